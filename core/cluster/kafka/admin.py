@@ -87,6 +87,11 @@ class Admin:
         """Note that an answer has come."""
         self.heard_at = time.monotonic()
 
+    def hear_any(self, answers: Iterable[object]) -> None:
+        """Note that an answer has come if any of these is one: silence is a fault, too."""
+        if not all(isinstance(a, Fault) and _is_silence(a) for a in answers):
+            self.hear()
+
     def client(self) -> Handle:
         """Return the AdminClient, opened if need be; raise where no cluster answers."""
         from confluent_kafka import KafkaException
@@ -196,6 +201,10 @@ def settled(future: Any) -> Any:
 
 def _is_denial(failure: Fault) -> bool:
     return "AUTHORIZATION" in failure.name or "AUTHENTICATION" in failure.name
+
+
+def _is_silence(failure: Fault) -> bool:
+    return "TIMED_OUT" in failure.name or failure.name in _NOBODY
 
 
 def fault_of(error: Any) -> Fault:

@@ -36,7 +36,7 @@ def offsets(
             request_timeout=admin.seconds,
         )
         answers = {TopicPartition(tp.topic, tp.partition): settled(f) for tp, f in futures.items()}
-        admin.hear()
+        admin.hear_any(answers.values())
         return answers
 
     answers = ask(partitions)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster.client import ConfigChange, ConfigOp, Resource
+from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topic_configs import alter_configs
+from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.topic_configs import alter_configs, topic_configs
+from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
 CHANGE = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.SET, "1000")
@@ -85,3 +90,52 @@ def test_it_is_opened_anew_for_who_leads_but_not_again_and_again(
     assert admin.forget_leaders()
     assert admin.client() is not first
     assert not admin.forget_leaders()
+
+
+class Failing:
+    """A confluent-kafka admin each of whose answers is an error."""
+
+    def __init__(self, *errors: int) -> None:
+        self._errors = errors
+
+    def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
+        return self.describe_configs(list(asked))
+
+    def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        return {
+            one: SimpleNamespace(result=partial(self._fail, error))
+            for one, error in zip(asked, self._errors, strict=True)
+        }
+
+    def _fail(self, error: int) -> NoReturn:
+        raise KafkaException(KafkaError(error, "why"))
+
+
+@pytest.mark.parametrize(
+    ("errors", "heard"),
+    [
+        ((KafkaError._TIMED_OUT, KafkaError._TIMED_OUT), False),
+        ((KafkaError._TIMED_OUT, KafkaError._TRANSPORT), False),
+        ((KafkaError._TIMED_OUT, KafkaError.INVALID_REQUEST), True),
+    ],
+)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda admin: offsets(
+            admin, [TopicPartition("t", 0), TopicPartition("t", 1)], OffsetAt.LATEST
+        ),
+        lambda admin: topic_configs(admin, [Resource.topic("t"), Resource.topic("u")], ["a"]),
+    ],
+    ids=["offsets", "configs"],
+)
+def test_silence_is_no_answer(
+    ask: Callable[[Admin], object],
+    errors: tuple[int, ...],
+    heard: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admin = Admin(ConnectionSettings("h:1"))
+    monkeypatch.setattr(admin, "client", lambda: Failing(*errors))
+    ask(admin)
+    assert (admin.heard_at > -math.inf) is heard

@@ -83,3 +83,24 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(size: tuple[i
         yes(pilot).focus()
         await pressed(pilot, "enter")
         assert answers == [second]
+
+
+async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
+    seventh = replace(STATE.brokers[-1], id=7, rack="a")
+    state = STATE.with_brokers([*STATE.brokers, seventh])
+    session = a_session(Plan())
+    session.state, session.run = state, (run := a_real_run())
+    async with dashboard(session, "moves", monotonic=Clock()) as pilot:
+        targets = targets_of(state, LOAD, {1: run.moves[1]})
+        dialog = RetargetDialog(run.run, targets, (state, LOAD))
+        pilot.app.push_screen(dialog)
+        await rested(pilot)
+        legal = [choice.broker for choice in targets.choices if not choice.refused]
+        await pressed(pilot, *["down"] * legal.index(7))
+        assert not yes(pilot).disabled
+        await told(pilot, picture(STATE))
+        assert pilot.app.screen is dialog
+        assert "Broker 7 is not there any more." in table(pilot)
+        assert yes(pilot).disabled
+        await pressed(pilot, "up")
+        assert not yes(pilot).disabled

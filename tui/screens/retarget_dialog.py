@@ -209,10 +209,12 @@ class RetargetDialog(TableDialog[int | None]):
         before = self._choices[self._at] if self._legal else None
         self._take(message.targets)
         if before is not None and not self._gone:
-            at = next(i for i, c in enumerate(self._choices) if c.broker == before.broker)
-            now = self._choices[at]
-            self._at = 0 if now.refused else at
-            if now.refused:
+            choices = {choice.broker: choice for choice in self._choices}
+            now = choices.get(before.broker)
+            self._at = 0 if now is None or now.refused else self._choices.index(now)
+            if now is None:
+                self._gone = f"Broker {before.broker} is not there any more."
+            elif now.refused:
                 self._gone = f"Broker {now.broker} may not take it any more: {now.refused}."
             elif now.allow - before.allow:
                 self._gone = f"Of broker {now.broker} is new: {now.doubt}"

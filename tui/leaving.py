@@ -42,7 +42,8 @@ def kept_plan(cluster_id: str) -> Plan | None:
 class Leaving(Speaking):
     """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
 
-    _looked_for_plan = False
+    _kept: Plan | None = None
+    """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
     _dropped = False
 
     async def action_quit(self) -> None:
@@ -56,6 +57,8 @@ class Leaving(Speaking):
 
         def answered(answer: Answer | None) -> None:
             self._dropped = answer == "drop"
+            if answer == "keep":
+                self._kept = Plan()  # another dashboard may have put something else there
             if answer in ("keep", "drop"):
                 self.exit()
 
@@ -71,21 +74,27 @@ class Leaving(Speaking):
         """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
 
         From any thread: a plan is a value. What cannot be written is lost with the terminal.
+        Who has changed nothing writes nothing: what is there now may be another dashboard's.
         """
         plan, address = self.session.plan, self.session.address
-        if plan.cluster_id is None or not self._looked_for_plan:
+        if plan.cluster_id is None or self._kept is None:
             return  # what is kept for this cluster has not been looked at
         if address is not None and address.simulated:
             return
+        if self._dropped:
+            plan = Plan(plan.cluster_id)
+        if plan.moves == self._kept.moves:
+            return
         with suppress(OSError):
-            keep_plan(Plan(plan.cluster_id) if self._dropped else plan)
+            keep_plan(plan)
+            self._kept = plan
 
     def take_kept_plan(self) -> None:
         """Go on with the plan that was kept for this cluster, once it is known which that is."""
         session = self.session
-        if self._looked_for_plan or session.state is None:
+        if self._kept is not None or session.state is None:
             return
-        self._looked_for_plan = True
+        self._kept = Plan()
         try:
             plan = kept_plan(session.state.cluster_id)
         except DocumentError as error:
@@ -94,7 +103,10 @@ class Leaving(Speaking):
         except OSError as error:
             self.tell(TrimtabError(f"The plan that was kept cannot be read: {error}."))
             return
-        if plan is None or not len(plan) or len(session.plan):
+        if plan is None or not len(plan):
+            return
+        self._kept = plan
+        if len(session.plan):
             return
         session.edit(plan)
         if isinstance(self.screen, DashboardScreen):

@@ -93,6 +93,36 @@ async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
     assert kept_plan(STATE.cluster_id) is None
 
 
+OTHER = PLAN.without(PLAN.moves[0].tp)
+
+
+@pytest.mark.parametrize(
+    ("found", "planned", "keys", "kept"),
+    [
+        (None, None, ("q",), OTHER),
+        (None, PLAN, ("q", "right", "right", "enter"), OTHER),  # its own is thrown away
+        (None, PLAN, ("q", "right", "enter"), PLAN),
+        (PLAN, None, ("ctrl+q", "ctrl+q"), OTHER),
+        (PLAN, None, ("q", "right", "enter"), PLAN),
+    ],
+)
+async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
+    found: Plan | None, planned: Plan | None, keys: tuple[str, ...], kept: Plan
+) -> None:
+    if found is not None:
+        keep_plan(found)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        keep_plan(OTHER)
+        if planned is not None:
+            app.session.edit(planned)
+        for key in keys:
+            await pilot.press(key)
+        assert app._exit
+        app.settle_plan()
+    assert kept_plan(STATE.cluster_id) == kept
+
+
 async def test_who_ends_before_the_cluster_was_seen_loses_nothing() -> None:
     keep_plan(PLAN)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:

@@ -162,6 +162,7 @@ def carry_out(
         auto=bounds,
         start_at=wishes.start_at,
         retention_ms=wishes.retention_ms,
+        snapshots=context.target.snapshots,
         elect=wishes.elect,
         pause_if_removed=wishes.pause_if_removed,
     )

@@ -128,17 +128,20 @@ def check_retention(
     plan: Plan,
     groups: Sequence[DocumentGroup] | None,
     retention_ms: int,
+    *,
+    surely: bool = False,
 ) -> Iterator[Finding]:
     """Say what speaks against lowering the retention of the moving topics to this.
 
     As for advice: nothing that deletes is done while who reads, or what is kept elsewhere, is not
-    wholly known.
+    wholly known. With `surely` only topics that are kept elsewhere are told, not those that may be:
+    what a run may not read it leaves as it is.
     """
-    yield from check_remote_storage(state, plan, retention_ms)
+    yield from _check_remote_storage(state, plan, retention_ms, surely=surely)
     topics = [t.name for t in _by_age(state, plan) if _is_lowered(t, retention_ms)]
     if not topics:
         return
-    yield from check_readers(groups)
+    yield from _check_readers(groups)
     readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
     for losing in _losing(readers, retention_ms / 1000):
         behind = format_duration(losing.behind_seconds or 0.0)
@@ -151,7 +154,7 @@ def check_retention(
         yield finding("unread", f"How old what {_few(unsure)} has yet to read may be is not known.")
 
 
-def check_readers(groups: Sequence[DocumentGroup] | None) -> Iterator[Finding]:
+def _check_readers(groups: Sequence[DocumentGroup] | None) -> Iterator[Finding]:
     """Say that it is not wholly known who reads what."""
     if not _are_known(groups):
         unknown = [group.id for group in groups or () if group.unknown]
@@ -161,13 +164,10 @@ def check_readers(groups: Sequence[DocumentGroup] | None) -> Iterator[Finding]:
         )
 
 
-def check_remote_storage(
-    state: ClusterState, plan: Plan, retention_ms: int, *, surely: bool = False
+def _check_remote_storage(
+    state: ClusterState, plan: Plan, retention_ms: int, *, surely: bool
 ) -> Iterator[Finding]:
-    """Say which moving topics are, or may be, kept where a lower retention deletes them, too.
-
-    With `surely` only those that are: what a run may not read it leaves as it is.
-    """
+    """Say which moving topics are, or may be, kept where a lower retention deletes them, too."""
     remote, unknown = in_remote_storage(state, plan, retention_ms)
     if remote:
         yield finding(

@@ -48,6 +48,8 @@ class RunOptions:
     """Retention of the moving topics while they move; put back afterwards."""
     elect: bool = False
     """Elect the preferred leaders of what has moved at the end."""
+    snapshots: str | None = None
+    """Where its load is published, if not with this machine's own."""
     pause_if_removed: bool = False
     """Pause when somebody takes the run's throttles away again and again; else it holds its rate by
     what begins."""
@@ -69,6 +71,8 @@ class RunOptions:
             document["at"] = format_time(self.start_at)
         if self.retention_ms is not None:
             document["retention"] = {"ms": self.retention_ms}
+        if self.snapshots is not None:
+            document["snapshots"] = str(Path(self.snapshots).expanduser().absolute())
         if self.elect:
             document["elect"] = True
         if self.pause_if_removed:

@@ -135,6 +135,7 @@ def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None)
 
 
 def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) -> int:
+    from core.run.act.reckoning import load_as_known
     from core.run.act.runner import Runner
 
     path = journal.path
@@ -151,7 +152,8 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
         )
         patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
-        cluster_id = journal.records()[0].payload["cluster_id"]
+        created = journal.records()[0].payload
+        cluster_id, snapshots = created["cluster_id"], created["options"].get("snapshots")
         run = path.name.removesuffix(SUFFIX)
         note = partial(audit.note, cluster_id, run)
         Runner(
@@ -162,6 +164,7 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             open_probe=lambda brokers: open_probe(address, run, brokers, steady, note),
             on_look=notifier.look,
             learned=lambda: calibration(cluster_id),
+            load=lambda state: load_as_known(state, snapshots),
         ).run()
     except Exception as error:
         records = journal.records()

@@ -18,19 +18,21 @@ from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
 from core.plan.findings import OF_ITS_OWN, Finding
 from core.plan.plan import Move, Plan
-from core.plan.shrinking import check_readers, check_remote_storage
+from core.plan.shrinking import check_retention
 from core.run.act.each import each_told
-from core.run.act.reckoning import Learned, estimate_of_start
+from core.run.act.reckoning import Learned, Loaded, estimate_of_start
 from core.run.record.history import History
 
 Look = Callable[[], ClusterState]
 
 
-def preflight(client: ClusterClient, history: History, learned: Learned) -> dict[str, Any]:
+def preflight(
+    client: ClusterClient, history: History, learned: Learned, load: Loaded
+) -> dict[str, Any]:
     """Return what the journal is to keep of the cluster as it was found, and how long it takes.
 
-    `learned` asks for what earlier runs have taught about times. Raises RefusedError when the plan
-    must not be carried out, or not on this cluster.
+    `learned` asks for what earlier runs have taught about times, `load` for the load of now. Raises
+    RefusedError when the plan must not be carried out, or not on this cluster.
     """
     plan = history.plan
     going = Plan(plan.cluster_id, tuple(history.moves[i].move for i in history.queued))
@@ -44,7 +46,7 @@ def preflight(client: ClusterClient, history: History, learned: Learned) -> dict
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
     state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
-    findings += _of_retention(client, state, going, history)
+    findings += _of_retention(client, state, going, history, load)
     refuse(findings, history.allowed)
     rows = [state.find(move.tp) for move in plan]
     sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
@@ -52,28 +54,26 @@ def preflight(client: ClusterClient, history: History, learned: Learned) -> dict
         "sizes": [None if size < 0 else size for size in sizes],
         "leaders": [None if row is None else int(state.leader[row]) for row in rows],
         "min_insync": min_insync,
-        "estimate": estimate_of_start(state, history, learned),
+        "estimate": estimate_of_start(state, history, learned, load),
         "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
     }
 
 
 def _of_retention(
-    client: ClusterClient, state: ClusterState, going: Plan, history: History
+    client: ClusterClient, state: ClusterState, going: Plan, history: History, load: Loaded
 ) -> tuple[Finding, ...]:
     """Return what speaks against lowering retention now, where that is asked for and not done yet.
 
-    How far readers are was compared before the run was made: what they read is not looked at again,
-    only that it is still wholly known who they are.
+    Hours may lie between (`--at`): a group that stopped meanwhile has much to read by now.
     """
     asked = history.retention
     if asked is None or asked.intended:
         return ()
     topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
     known = state.with_topics(topic_configs(each_told(client), topics))
-    found = list(check_remote_storage(known, going, asked.ms, surely=True))
-    if "unread" not in history.allowed:
-        found += check_readers(_groups(client))
-    return tuple(found)
+    may_lose = "unread" in history.allowed
+    groups, rates = ((), Load.unknown(state)) if may_lose else (_groups(client), load(state))
+    return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
 
 
 def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:

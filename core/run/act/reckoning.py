@@ -5,6 +5,7 @@ Hours may lie between (`--at`), or minutes before an open dialog, and topics gro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from core.cluster.state import ClusterState
+from core.errors import UsageError
 from core.load.locate import newest_load
 from core.load.snapshot import Load
 from core.plan.calibration import Calibration
@@ -25,10 +27,23 @@ from core.run.record.history import History
 
 Learned = Callable[[], Calibration]
 """Asks what earlier runs on the cluster have taught about times."""
+Loaded = Callable[[ClusterState], Load]
+"""Asks for the newest load, laid upon a state."""
+
+log = logging.getLogger(__name__)
+
+
+def load_as_known(state: ClusterState, snapshots_path: str | None = None) -> Load:
+    """Return the newest load; all unknown where it is damaged, or gone: that fails no run."""
+    try:
+        return newest_load(state, snapshots_path)
+    except (UsageError, OSError) as error:
+        log.warning("the load is not known: %s", error)
+        return Load.unknown(state)
 
 
 def estimate_of_start(
-    state: ClusterState, history: History, learned: Learned
+    state: ClusterState, history: History, learned: Learned, known: Loaded
 ) -> dict[str, Any] | None:
     """Return the document of the estimate for what is queued, at the run's rates.
 
@@ -40,7 +55,7 @@ def estimate_of_start(
     plan = Plan(history.cluster_id, tuple(m.move for m in queued))
     produced = {m.move.tp: m.produced_bytes_per_s for m in queued}
     rows = {row: rate for tp, rate in produced.items() if (row := state.find(tp)) is not None}
-    load = _with_rates(newest_load(state) if is_limited(state) else Load.unknown(state), rows)
+    load = _with_rates(known(state) if is_limited(state) else Load.unknown(state), rows)
     apart = {
         BrokerSide(broker, Side(side.value)): rate
         for (broker, side), rate in history.pace.apart.items()

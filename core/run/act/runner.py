@@ -23,7 +23,7 @@ from core.run.act.looks import BUSY_MOST_SECONDS, BUSY_SECONDS, seconds_to_next_
 from core.run.act.measuring import Measuring, OpenProbe
 from core.run.act.moving import Moving
 from core.run.act.preflight import no_retarget, one_look, preflight, speaks_against
-from core.run.act.reckoning import Learned
+from core.run.act.reckoning import Learned, Loaded, load_as_known
 from core.run.act.retention import LoweredRetention
 from core.run.act.sampling import Sampler
 from core.run.act.throttling import Throttling
@@ -87,11 +87,12 @@ class Runner:
         open_probe: OpenProbe = lambda brokers: None,
         on_look: Callable[[Chronicle], None] = lambda chronicle: None,
         learned: Learned = lambda: NOTHING_LEARNED,
+        load: Loaded = load_as_known,
     ) -> None:
         self._client, self._time_of_day = client, clock
         self._clock = clock = SteadyClock(clock, journal.last_at())
         self._patience_seconds, self._on_look = patience_seconds, on_look
-        self._learned = learned
+        self._learned, self._load = learned, load
         self._chronicle = Chronicle(journal, clock)
         self._moving = Moving(client, clock, self._chronicle)
         self._throttling = Throttling(client, clock, self._chronicle)
@@ -312,7 +313,7 @@ class Runner:
 
     def _preflight(self) -> None:
         try:
-            found = preflight(self._client, self.history, self._learned)
+            found = preflight(self._client, self.history, self._learned, self._load)
         except RefusedError as error:
             why = f"{error.title} {error.detail.strip()}".strip()
             self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
 
-from core.cluster.client import Fault, Resource
+from core.cluster.client import Fault, OffsetAt, Resource
+from core.cluster.simulation.spec import GroupSpec
+from core.cluster.state import TopicPartition
+from core.load.snapshot import Load
 from core.run.decide.steps import LowerRetention, NoteShorter, Poll, Preflight
 from core.run.notify import notice
 from core.run.record.history import Outcome
@@ -157,11 +163,18 @@ def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) ->
     assert "retention of t" not in changed
 
 
-@pytest.mark.parametrize(("allow", "outcome"), [((), Outcome.FAILED), (("unread",), Outcome.DONE)])
+@pytest.mark.parametrize(
+    ("own_ms", "allow", "outcome"),
+    [
+        (WEEK_MS, (), Outcome.FAILED),
+        (WEEK_MS, ("unread",), Outcome.DONE),
+        (HOUR_MS // 2, (), Outcome.DONE),  # it has less already: nothing is deleted
+    ],
+)
 def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
-    start: Start, allow: tuple[str, ...], outcome: Outcome
+    start: Start, own_ms: int, allow: tuple[str, ...], outcome: Outcome
 ) -> None:
-    client = cluster({"t": [(1, 2)]})
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": str(own_ms)}})
     faulty = Faulty(client)
 
     def groups(real: Any, matching: Any = None, lost: Any = None) -> Any:
@@ -172,6 +185,48 @@ def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
     plan = plan_of(client, {("t", 0): (3, 2)})
     run = start(client, plan, retention_ms=HOUR_MS, through=faulty, allow=frozenset(allow))
     assert run.to_the_end() is outcome
+
+
+@pytest.mark.parametrize(
+    ("stops", "rates_known", "allow", "outcome"),
+    [
+        (True, True, (), Outcome.FAILED),
+        (True, True, ("unread",), Outcome.DONE),
+        (False, True, (), Outcome.DONE),
+        (False, False, (), Outcome.FAILED),  # how old what it has yet to read is, nobody knows
+    ],
+    ids=["stopped", "stopped, allowed", "reads on", "rates unknown"],
+)
+def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
+    start: Start, stops: bool, rates_known: bool, allow: tuple[str, ...], outcome: Outcome
+) -> None:
+    client = cluster(
+        {"t": [(1, 2)]}, in_bytes_per_s=50_000.0, groups=(GroupSpec("g", ("t",), 1, 60.0),)
+    )
+    state, tp = client.describe(), TopicPartition("t", 0)
+    faulty = Faulty(client)
+    ends = [client.offsets([tp], OffsetAt.LATEST)[tp]]
+    client.clock.sleep(60)
+    ends.append(client.offsets([tp], OffsetAt.LATEST)[tp])
+    run = start(
+        client,
+        plan_of(client, {("t", 0): (3, 2)}),
+        retention_ms=HOUR_MS,
+        start_at=client.now + timedelta(hours=3),
+        through=faulty,
+        allow=frozenset(allow),
+    )
+    if stops:
+        stopped = client.groups()
+        faulty.replaced["groups"] = lambda real, *args, **options: stopped
+    if rates_known:
+        per_second = np.array([(ends[1] - ends[0]) / 60])
+        load = replace(Load.unknown(state), messages_per_s=per_second)
+        run.runner._load = lambda state: load
+    assert run.to_the_end(5 * 3600) is outcome
+    if outcome is Outcome.FAILED:
+        assert "unread" in run.view().why
+        assert "alter_configs" not in faulty.calls
 
 
 # -- what cannot be read ---------------------------------------------------------------------------

@@ -95,7 +95,11 @@ def run_view(
     left, between = None, None
     if not state.ended:
         if model is not None:
-            left, between = model.seconds, _around(model.seconds, None)
+            # It plays what followers fetch, and no copies between log dirs.
+            on = (Side.LOG_DIRS,)
+            besides = max(least_seconds(history, moves, on), slowest_seconds(moves, pace.of, on))
+            left = max(model.seconds, besides)
+            between = _around(left, None)
         else:
             least = least_seconds(history, moves)
             left, between = _left(pace, elapsed, due, moved, estimated, least)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -20,6 +20,8 @@ from core.units import format_rate
 
 RATE_SECONDS = 12.0
 """Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
+ARRIVING = (Side.FOLLOWER, Side.LOG_DIRS)
+"""The sides on which copies arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +134,27 @@ def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> floa
     return max(0.0, elapsed * (total_bytes - moved_bytes) / moved_bytes)
 
 
-def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
+def _arriving(m: MoveProgress) -> list[tuple[int, Side]]:
+    """Return the sides on which a move's copies arrive."""
+    adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
+    return [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
+
+
+def least_seconds(
+    history: History, moves: Sequence[MoveProgress], on: Collection[Side] = ARRIVING
+) -> float:
     """Return the time that the limits leave no way around: the busiest destination's.
 
     A leader's quota lets a window's worth through at wire speed; an average of that is no promise.
+    Only what arrives on the sides `on` counts.
     """
     due: defaultdict[tuple[int, Side], float] = defaultdict(float)
     for m in moves:
         if m.state in DUE and m.total_bytes:
-            adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
-            sides = [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
+            sides = _arriving(m)
             for key in sides:
-                due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
+                if key[1] in on:
+                    due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
     least = 0.0
     for (broker, side), left_bytes in due.items():
         limit = heading_for(history, (broker, side))
@@ -152,23 +163,26 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
     return least
 
 
-def slowest_seconds(moves: Sequence[MoveProgress], of: Mapping[int, float]) -> float:
+def slowest_seconds(
+    moves: Sequence[MoveProgress], of: Mapping[int, float], on: Collection[Side] = ARRIVING
+) -> float:
     """Return when the last destination is done, if each goes on as fast as it receives now.
 
     `of` is the pace of moves in flight, bytes/s; destinations of which one is not known are left
-    out: moves to some brokers may be far slower than the whole.
+    out: moves to some brokers may be far slower than the whole. Only what arrives on the sides
+    `on` counts.
     """
     due: defaultdict[int, float] = defaultdict(float)
     speed: defaultdict[int, float] = defaultdict(float)
     unknown: set[int] = set()
     for index, m in enumerate(moves):
-        brokers = [*(b for b in m.after if b not in m.before), *(b for b, _ in m.dir_moves)]
+        sides = _arriving(m)
         if m.state not in DUE or not m.total_bytes:
             continue
-        for broker in brokers:
-            due[broker] += (m.total_bytes - m.moved_bytes) / len(brokers)
+        for broker in (broker for broker, side in sides if side in on):
+            due[broker] += (m.total_bytes - m.moved_bytes) / len(sides)
             if m.state is MoveState.MOVING and of.get(index):
-                speed[broker] += of[index] / len(brokers)
+                speed[broker] += of[index] / len(sides)
             elif m.state in FLYING:
                 unknown.add(broker)
     return max((due[b] / rate for b, rate in speed.items() if b not in unknown), default=0.0)

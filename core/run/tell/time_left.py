@@ -1,7 +1,8 @@
 """How long a run has yet to go: the estimate's own simulation, from where its copies stand now.
 
 Batches to come, limits that moves share and what is produced meanwhile count as in an estimate;
-how fast this run has been at its limits so far corrects it. Pure.
+how fast this run has been at its limits so far corrects it. Copies between log dirs are none of
+these. Pure.
 """
 
 from __future__ import annotations

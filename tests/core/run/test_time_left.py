@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_help import MB, Run, Start, cluster, plan_of, spend, submitted
 from simulated import small_spec
-from told_help import LIMIT, NOON, SIZE, records, samples
+from told_help import FOLLOWER, LIMIT, NOON, SIZE, records, samples
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.skewed import skewed_workload
@@ -165,6 +165,26 @@ def test_without_limits_the_slowest_destination_is_waited_for() -> None:
     seen = run_view(told, samples((1, 2), quick, slow, seconds=60), living=True)
     assert seen.left_seconds == pytest.approx(940, rel=0.05)
     assert [m.left_seconds for m in seen.moves] == pytest.approx([40, 940], rel=0.05)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_copies_between_log_dirs_are_waited_for(share: float) -> None:
+    """Far less is left to copy to the other broker: 100 MB of 1 GB."""
+    told = records((1, 2), (5, FOLLOWER), sizes=(SIZE, SIZE))
+    of_dirs = {"before": [2, FOLLOWER], "after": [2, FOLLOWER]}
+    of_dirs |= {"log_dirs": ["/b", "any"], "log_dirs_before": ["/a", "/a"]}
+    told[0].payload["moves"][1].update(of_dirs)
+    told[2].payload["rates"].append(
+        {**told[2].payload["rates"][0], "broker": 2, "side": "log-dirs"}
+    )
+    courses = (lambda s: round(SIZE * (0.3 + s / 100))), (lambda s: round(s * share * LIMIT))
+    view = run_view(told, samples((1, 2), *courses, seconds=60), living=True)
+    assert [m.dir_moves for m in view.moves] == [(), ((2, "/b"),)]
+    left = (SIZE - 60 * share * LIMIT) / (share * LIMIT)
+    assert view.left_seconds == pytest.approx(left, rel=0.05)
+    assert [m.left_seconds for m in view.moves] == pytest.approx([20, left], abs=10)
+    assert view.left_range is not None
+    assert view.left_range[0] <= view.left_seconds <= view.left_range[1]
 
 
 @st.composite

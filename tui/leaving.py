@@ -8,6 +8,7 @@ mends with a key, as for any plan.
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 from core import files, paths
 from core.errors import DocumentError, TrimtabError
@@ -39,11 +40,19 @@ def kept_plan(cluster_id: str) -> Plan | None:
     return plan if plan.cluster_id == cluster_id else None
 
 
+def set_aside(path: Path) -> None:
+    """Rename what is kept and cannot be read, so that no other plan replaces it."""
+    with suppress(OSError):
+        path.replace(path.with_suffix(".unread"))
+
+
 class Leaving(Speaking):
     """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
 
     _kept: Plan | None = None
     """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
+    _unread = False
+    """Whether something is kept that could not be read."""
     _dropped = False
 
     async def action_quit(self) -> None:
@@ -85,6 +94,9 @@ class Leaving(Speaking):
             plan = Plan(plan.cluster_id)
         if plan.moves == self._kept.moves:
             return
+        if self._unread:
+            set_aside(paths.kept_plan_file(plan.cluster_id or ""))
+            self._unread = False
         with suppress(OSError):
             keep_plan(plan)
             self._kept = plan
@@ -98,9 +110,11 @@ class Leaving(Speaking):
         try:
             plan = kept_plan(session.state.cluster_id)
         except DocumentError as error:
+            self._unread = True
             self.tell(error)
             return
         except OSError as error:
+            self._unread = True
             self.tell(TrimtabError(f"The plan that was kept cannot be read: {error}."))
             return
         if plan is None or not len(plan):

@@ -137,10 +137,18 @@ def test_another_cluster_s_plan_is_not_taken() -> None:
     assert kept_plan("another") is None
 
 
-async def test_a_damaged_file_is_told_and_ends_nothing() -> None:
-    keep_plan(PLAN)
-    paths.kept_plan_file(STATE.cluster_id).write_text("{")
+@pytest.mark.parametrize("planned", [None, PLAN])
+async def test_a_damaged_file_is_told_stays_and_ends_nothing(planned: Plan | None) -> None:
+    keep_plan(OTHER)
+    path = paths.kept_plan_file(STATE.cluster_id)
+    path.write_text("{")
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await seen(pilot)
         assert len(app.session.troubles) == 1
         assert not len(app.session.plan)
+        if planned is not None:
+            app.session.edit(planned)
+        app.settle_plan()
+        app.settle_plan()  # as after a signal
+    assert (path if planned is None else path.with_suffix(".unread")).read_text() == "{"
+    assert planned is None or kept_plan(STATE.cluster_id) == planned

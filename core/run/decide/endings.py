@@ -60,7 +60,7 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             return Ending(index, Phase.DONE, why, row.leader)
         if late:
             return None
-        return log_dirs.ending(index, m, observed, row.leader, left=history.leave_requested)
+        return log_dirs.ending(index, m, observed, row.leader, left=history.leave_copies)
     if row.replicas == move.before:
         if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
             return Ending(index, Phase.CANCELLED, TAKEN_BACK, row.leader)

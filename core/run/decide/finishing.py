@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.cluster.client import Resource
+from core.run.decide import log_dirs
 from core.run.decide.endings import GONE
 from core.run.decide.giving_back import still_held
 from core.run.decide.steps import (
@@ -71,16 +72,28 @@ def next_to_elect(history: History) -> tuple[int, ...]:
 
 def finish(history: History, observed: Observed) -> Poll | End:
     """Nothing is left to do but to wait for what is held, and to say how it ended."""
-    for reason, left in still_held(history, observed):
-        if history.leave_requested:
-            return End(Outcome.INCOMPLETE, left)
-        return Poll(f"{reason} (a cancel leaves it)")
+    held = tuple(still_held(history, observed))
+    awaited = [reason for reason, _, broker in held if not _is_to_be_left(history, broker)]
+    if awaited:
+        return Poll(f"{awaited[0]} (a cancel leaves it)")
+    if held:
+        return End(Outcome.INCOMPLETE, held[0][1])
     outcome, why = _outcome(history)
     late = [m for m in history.moves if _moved(m) and not m.elected] if history.elect else []
     if late and outcome is Outcome.DONE:
         rest = f" and {len(late) - 1} more" if len(late) > 1 else ""
         return End(outcome, f"the preferred leader of {late[0].move.tp}{rest} was not elected")
     return End(outcome, why)
+
+
+def _is_to_be_left(history: History, broker: int | None) -> bool:
+    """Return whether to leave what is held, by a `broker` that is down or otherwise.
+
+    Where a copy was left, as asked, its broker is not waited for because of its rate either.
+    """
+    if history.leave_requested or broker is None:
+        return history.leave_requested
+    return any(log_dirs.copy_left(broker) in m.why for m in history.moves)
 
 
 def _moved(m: MoveHistory) -> bool:

@@ -64,21 +64,24 @@ def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], 
     return {key: holders.get(key, "") for key in history.rates if key not in busy}
 
 
-def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str]]:
-    """Yield why a throttle cannot be given back yet, and the same for a run that leaves it."""
+def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str, int | None]]:
+    """Yield why a throttle cannot be given back yet, and the same for a run that leaves it.
+
+    The third is the broker whose return is waited for, if it is that.
+    """
     for why in (*observed.left_alone.values(), *observed.retention_left.values()):
-        yield why, f"{why}; it is left"
+        yield why, f"{why}; it is left", None
     for tp in observed.reassignments:
         ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
         if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
             held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
-            yield held, f"{held}, which is left"
+            yield held, f"{held}, which is left", None
     for (broker, _), holder in _idle_rates(history, observed).items():
         if Resource.broker(broker) in observed.left_alone:
             continue
         if holder:
             held = f"{holder}, not ours, still uses the throttle of broker {broker}"
-            yield held, f"{held}, which is left"
+            yield held, f"{held}, which is left", None
         else:
             down = f"broker {broker} is down: its throttle is"
-            yield f"{down} put back when it returns", f"{down} left"
+            yield f"{down} put back when it returns", f"{down} left", broker

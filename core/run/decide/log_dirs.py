@@ -124,8 +124,13 @@ def _over(m: MoveHistory, observed: Observed, broker: int, *, left: bool) -> str
         # A copy to where it was refused may be under way still: that goes first.
         return "" if lies.future else f"its replica on broker {broker} stays in {lies.path}"
     if left and broker not in observed.alive:
-        return f"broker {broker} is down: a copy that it had begun goes on when it returns"
+        return copy_left(broker)
     return ""
+
+
+def copy_left(broker: int) -> str:
+    """Return why a cancelled move has ended of which a broker that is down may go on copying."""
+    return f"broker {broker} is down: a copy that it had begun goes on when it returns"
 
 
 def _is_in(lies: Lies | None, path: str) -> bool:

@@ -104,7 +104,8 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
         case "cancel" if p.get("moves") is None:
             open_ = history.in_flight or history.queued
             once_more = history.cancel_requested and bool(history.waiting)
-            history.leave_requested |= history.preflight and (once_more or not open_)
+            history.leave_copies |= history.preflight and once_more
+            history.leave_requested |= history.preflight and not open_
             history.cancel_requested, history.rollback_requested = True, False
             _lift(history)
             _take_back(history)
@@ -135,7 +136,7 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
                     history.stopped = ""
         case "rollback" if not history.rolling_back:
             history.rollback_requested, history.cancel_requested = True, False
-            history.leave_requested = False
+            history.leave_requested = history.leave_copies = False
             _lift(history)
             _take_back(history)
         case _:

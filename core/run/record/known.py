@@ -72,6 +72,8 @@ class Known(Holdings):
     """All of it is to be taken back; what is asked of single moves is their `wish`."""
     leave_requested: bool = False
     """Cancelled when no move was left: what cannot be given back now is to be left."""
+    leave_copies: bool = False
+    """Cancelled again as it waited: copies between log dirs of brokers that are down are left."""
     rollback_requested: bool = False
     rolling_back: bool = False
     """The moves back have been added."""

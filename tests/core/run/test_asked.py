@@ -42,6 +42,16 @@ def test_a_cancel_of_all_takes_back_what_has_not_ended() -> None:
     assert not past.leave_requested, "what goes back may wait for what it has set"
 
 
+def test_a_further_cancel_while_moves_go_back_gives_no_throttle_up() -> None:
+    past = a_run()
+    take(past, "cancel", {})
+    past.waiting = "foo-1 is not taken yet: it is asked again"
+    take(past, "cancel", {})
+    assert (past.leave_copies, past.leave_requested) == (True, False)
+    take(past, "rollback", {})
+    assert not past.leave_copies
+
+
 def test_a_cancel_of_one_move_leaves_the_others() -> None:
     past = a_run()
     take(past, "cancel", {"moves": [0, 1]})

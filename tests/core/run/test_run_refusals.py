@@ -399,6 +399,28 @@ def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: S
     assert {entry[0] for entry in left.lists} == {"t"}
 
 
+def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_moment(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["cancel"] = lambda real, tps: dict.fromkeys(tps, Fault("REQUEST_TIMED_OUT"))
+    run.cancel()
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    run.cancel()
+    del faulty.replaced["cancel"]
+    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    spend(run, 10)
+    assert run.runner.history.ended is None
+    faulty.replaced.clear()
+    assert run.to_the_end(60) is Outcome.CANCELLED
+    assert throttles(client) == before
+
+
 def _refusing(answers: list[Fault]) -> Callable[..., Any]:
     def refuse(real: Callable[..., Any], partitions: Any) -> Any:
         return dict.fromkeys(partitions, answers[0]) if answers else real(partitions)

@@ -6,6 +6,7 @@ changed, taken out or put in shows. It holds no secrets. What cannot be written 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -26,6 +27,8 @@ Entry = Mapping[str, Any]
 
 START: Final = "0" * 64
 """What the first line holds in place of a hash before it."""
+ROOM_BYTES: Final = 1 << 20
+"""What must be free for a change that is not written down before it is made."""
 MENDED: Final = "mended"
 _HASH: Final = ',"hash":"'
 _BLOCK: Final = 1 << 16
@@ -84,6 +87,14 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
             text = b"\n" + line
         line, _ = _chained(entry, before)
         files.append_whole(handle, text + line, size)
+
+
+def check_room() -> None:
+    """Raise AuditError where the audit cannot be opened to be written, or its disk is full."""
+    with _open() as handle:
+        disk = os.fstatvfs(handle)
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < ROOM_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager

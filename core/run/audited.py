@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +24,16 @@ def audited(client: ClusterClient, cluster_id: str, run: str | None) -> ClusterC
     """Return `client` with its changing calls audited; all else is passed on as it is.
 
     They raise AuditError, with nothing changed, when the audit cannot be written. What is asked for
-    again after the same fault is not written again: the line before tells of it, and the next other
-    answer says how often it was tried.
+    again after the same fault is written ever more seldom (the 1st, 2nd, 4th, 8th … time again), as
+    long as there is room to write it; the next other answer says how often it was tried.
     """
     return cast(ClusterClient, _Audited(client, cluster_id, run))
 
 
 Asked = TypeVar("Asked")
+
+MOST_REFUSED = 1000
+"""How many calls that came to nothing are remembered; one that is forgotten is written again."""
 
 
 @dataclass(slots=True)
@@ -40,11 +44,16 @@ class _Refused:
     """None when it had no answer at all."""
     tries: int = 0
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether the next try is to be written: the 1st, 2nd, 4th, 8th …"""
+        return self.tries & (self.tries + 1) == 0
+
 
 class _Audited:
     def __init__(self, client: ClusterClient, cluster_id: str, run: str | None) -> None:
         self._client, self._cluster_id, self._run = client, cluster_id, run
-        self._refused: dict[str, _Refused] = {}
+        self._refused: dict[bytes, _Refused] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -107,16 +116,22 @@ class _Audited:
     def _change(
         self, what: str, call: Callable[[], dict[Asked, Fault | None]], **detail: Any
     ) -> dict[Asked, Fault | None]:
-        """Make a call and write it down, before and after, unless it is the same in vain again."""
-        key = json.dumps([what, detail], sort_keys=True)
+        """Make a call and write it down, before and after; the same in vain ever more seldom."""
+        key = hashlib.sha256(json.dumps([what, detail], sort_keys=True).encode()).digest()
         before = self._refused.get(key)
         if before is None:
             self._note(what, **detail)
+        elif before.is_due:
+            self._note(what, **detail, tries=before.tries + 1)
+        else:
+            audit.check_room()
         try:
             answers = call()
         except Exception:
-            again = self._refused.setdefault(key, _Refused(None))
-            again.tries += before is not None
+            if before is None:
+                self._remember(key, None)
+            else:
+                before.tries += 1
             raise
         faults = {_name(asked): str(fault) for asked, fault in answers.items() if fault is not None}
         if before is not None and before.faults == faults and faults:
@@ -126,10 +141,15 @@ class _Audited:
         taken = len(answers) - len(faults)
         self._note("answer", to=what, taken=taken, faults=faults, **again_)
         if faults:
-            self._refused[key] = _Refused(faults)
+            self._remember(key, faults)
         else:
             self._refused.pop(key, None)
         return answers
+
+    def _remember(self, key: bytes, faults: Mapping[str, str] | None) -> None:
+        self._refused[key] = _Refused(faults)
+        if len(self._refused) > MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
 
     def _note(self, what: str, **detail: Any) -> None:
         audit.note(self._cluster_id, self._run, what, **detail)

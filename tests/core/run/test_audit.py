@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,6 +239,47 @@ def test_a_change_that_cannot_be_written_down_is_not_made(
     with pytest.raises(AuditError):
         audited(client, "c", None).cancel([TopicPartition("t", 0)])
     assert "cancel" not in through.calls
+
+
+@pytest.mark.parametrize("again", range(1, 6))
+@pytest.mark.parametrize("trouble", ["no folder", "full disk"])
+def test_nor_is_one_that_was_refused_before(
+    monkeypatch: pytest.MonkeyPatch, home: Path, again: int, trouble: str
+) -> None:
+    """A try that is not written, as the one before it tells enough, needs room for its answer."""
+    through = Faulty(cluster({"t": [(1, 2)]}))
+    through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    client: Any = through
+    client = audited(client, "c", None)
+    for _ in range(again):
+        client.cancel([TopicPartition("t", 0)])
+    if trouble == "no folder":
+        (home / "file").write_text("")
+        monkeypatch.setenv("TRIMTAB_HOME", str(home / "file"))
+    else:
+        disk = SimpleNamespace(f_blocks=1000, f_bavail=0, f_frsize=4096)
+        monkeypatch.setattr(os, "fstatvfs", lambda handle: disk)
+        monkeypatch.setattr(os, "write", _no_space)
+    with pytest.raises(AuditError):
+        client.cancel([TopicPartition("t", 0)])
+    assert through.calls.count("cancel") == again
+
+
+def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("core.run.audited.MOST_REFUSED", 2)
+    through = Faulty(cluster({"t": [(1, 2)] * 3}))
+    through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    client: Any = through
+    client = audited(client, "c", None)
+    for partition in (0, 1, 2, 0):
+        client.cancel([TopicPartition("t", partition)])
+    assert [entry.get("tries") for entry in entries()] == [None] * 8
+
+
+def _no_space(handle: int, text: bytes) -> int:
+    raise OSError(28, "No space left on device")
 
 
 # -- on the command line ---------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from run_help import (
+    MB,
     TARGETS,
     TWO,
     Faulty,
@@ -17,8 +19,17 @@ from run_help import (
     plan_of,
 )
 
+from core import paths
+from core.cluster.capacity import Capacity, with_capacity
+from core.cluster.observe import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState, TopicPartition
+from core.errors import DocumentError
+from core.load.layout import live
+from core.load.locate import newest_load
+from core.load.snapshot import Load
+from core.plan.estimate import estimate_at
+from core.plan.estimate_document import to_json
 from core.run.record.history import Outcome
 
 WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}
@@ -83,3 +94,21 @@ def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start
     assert run.runner.run() is Outcome.DONE
     assert min(written) >= until
     assert any("another-cluster-000000" in event.text for event in run.view().events)
+
+
+def test_a_damaged_snapshot_fails_no_run(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    client = cluster(TWO)
+    state, plan = observe(client), plan_of(client, TARGETS)
+    limited = with_capacity(client, Capacity(100 * MB, 100 * MB))
+    asked = to_json(estimate_at(state, Load.unknown(state), plan, 5 * MB))
+    damaged = live(paths.load_root(), state.cluster_id)
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("not Arrow")
+    with pytest.raises(DocumentError):
+        newest_load(state)
+    run = start(client, plan, through=limited, estimate=asked)
+    assert run.to_the_end() is Outcome.DONE
+    assert run.runner.history.estimate is not None

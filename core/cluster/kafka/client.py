@@ -9,6 +9,7 @@ Each library is loaded at its first call.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -168,11 +169,26 @@ class KafkaClient:
 
     def active_groups(self, most: int) -> ActiveGroups:
         self._admin.keep_up(self._wire.brokers)
+        self._wire.manager()  # connected once, before both: where nobody answers, it takes long
         lost: list[Fault] = []
-        others = other_active_groups(self._wire, lost.append)
+        others: list[Group] = []
+        errors: list[Exception] = []
+
+        def ask_others() -> None:
+            try:
+                others.extend(other_active_groups(self._wire, lost.append))
+            except Exception as error:  # noqa: BLE001 - it is raised where it was asked
+                errors.append(error)
+
+        # Side by side: each waits for a broker that hangs.
+        aside = threading.Thread(target=ask_others, name="kafka-groups", daemon=True)
+        aside.start()
         active = active_groups(self._admin, most)
+        aside.join()
+        if errors:
+            raise errors.pop()
         complete = active.complete and all(fault == GROUPS_HIDDEN for fault in lost)
-        return replace(active, others=others, complete=complete)
+        return replace(active, others=tuple(others), complete=complete)
 
     def close(self) -> None:
         self._admin.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -11,13 +12,14 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster.client import GROUPS_HIDDEN, ActiveGroups, Fault, OffsetAt
+from core.cluster.client import GROUPS_HIDDEN, ActiveGroups, Fault, Group, OffsetAt
 from core.cluster.kafka import client as kafka
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.groups import active_groups, groups
 from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.other_groups import other_active_groups, other_groups
+from core.cluster.kafka.wire import Wire
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
@@ -248,11 +250,42 @@ def test_what_is_hidden_for_good_is_told_beside_who_is_silent_and_is_not_missing
     monkeypatch.setattr(kafka, "other_active_groups", tells(silent_again))
     active = ActiveGroups((), complete=not silent)
     monkeypatch.setattr(kafka, "active_groups", lambda *_: active)
+    monkeypatch.setattr(Wire, "manager", lambda _: None)
     client = kafka.KafkaClient(ConnectionSettings("h:1"))
     lost: list[Fault] = []
     client.groups(lost=lost.append)
     assert set(lost) == {*silent, *silent_again}
     assert client.active_groups(200).complete is complete
+    client.close()
+
+
+@pytest.mark.parametrize("error", [None, UnreachableError("Nobody answers.")])
+def test_active_groups_of_every_type_are_asked_for_side_by_side(
+    error: UnreachableError | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for a broker that hangs."""
+    met = threading.Barrier(2, timeout=30)
+    work = Group("work", "stable", "", 1, (), {}, protocol="share")
+
+    def tell_others(*_: Any) -> tuple[Group, ...]:
+        met.wait()
+        if error is not None:
+            raise error
+        return (work,)
+
+    def tell(*_: Any) -> ActiveGroups:
+        met.wait()
+        return ActiveGroups(())
+
+    monkeypatch.setattr(kafka, "other_active_groups", tell_others)
+    monkeypatch.setattr(kafka, "active_groups", tell)
+    monkeypatch.setattr(Wire, "manager", lambda _: None)
+    client = kafka.KafkaClient(ConnectionSettings("h:1"))
+    if error is None:
+        assert client.active_groups(9) == ActiveGroups((), others=(work,))
+    else:
+        with pytest.raises(UnreachableError, match=error.title):
+            client.active_groups(9)
     client.close()
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from core.cluster.kafka.connection import ConnectionSettings
-from core.errors import RIGHTS, AccessDeniedError, TrimtabError, UnreachableError
+from core.errors import RIGHTS, AccessDeniedError, DocumentError, TrimtabError, UnreachableError
 
 LOOK_SECONDS = 2.0
 """How long all of it takes at most."""
@@ -147,6 +147,10 @@ class _Look:
             self.found = self._ask()
         except TimeoutError:
             self.found = self.late()
+        except DocumentError as error:  # a certificate's file has gone since it was read
+            self.found = self._tells(
+                f"cannot be asked by TLS: {error.title.rstrip('.')}", error.next
+            )
 
     def late(self) -> _Finding:
         seconds = self._settings.seconds(LOOK_SECONDS)

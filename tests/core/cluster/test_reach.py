@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from servers import nobody, says, server, silent
 
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.reach import Trouble, unreachable
+from core.cluster.kafka.stores import Pem
 from core.errors import ExitCode
 
 SASL_HANDSHAKE = 17
@@ -124,6 +126,15 @@ def test_tls_is_turned_off_only_where_plain_text_is_spoken() -> None:
         error = unreachable(ConnectionSettings(address, "SSL", timeout_seconds=20), "")
     assert "does not speak TLS" in error.title
     assert "security.protocol=PLAINTEXT" in error.next
+
+
+def test_a_certificate_whose_file_has_gone_is_told_of(tmp_path: Path) -> None:
+    gone = Pem(str(tmp_path / "ca.pem"))
+    with server(silent) as address:
+        error = unreachable(ConnectionSettings(address, "SSL", ca=gone), "")
+    assert error.title.startswith(address)
+    assert "ca.pem" in error.title
+    assert "PEM" in error.next
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])

@@ -1,5 +1,6 @@
 """Leaving with a plan that is not applied: it is asked about, and kept for the next start there.
 
+What was handed to a run is that run's, unless the run refused it while the dashboard was open.
 Kept by the cluster's id, on this machine. Whoever cannot be asked (a signal, a lost terminal) has
 it kept. It comes back as it was; what the cluster has done meanwhile the Plan screen says, and
 mends with a key, as for any plan.
@@ -71,13 +72,13 @@ class Leaving(Speaking):
             if answer in ("keep", "drop"):
                 self.exit()
 
-        self.push_screen(LeaveDialog(len(self.session.plan)), answered)
+        self.push_screen(LeaveDialog(len(self.session.unhanded)), answered)
 
     @property
     def _worth_keeping(self) -> bool:
         """Return whether there is a plan, and a cluster that may be met again."""
         address = self.session.address
-        return bool(len(self.session.plan)) and not (address is not None and address.simulated)
+        return bool(len(self.session.unhanded)) and not (address is not None and address.simulated)
 
     def settle_plan(self) -> None:
         """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
@@ -85,7 +86,7 @@ class Leaving(Speaking):
         From any thread: a plan is a value. What cannot be written is lost with the terminal.
         Who has changed nothing writes nothing: what is there now may be another dashboard's.
         """
-        plan, address = self.session.plan, self.session.address
+        plan, address = self.session.unhanded, self.session.address
         if plan.cluster_id is None or self._kept is None:
             return  # what is kept for this cluster has not been looked at
         if address is not None and address.simulated:

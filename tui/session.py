@@ -117,6 +117,12 @@ class Handed:
     plan: Plan
 
 
+def _without(plan: Plan, handed: Plan) -> Plan:
+    """Return the moves of a plan that are not the same in another."""
+    moves = tuple(move for move in plan if move != handed.by_partition.get(move.tp))
+    return replace(plan, moves=moves)
+
+
 MARKED = "config.toml says read_only"
 
 
@@ -187,6 +193,12 @@ class Session:
         return self.history.plan
 
     @property
+    def unhanded(self) -> Plan:
+        """Return the plan without what was handed to a run that may yet begin."""
+        handed = self.handed
+        return self.plan if handed is None else _without(self.plan, handed.plan)
+
+    @property
     def moves_of_ours(self) -> set[TopicPartition]:
         """Return the partitions that the newest run is moving, while it goes on."""
         run = self.run
@@ -245,11 +257,11 @@ class Session:
 
     def _let_go_of(self, plan: Plan) -> None:
         """Go on without what a run carries out now; what was planned since stays."""
-        moves = [move for move in self.plan if move != plan.by_partition.get(move.tp)]
-        if not moves:
+        left = _without(self.plan, plan)
+        if not len(left):
             self.clear_plan()
         else:
-            self.history = self.history.edited(replace(self.plan, moves=tuple(moves)))
+            self.history = self.history.edited(left)
 
     def clear_plan(self) -> None:
         """Start an empty plan."""

@@ -18,7 +18,7 @@ from tui.feed_events import PictureSeen
 from tui.leaving import keep_plan, kept_plan
 from tui.screens.leave_dialog import LeaveDialog
 from tui.seen import Seen
-from tui.session import Session
+from tui.session import Handed, Session
 
 PLAN = replace(a_plan(), cluster_id=STATE.cluster_id)
 PICTURE = PictureSeen(STATE, LOAD, None, None, None)
@@ -135,6 +135,25 @@ def test_another_cluster_s_plan_is_not_taken() -> None:
     assert kept_plan("another") is None
     paths.kept_plan_file(STATE.cluster_id).rename(paths.kept_plan_file("another"))
     assert kept_plan("another") is None
+
+
+@pytest.mark.parametrize(
+    ("handed", "kept"),
+    [(PLAN, None), (OTHER, Plan.of(PLAN.moves[:1], cluster_id=STATE.cluster_id))],
+)
+async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
+    handed: Plan, kept: Plan | None
+) -> None:
+    keep_plan(handed)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        app.session.handed = Handed("r1", handed)
+        app.session.edit(PLAN)  # has more than what was handed, or is it
+        await pilot.press("q")
+        assert isinstance(app.screen, LeaveDialog) is (kept is not None)
+        assert app._exit is (kept is None)
+        app.settle_plan()
+    assert kept_plan(STATE.cluster_id) == kept
 
 
 @pytest.mark.parametrize("planned", [None, PLAN])

@@ -16,10 +16,11 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +28,8 @@ from core.run.record.chronicle import Chronicle
 from core.run.record.history import History, Phase
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
+from core.run.tell.rates import RATE_SECONDS
+from core.run.tell.stuck import waiting_their_turn
 from core.settings import NotifyBy
 from core.terminal import printable
 from core.units import format_bytes, format_duration, format_time
@@ -56,6 +59,8 @@ class Notifier:
         self._by = by
         self._waits_since: datetime | None = None
         self._stalled = ""
+        self._turns: frozenset[int] = frozenset()
+        self._turns_at: datetime | None = None
         self._notices: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._sent: queue.SimpleQueue[Sent] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -65,7 +70,7 @@ class Notifier:
         if not (self._by.command or self._by.webhook):
             return
         history, now = chronicle.history, chronicle.now()
-        why = self._stalls(history, chronicle.newest_sample, now)
+        why = self._stalls(chronicle, now)
         if why and not self._stalled:
             self.send(notice("stalled", history, now, why))
         self._stalled = why
@@ -85,8 +90,9 @@ class Notifier:
             self._thread.join(LAST_SECONDS)
         self._write_down(lambda kind, **payload: journal.write(at, kind, payload))
 
-    def _stalls(self, history: History, sample: Mapping[str, Any] | None, now: datetime) -> str:
+    def _stalls(self, chronicle: Chronicle, now: datetime) -> str:
         """Return for what a run has waited too long, or ""."""
+        history = chronicle.history
         meant = history.paused or history.is_scheduled(now)
         retention = history.retention
         awaits = retention is not None and retention.lowered and not retention.awaited
@@ -98,8 +104,16 @@ class Notifier:
             return ""
         if self._waits_since and (now - self._waits_since).total_seconds() >= STALLED_SECONDS:
             return history.waiting
-        nothing = idle(history, sample, now)
+        turns = partial(self._waiting_their_turn, chronicle, now)
+        nothing = idle(history, chronicle.newest_sample, now, turns)
         return nothing and (history.waiting or nothing)
+
+    def _waiting_their_turn(self, chronicle: Chronicle, now: datetime) -> frozenset[int]:
+        """Return who waits its turn, as of a quota window ago at most: it takes all samples."""
+        if self._turns_at is None or (now - self._turns_at).total_seconds() >= RATE_SECONDS:
+            self._turns = waiting_their_turn(chronicle.history, chronicle.journal.samples())
+            self._turns_at = now
+        return self._turns
 
     def send(self, document: Mapping[str, Any]) -> None:
         """Send a notice in the background; `look` and `end` journal what became of it."""
@@ -124,13 +138,22 @@ class Notifier:
                 write(Kind.NOTIFIED, event=sent.event, by=sent.by, why=sent.why)
 
 
-def idle(history: History, sample: Mapping[str, Any] | None, now: datetime) -> str:
-    """Return which copy in flight has got no byte for STALLED_SECONDS, in words, or ""."""
+def idle(
+    history: History,
+    sample: Mapping[str, Any] | None,
+    now: datetime,
+    turns: Callable[[], Collection[int]],
+) -> str:
+    """Return which copy in flight has got no byte for STALLED_SECONDS, in words, or "".
+
+    `turns` says which moves only wait until others have had theirs; it is asked when needed.
+    """
     for index, size, _, arrived, since, *_ in (sample or {"moves": ()})["moves"]:
         m = history.moves[index]
         whole = size is not None and sum(b or 0 for b in arrived) >= size * len(arrived)
         seconds = now.timestamp() - since
-        if m.phase.in_flight and not whole and seconds >= STALLED_SECONDS:
+        idles = m.phase.in_flight and not whole and seconds >= STALLED_SECONDS
+        if idles and index not in turns():
             return f"{m.move.tp}: no byte has come for {format_duration(seconds)}"
     return ""
 

@@ -10,7 +10,17 @@ from core.run.limits.inflow import FLOOR_BYTES_PER_S, Key
 from core.run.limits.throttle import Side
 from core.run.record.growing import growing_sides
 from core.run.record.history import History, MoveHistory
-from core.run.tell.rates import RATE_SECONDS, Passed, Point, arriving_side, passed, size_changes
+from core.run.record.records import Sample
+from core.run.tell.never import never_sides
+from core.run.tell.rates import (
+    RATE_SECONDS,
+    Passed,
+    Point,
+    arriving_side,
+    passed,
+    size_changes,
+    tracks,
+)
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0
@@ -166,6 +176,21 @@ def stuck(
         if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
             return "throttle below what is produced"
     return ""
+
+
+def waiting_their_turn(history: History, samples: Sequence[Sample]) -> frozenset[int]:
+    """Return the moves in flight that get no byte only because others use up a limit."""
+    tracked = tracks(samples)
+    turns, never = Turns(history, tracked), never_sides(history, tracked)
+    newest = samples[-1].payload if samples else {}
+    down = frozenset(newest.get("down", ()))
+    disks = {int(broker): said for broker, said in newest.get("disks", {}).items()}
+
+    def is_stuck(index: int) -> bool:
+        m, track = history.moves[index], tracked.get(index)
+        return bool(stuck(m, track, down, disks, never, turn=True, unheld_at=history.unheld_at))
+
+    return frozenset(i for i in history.in_flight if turns.waited_for(i) and not is_stuck(i))
 
 
 def slowed(history: History, m: MoveHistory) -> str:

@@ -6,17 +6,20 @@ import json
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from run_help import Faulty, Run, Start, cluster, plan_of
+from told_help import LIMIT, records, samples
 from waiting import eventually
 
+from core.clock import Clock
 from core.cluster.client import Fault
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -25,6 +28,7 @@ from core.run import notify, service
 from core.run.decide.steps import Poll
 from core.run.notify import STALLED_SECONDS, Notifier, post, run_command
 from core.run.record.chronicle import Chronicle
+from core.run.record.journal import Journal
 from core.run.record.records import Kind
 from core.settings import NotifyBy, Settings, load_settings
 
@@ -283,6 +287,23 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
     watched.advance(200)
     assert not hook.posted
     assert not told(run)
+
+
+@pytest.mark.parametrize(("others", "stalls"), [(LIMIT, False), (LIMIT // 10, True)])
+def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, others: int, stalls: bool) -> None:
+    """The second move gets nothing for 70 seconds; the first has their limit, or a tenth of it."""
+    clock = SimpleNamespace(now=lambda: sample.at)
+    with Journal.create(tmp_path / "a.run") as journal:
+        for record in records((1, 2), (5, 5)):
+            journal.write(record.at, record.kind, record.payload)
+        chronicle = Chronicle(journal, cast(Clock, clock))
+        notifier = Notifier(NotifyBy(webhook="http://h/x"))
+        sent: list[Mapping[str, Any]] = []
+        notifier.send = sent.append  # type: ignore[method-assign]
+        for sample in samples((1, 2), lambda s: s * others, lambda s: 0, seconds=70):
+            chronicle.sample(dict(sample.payload))
+            notifier.look(chronicle)
+    assert [document["event"] for document in sent] == (["stalled"] if stalls else [])
 
 
 def test_a_slow_webhook_does_not_hold_the_run_up(

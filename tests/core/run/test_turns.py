@@ -8,8 +8,10 @@ import pytest
 from run_help import MB, Start, cluster, plan_of, spend, submitted
 from told_help import LIMIT, Course, records, samples
 
+from core.run.record.history import History
 from core.run.tell.notices import Notices
 from core.run.tell.progress import run_view
+from core.run.tell.stuck import waiting_their_turn
 from core.run.tell.view import MoveState, RunView
 
 WAITS = "waits its turn: b5 is at its limit"
@@ -61,9 +63,11 @@ def test_what_waits_its_turn_and_what_is_stuck(
     down: tuple[int, ...],
     why: str,
 ) -> None:
-    view = run_view(records(leaders, to), samples(leaders, *courses, down=down), living=True)
+    told, seen = records(leaders, to), samples(leaders, *courses, down=down)
+    view = run_view(told, seen, living=True)
     last = view.moves[-1]
     waits = "its turn" in why
+    assert ((len(to) - 1) in waiting_their_turn(History.fold(told), seen)) == waits
     assert (last.state, last.why) == (MoveState.MOVING if waits else MoveState.STUCK, why)
     assert (last.left_seconds is not None) == waits, "it is told when its turn will have come"
 

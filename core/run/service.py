@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 from core.clock import SteadyClock
 from core.cluster.balancers import add_topics
+from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, connect
 from core.cluster.probe import open_probe
 from core.errors import ExitCode, TrimtabError, UsageError
@@ -139,7 +141,9 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
     from core.run.act.runner import Runner
 
     path = journal.path
+    created = journal.records()[0].payload
     address = elsewhere or address_of(journal.records())
+    address = _as_configured(address, created["cluster_name"])
     connection = None
     try:
         connection = connect(address)
@@ -152,7 +156,6 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
         )
         patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
-        created = journal.records()[0].payload
         cluster_id, snapshots = created["cluster_id"], created["options"].get("snapshots")
         run = path.name.removesuffix(SUFFIX)
         note = partial(audit.note, cluster_id, run)
@@ -180,6 +183,18 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
         if connection is not None:
             connection.client.close()
     return ExitCode.DONE
+
+
+def _as_configured(address: Address, name: str) -> Address:
+    """Return `address` with what config.toml says of its cluster, as far as that can be read."""
+    try:
+        settings = load_settings()
+    except UsageError:
+        return address  # `_notify_by` has told of it
+    about = settings.about(name, address.bootstrap).values()
+    waits = (one.timeout_seconds for one in about if one.timeout_seconds is not None)
+    capacity = configured_capacity(settings, name, address.bootstrap)
+    return replace(address, capacity=capacity, timeout_seconds=next(waits, None))
 
 
 def _notify_by(journal: Journal) -> NotifyBy:

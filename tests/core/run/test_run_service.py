@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, submitted, throttles
 
+from core import paths
 from core.cluster.client import LEADER_RATE, ConfigSource, Fault, Resource
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -309,3 +310,24 @@ def test_where_no_ended_run_left_anything_nothing_is_asked(
     connected.calls.clear()
     assert begin()
     assert set(connected.calls) <= {"close"}
+
+
+def test_a_run_knows_what_config_toml_says_of_its_cluster(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    paths.config_file().parent.mkdir(parents=True, exist_ok=True)
+    paths.config_file().write_text(
+        '[clusters.a]\nbootstrap = "sim:none"\nin_capacity = "80MB/s"\ntimeout = "7s"\n'
+    )
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    asked: list[Address] = []
+
+    def connect(address: Address) -> Connection:
+        asked.append(address)
+        raise UnreachableError("Nothing answers.")
+
+    monkeypatch.setattr(service, "connect", connect)
+    service.serve(run.path)
+    assert [(a.capacity.in_bytes_per_s, a.timeout_seconds) for a in asked] == [(80e6, 7.0)]

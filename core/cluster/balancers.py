@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from core.cluster.state import ClusterState
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
 
 _CRUISE_CONTROL = "Cruise Control"
 _CONFLUENT = "Confluent's Self-Balancing"

@@ -29,6 +29,7 @@ from tui.screens.commands import CommandScreen
 from tui.screens.dialog import AskDialog
 from tui.screens.drill_dialog import DrillDialog
 from tui.screens.help import HelpScreen
+from tui.screens.leave_dialog import LeaveDialog
 from tui.screens.problem import ProblemDialog
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of
@@ -101,6 +102,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     ),
     "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
     "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
+    "leave": lambda session: LeaveDialog(3),
 }
 
 

@@ -8,8 +8,10 @@ than limits, disks, capacities and racks allow.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
@@ -34,9 +36,12 @@ TENURE = 3, 12
 """For how many steps a partition stays where one has brought it: drawn, or steps go in circles."""
 WORTH = 0.01
 """The part of what is outside the band that a detour must bring in."""
+LOOK_EVERY = 256
+"""So many changes are asked about between two looks at the clock: each takes 0.1 ms."""
 SAME = 1e-12
 """What squared distances from the band may differ by and be the same."""
 
+Item = TypeVar("Item")
 _LED = np.isin(np.arange(MEASURES), LED)
 
 
@@ -252,17 +257,22 @@ class _Search:
             return 0
         copied = self._came()[rows].sum(axis=1) * given.items[rows, Measure.DISK]
         ordered = rows[np.argsort(-copied, kind="stable")].tolist()
-        left = [row for row in ordered if not self._take_back(row)]
+        left = [row for row in self._in_time(ordered) if not self._take_back(row)]
         if len(left) <= MAX_PAIRED:
-            for pair in combinations(left, 2):
+            for pair in self._in_time(combinations(left, 2)):
                 if all((self.at[row] != given.replicas[row]).any() for row in pair):
                     self._take_back(*pair)
         return sum(bool((self.at[row] == given.replicas[row]).all()) for row in ordered)
 
+    def _in_time(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield items for as long as there is time, which is looked at now and then."""
+        for number, item in enumerate(items):
+            if number % LOOK_EVERY == 0 and self._limits.time_is_up(self._on):
+                return
+            yield item
+
     def _take_back(self, *rows: int) -> bool:
         """Put partitions back where they were, unless that makes a broker worse."""
-        if self._limits.time_is_up(self._on):
-            return False
         off, over = self._outside(self._loads, self._every), self._over()
         was = [self.at[row].copy() for row in rows]
         for row in rows:

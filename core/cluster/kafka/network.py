@@ -115,6 +115,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         self._settings = settings
         self._heard = heard
         self._failures: dict[int | str, Exception] = {}
+        self._places: dict[int | str, str] = {}
+        """Where servers were connected to last: one that hangs is soon not in the metadata."""
         self._sockets: list[weakref.ref[socket.socket]] = []
         self._final: set[str] = set()
         """The bootstrap servers whose answers are final, and no good."""
@@ -131,9 +133,10 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         found = []
         for id, error in errors.items():
             node = self.cluster.broker_metadata(id)
-            if node is not None:
+            place = self._places.get(id) if node is None else f"{node.host}:{node.port}"
+            if place is not None:
                 broker = id if isinstance(id, int) else None
-                found.append(Trouble(broker, f"{node.host}:{node.port}", str(error)))
+                found.append(Trouble(broker, place, str(error)))
         return sorted(found, key=lambda trouble: (trouble.broker is None, trouble.broker or 0))
 
     def close_sockets(self) -> None:
@@ -203,6 +206,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         known = self._conns.get(node_id)
         connection = super().get_connection(node_id, *args, **options)
         if connection is not known:
+            if (node := self.cluster.broker_metadata(node_id)) is not None:
+                self._places[node_id] = f"{node.host}:{node.port}"
             # Until it has come about, nothing is known against it.
             connection.init_future.add_callback(lambda _: self._failures.pop(node_id, None))
             connection.close_future.add_errback(partial(self._failures.__setitem__, node_id))

@@ -17,6 +17,8 @@ FREE = 3
 """So many times the same reason to wait is written as often as it comes."""
 FORGOTTEN_SECONDS = 600.0
 """A reason that has not come for so long is a new one."""
+LASTING_SECONDS = 60.0
+"""A reason that has come for so long, with no other in between, is written whatever was before."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Chronicle:
         self.history = History.fold(journal.records())
         self.newest_sample: dict[str, Any] | None = None
         self._reasons: dict[str, _Reason] = {}
+        self._present = "", 0.0
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -48,9 +51,13 @@ class Chronicle:
         """Write for what the run waits, "" for nothing, unless the last such record says so.
 
         Reasons that come and go by turns are written ever more seldom, twice as long apart each
-        time: whatever lasts, the journal does not grow with it.
+        time: whatever lasts, the journal does not grow with it. That nothing is waited for any
+        more is written at once, and so is what has been waited for a while.
         """
         now = self._clock.monotonic()
+        if why != self._present[0]:
+            self._present = why, now
+        lasting = now - self._present[1] >= LASTING_SECONDS
         of = self._reasons.items()
         self._reasons = {t: r for t, r in of if now - r.came < FORGOTTEN_SECONDS}
         known = self._reasons.get(why)
@@ -58,9 +65,11 @@ class Chronicle:
             known.came = now
         if why == self.history.waiting:
             return
-        if known is None:
+        if not why:
+            pass  # no more often than reasons are
+        elif known is None:
             self._reasons[why] = _Reason(1, now, now)
-        elif known.times < FREE or now - known.written >= 2.0**known.times:
+        elif lasting or known.times < FREE or now - known.written >= 2.0**known.times:
             known.times, known.written = known.times + 1, now
         else:
             return

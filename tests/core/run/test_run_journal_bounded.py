@@ -164,3 +164,22 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
     chronicle.note_waiting("one")
     assert waits() == before + 2
     assert run.runner.history.waiting == "one"
+
+
+def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    chronicle = run.runner._chronicle
+
+    def look_on(why: str, seconds: int) -> None:
+        for _ in range(seconds):
+            chronicle.note_waiting(why)
+            client.advance(1)
+
+    for _ in range(15):
+        look_on("broker 3 is down", 10)
+        look_on("", 1)
+        assert run.runner.history.waiting == ""
+        look_on("", 289)
+    look_on("broker 3 is down", 61)
+    assert run.runner.history.waiting == "broker 3 is down"

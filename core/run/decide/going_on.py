@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
-from core.plan.next_batch import Flight, fitting, may_start
+from core.plan.next_batch import WINDOW_SECONDS, Flight, fitting, may_start
 from core.run.decide import guard, log_dirs
 from core.run.decide.endings import GONE, OFF, never_ends
 from core.run.decide.steps import (
@@ -78,17 +78,17 @@ def _is_next(history: History, observed: Observed, moves: tuple[int, ...]) -> bo
     """Return whether a batch may begin although moves of earlier ones are in flight."""
     if history.paused:
         return False
-    if history.guard_from is not None:  # parts of batches begin, one after the other
-        batches = {history.moves[i].batch for i in (*moves, *history.in_flight)}
-        return history.explicit or len(batches) == 1
+    batch = [_flight(history.moves[i]) for i in moves]
+    flying = [_flight(history.moves[i]) for i in history.in_flight]
+    since = observed.since_submission_seconds
+    if history.guarded:  # parts of batches begin, one after the other, as soon as they may
+        begun = {flight.batch for flight in batch}
+        batch += [flight for flight in flying if flight.batch in begun]
+        flying = [flight for flight in flying if flight.batch not in begun]
+        since = WINDOW_SECONDS
     if not history.explicit:
-        return False
-    return may_start(
-        [_flight(history.moves[i]) for i in moves],
-        [_flight(history.moves[i]) for i in history.in_flight],
-        observed.since_submission_seconds,
-        most_extra_bytes=history.most_extra_bytes,
-    )
+        return not flying
+    return may_start(batch, flying, since, most_extra_bytes=history.most_extra_bytes)
 
 
 def _fitting(history: History) -> tuple[int, ...]:

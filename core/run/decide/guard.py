@@ -7,16 +7,16 @@ more is in flight than a side's rate brings in a quota window, and what came fas
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from core.cluster.balancers import editor_in_words, remedy_of
 from core.run.decide.steps import Observed
-from core.run.limits.throttle import Side
-from core.run.record.history import History, MoveHistory, Phase
+from core.run.record.backlog import copies
+from core.run.record.history import History
 from core.run.record.holdings import Key
+from core.units import UNLIMITED
 
-AHEAD = timedelta(seconds=12)
+AHEAD_SECONDS = 12.0
 """How much may be in flight, as what a rate brings meanwhile: one quota window."""
 AGAIN_AND_AGAIN = 2
 """So many removals are no accident any more."""
@@ -24,19 +24,18 @@ AGAIN_AND_AGAIN = 2
 
 def begins_within(history: History, now: datetime, moves: tuple[int, ...]) -> tuple[int, ...]:
     """Return which of these queued moves may begin now: all, while nobody has taken throttles."""
-    if history.guard_from is None:
+    if not history.guarded:
         return moves
     if pauses(history):
         return ()
-    used = _used(history)
     chosen = []
+    begun: defaultdict[Key, int] = defaultdict(int)
     for index in moves:
-        copies = dict(_copies(history.moves[index]))
-        if all(_is_due(history, key, used.get(key), now) for key in copies):
+        sizes = dict(copies(history.moves[index]))
+        if all(_is_due(history, key, begun[key], now) for key in sizes):
             chosen.append(index)
-            for key, size in copies.items():
-                began, before = used.get(key, (now, 0))
-                used[key] = min(began, now), before + size
+            for key, size in sizes.items():
+                begun[key] += size
     return tuple(chosen)
 
 
@@ -56,37 +55,8 @@ def reason(history: History, observed: Observed) -> str:
     return f"{who} takes this run's throttles away: {then}; {remedy}"
 
 
-def _used(history: History) -> dict[Key, tuple[datetime, int]]:
-    """Return by broker and side what was copied, or is, and since when."""
-    assert history.guard_from is not None
-    began: dict[Key, datetime] = {}
-    copied: defaultdict[Key, int] = defaultdict(int)
-    for m in history.moves:
-        if m.submitted_at is None or not (m.phase.in_flight or m.phase is Phase.DONE):
-            continue
-        if m.ended_at is not None and m.ended_at < history.guard_from:
-            continue
-        for key, size in _copies(m):
-            began[key] = min(began.get(key, m.submitted_at), m.submitted_at)
-            copied[key] += size
-    return {key: (began[key], size) for key, size in copied.items()}
-
-
-def _copies(m: MoveHistory) -> Iterator[tuple[Key, int]]:
-    """Yield which brokers and sides copy for a move, and how much, as far as that is known."""
-    size, move = m.size_bytes or 0, m.move
-    if move.adding:
-        leader = next(iter(move.before), -1) if m.leader is None else m.leader
-        yield (leader, Side.LEADER), size * len(move.adding)
-    for broker in move.adding:
-        yield (broker, Side.FOLLOWER), size
-    for broker in move.dir_moves:
-        yield (broker, Side.LOG_DIRS), size
-
-
-def _is_due(history: History, key: Key, used: tuple[datetime, int] | None, now: datetime) -> bool:
-    rate = history.asked_of(key)
-    if used is None or rate <= 0:
-        return True
-    began, size = used
-    return now >= began + timedelta(seconds=size / rate) - AHEAD
+def _is_due(history: History, key: Key, begun_bytes: int, now: datetime) -> bool:
+    """Return whether a side has so little to come that a move may begin besides."""
+    rate = history.rate_in_force(key)
+    left = history.backlog.left_bytes(key, rate, now) + begun_bytes
+    return rate == UNLIMITED or left <= AHEAD_SECONDS * rate

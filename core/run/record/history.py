@@ -28,8 +28,20 @@ __all__ = ["BatchThrottle", "History", "MoveHistory", "Outcome", "Phase", "Role"
 
 ONE_REMOVAL = timedelta(seconds=10)
 """Lists and rates that are found gone within this time of one another were taken at once."""
-NOTICED = timedelta(seconds=15)
-"""How long before it is noticed moves may have got on without a limit."""
+_CHANGE_RATES = frozenset(
+    (
+        Kind.THROTTLE_INTENT,
+        Kind.THROTTLE_SET,
+        Kind.RATE_INTENT,
+        Kind.RATES_CHANGING,
+        Kind.RATE_SET,
+        Kind.RATES_CHANGED,
+        Kind.DISTURBED,
+        Kind.RATE_RESTORED,
+        Kind.REQUEST,
+    )
+)
+"""Records that may change which rates are in force."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +101,8 @@ class History(Known):
     def apply(self, record: Record) -> None:
         """Take one more record in."""
         p = record.payload
+        if record.kind in _CHANGE_RATES:
+            self.backlog.settle(self.rate_in_force, record.at)
         match record.kind:
             case Kind.CREATED:
                 raise ValueError("a journal has only one created record")
@@ -146,6 +160,8 @@ class History(Known):
             case Kind.SUBMITTING:
                 for index in p["moves"]:
                     m = self.moves[index]
+                    if not m.phase.in_flight:
+                        self.backlog.add(m, self.rate_in_force, record.at)
                     m.phase, m.submitted_at, m.tries = Phase.SUBMITTING, record.at, m.tries + 1
             case Kind.SUBMITTED:
                 for index in p["moves"]:
@@ -172,8 +188,6 @@ class History(Known):
                 floored = self.pace.floored
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
-                    if p["kind"] == "throttle" and self.guard_from is not None:
-                        self.guard_from = record.at  # what came before is another rate's
                 if floored and not self.pace.floored:
                     self.unheld_at = record.at
             case Kind.CANCELLING:
@@ -215,8 +229,7 @@ class History(Known):
         last, self.removed_at = self.removed_at, at
         if last is None or at - last >= ONE_REMOVAL:
             self.removals += 1
-        if self.guard_from is None:
-            self.guard_from = at - NOTICED
+        self.guarded = True
 
     def _preflight(self, p: Mapping[str, Any]) -> None:
         self.preflight = True
@@ -284,7 +297,10 @@ class History(Known):
     def _moved(self, at: datetime, p: Mapping[str, Any]) -> None:
         for entry in p["moves"]:
             m = self.moves[entry["index"]]
-            m.phase, m.why, m.ended_at = Phase(entry["phase"]), entry["why"], at
+            phase = Phase(entry["phase"])
+            if m.phase.in_flight and phase is not Phase.DONE:
+                self.backlog.remove(m, self.rate_in_force, at)
+            m.phase, m.why, m.ended_at = phase, entry["why"], at
             if entry["leader"] is not None:
                 m.leader = entry["leader"]
         self.stopped = self.stopped or p["stop"]

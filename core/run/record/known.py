@@ -15,9 +15,11 @@ from core.plan.plan import Plan
 from core.process import Process
 from core.run.limits.pace import Pace
 from core.run.limits.strain import Measured
+from core.run.record.backlog import Backlog
 from core.run.record.holdings import Holdings, Key
 from core.run.record.moves import MoveHistory, Outcome, Phase
 from core.run.record.retention import Retention
+from core.units import UNLIMITED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,8 +54,9 @@ class Known(Holdings):
     """What producers waited before an adaptive run; None until that has been measured."""
     pause_if_removed: bool = False
     """Pause when somebody takes its throttles away again and again; else it goes on by and by."""
-    guard_from: datetime | None = None
-    """From when on what it copies is counted, as somebody has taken throttles away."""
+    guarded: bool = False
+    """Somebody has taken throttles of its away: moves begin as `backlog` allows."""
+    backlog: Backlog = field(default_factory=Backlog)
     removals: int = 0
     """How often somebody has, since it was last resumed."""
     removed_at: datetime | None = None
@@ -139,6 +142,12 @@ class Known(Holdings):
     def asked_of(self, key: Key) -> int:
         """Return the most that a broker and side is to get, by what was asked for."""
         return self.pace.apart.get(key, self.rate_bytes_per_s)
+
+    def rate_in_force(self, key: Key) -> int:
+        """Return the rate that a broker and side is held to now, never above what was asked for."""
+        held, asked = self.pace.rates.get(key), self.asked_of(key)
+        now = self.pace.first_bytes_per_s if held is None else held.rate_bytes_per_s
+        return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
 
     def most_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""

@@ -81,7 +81,7 @@ def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
     run = begun(start)
     took = play(run, 3600, lists)
     assert took == pytest.approx(SECONDS, rel=0.2)
-    assert run.runner.history.guard_from is None
+    assert not run.runner.history.guarded
 
 
 def test_mends_have_an_end(start: Start) -> None:

@@ -577,6 +577,9 @@ class ClientContract:
             assert sorted(sizes) == sorted(brokers)
             assert all(size >= layout.bytes_each for size in sizes.values())
 
+    def test_who_may_describe_everything_is_denied_no_topic(self, cluster: ContractCluster) -> None:
+        assert cluster.client.denied_topics([GROUP_TOPIC, "contract.none"]) == frozenset()
+
     def test_log_dirs_of_an_unknown_broker_are_an_error(self, cluster: ContractCluster) -> None:
         good, unknown = cluster.client.log_dirs([1, 99])
         assert good.error is None

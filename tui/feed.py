@@ -69,6 +69,7 @@ class Feed:
         self._connection: Connection | None = None
         self._picture = Picture()
         self._moves_unknown = False
+        self._hidden_topics: int | None = 0
         self._load = FeedLoad(
             target, self._picture, lambda: self._connection, self._send, monotonic
         )
@@ -223,6 +224,12 @@ class Feed:
             title = f"What is in flight is not shown: {state.moves_unknown}"
             self._send(Trouble(AccessDeniedError(title, next=RIGHTS)))
         self._moves_unknown = bool(state.moves_unknown)
+        hidden = state.hidden
+        if hidden is None:  # nobody has looked yet
+            return
+        if not hidden.is_whole and self._hidden_topics != hidden.count:
+            self._send(Trouble(AccessDeniedError(hidden.sentence, next=hidden.remedy)))
+        self._hidden_topics = 0 if hidden.is_whole else hidden.count
 
     def _first_look(self) -> ClusterState | None:
         """Return what the fork saw; None when there is none, or it ended without an answer."""

@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from core.cli.confirm import ask_passwords
 from core.cluster.balancers import add_topics
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
@@ -141,15 +140,11 @@ class Context:
             )
 
     def require_address(self) -> Address:
-        """Return the live cluster's address; what its client properties leave out is asked for.
-
-        Raises UsageError offline or when none was named, or when a password is missing.
-        """
+        """Return the live cluster's address; raises UsageError offline or when none was named."""
         if self.target.address is None:
             raise UsageError(
                 "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
             )
-        ask_passwords(self.target.address)
         return self.target.address
 
     def require_writable(self, state: ClusterState | None = None) -> None:
@@ -200,6 +195,8 @@ def told_unknown(state: ClusterState) -> ClusterState:
     """Say what of the cluster may not be seen; return it. Who must know asks `require_moves`."""
     if state.moves_unknown:
         say(f"What is in flight is not shown: {state.moves_unknown}")
+    if state.hidden is not None and not state.hidden.is_whole:
+        say(f"{state.hidden.sentence} {state.hidden.remedy}")
     return state
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from core.cluster.broker_logs import BrokerLogs
     from core.cluster.client import ConfigValue, Fault, Resource
     from core.cluster.connect import Address
+    from core.cluster.hidden import HiddenTopics
     from core.cluster.state import ClusterState
 
 LEAST_FREE_BYTES = 2_000_000_000
@@ -192,7 +193,7 @@ def logout() -> Finding:
 def cluster(context: Context) -> Iterator[Finding]:
     """Look at the named cluster: reachability, rights, clocks."""
     from core.cluster.client import Resource
-    from core.cluster.observe import TOPIC_CONFIGS
+    from core.cluster.observe import TOPIC_CONFIGS, find_hidden
 
     try:
         with context.connected() as connection:
@@ -205,9 +206,9 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield from properties(connection.address)
             topics = [Resource.topic(topic.name) for topic in state.topics]
             yield _right_to_moves(state)
-            yield from rights(
-                lambda: client.log_dirs(alive), lambda: client.configs(topics, TOPIC_CONFIGS)
-            )
+            logs = client.log_dirs(alive)
+            yield from rights(lambda: logs, lambda: client.configs(topics, TOPIC_CONFIGS))
+            yield hidden_topics(find_hidden(client, state, logs))
             yield from probes(state)
     except AccessDeniedError as error:
         remedy = f"{error.next} It takes DESCRIBE on the cluster."
@@ -260,6 +261,14 @@ def rights(
                     "what is on it",
                 )
     yield _right_to_configs(configs)
+
+
+def hidden_topics(hidden: HiddenTopics) -> Finding:
+    """Say whether there are topics that metadata does not name to this user."""
+    found = hidden.sentence or "none"
+    if not hidden.sentence and hidden.untold:
+        found = f"none, as far as is told: not by brokers {', '.join(map(str, hidden.untold))}"
+    return Finding("hidden topics", found, hidden.remedy, "balance, disks and plans as a whole")
 
 
 def _right_to_moves(state: ClusterState) -> Finding:

@@ -164,7 +164,7 @@ def suggest(
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         dirs = None if found.dirs is None else suggest_disks.dirs_document(found.dirs)
-        document = suggest_told.document(found, estimate, bears, reached)
+        document = suggest_told.document(found, estimate, bears, reached, state.hidden)
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
         there = brokers_reached(found, wanted)
@@ -194,7 +194,8 @@ def _even_dirs(
     bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
-        emit(suggest_disks.document(found, estimate, bears) | {"allow": allow}, output)
+        document = suggest_disks.document(found, estimate, bears, state.hidden)
+        emit(document | {"allow": allow}, output)
     else:
         write_text(suggest_disks.text(found, wanted.band, estimate, bears), None)
         _keep(found.plan, output, allow, _throttle(estimate))

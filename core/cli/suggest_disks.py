@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.suggest_told import time_document, time_notes, time_text
 from core.cli.table import table
+from core.cluster import hidden
 from core.plan.burden import Burden
 from core.plan.estimate_document import burden_document
 from core.plan.reassignment import to_document
 from core.units import counted, format_bytes
 
 if TYPE_CHECKING:
+    from core.cluster.hidden import HiddenTopics
     from core.plan.estimate import Estimate
     from core.plan.planner.broker_dirs import DirShare
     from core.plan.planner.disks import DirReason, EvenedDirs
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 ROWS = 15
 
 
-def document(found: EvenedDirs, estimate: Estimate | None, bears: Burden) -> dict[str, Any]:
+def document(
+    found: EvenedDirs,
+    estimate: Estimate | None,
+    bears: Burden,
+    hidden_topics: HiddenTopics | None,
+) -> dict[str, Any]:
     """Return the document of `plan suggest --disks --json`."""
     return {
         **dirs_document(found),
@@ -28,6 +35,7 @@ def document(found: EvenedDirs, estimate: Estimate | None, bears: Burden) -> dic
         **burden_document(bears),
         "reached": found.reached,
         "notes": [*found.notes, *time_notes(estimate)],
+        "hidden_topics": hidden.to_json(hidden_topics),
         "plan": to_document(found.plan),
     }
 

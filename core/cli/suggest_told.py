@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.table import brokers as broker_list
 from core.cli.table import table
 from core.cli.times import time_range
+from core.cluster import hidden
 from core.plan.burden import Burden
 from core.plan.estimate import Estimate
 from core.plan.estimate_document import burden_document, calibration
@@ -15,6 +16,7 @@ from core.plan.reassignment import to_document
 from core.units import counted, format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
+    from core.cluster.hidden import HiddenTopics
     from core.cluster.state import TopicPartition
     from core.plan.planner.told import Suggested
     from core.plan.planner.wanted import Wanted
@@ -27,7 +29,11 @@ ROWS = 15
 
 
 def document(
-    found: Suggested, estimate: Estimate | None, bears: Burden, reached: bool
+    found: Suggested,
+    estimate: Estimate | None,
+    bears: Burden,
+    reached: bool,
+    hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
     return {
         "moves": found.moves,
@@ -40,6 +46,7 @@ def document(
         **burden_document(bears),
         "reached": reached,
         "notes": [*found.notes, *time_notes(estimate)],
+        "hidden_topics": hidden.to_json(hidden_topics),
         "reasons": [
             {
                 "topic": tp.topic,

@@ -3,6 +3,7 @@ creates and alters them, `topic_delete` deletes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from core.cli.topic_steps import Configs, configs_of
 from core.cluster.config_names import MIN_INSYNC
 
 if TYPE_CHECKING:
-    from core.cluster.client import Fault
+    from core.cluster.client import ClusterClient, Fault
     from core.cluster.state import ClusterState
     from core.cluster.topics import TopicHealth
 
@@ -47,7 +48,7 @@ def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) 
     from core.cluster.topics import healths
 
     with context.connected() as connection:
-        state = told_unknown(connection.client.describe())
+        state = _described_whole(connection.client)
     found = healths(state, _names(state, regex))
     if as_json:
         emit([_health_json(health) for health in found], output)
@@ -73,7 +74,7 @@ def describe(
     All topics, or those whose whole name REGEX matches. --json has all configs always.
     """
     with context.connected() as connection:
-        state = told_unknown(connection.client.describe())
+        state = _described_whole(connection.client)
         names = _names(state, regex)
         configs = configs_of(connection.client, names)
     if as_json:
@@ -84,6 +85,14 @@ def describe(
         return
     texts = [_text(_described(state, name, configs[name]), all_configs) for name in names]
     write_text("\n".join(texts), output)
+
+
+def _described_whole(client: ClusterClient) -> ClusterState:
+    """Return the cluster, and say which topics are none of what is listed."""
+    from core.cluster.observe import observe_hidden
+
+    state = client.describe()
+    return told_unknown(replace(state, hidden=observe_hidden(client, state)))
 
 
 def _names(state: ClusterState, regex: str | None) -> list[str]:

@@ -61,6 +61,7 @@ def write(document: ClusterDocument, path: Path) -> None:
         topics=state.topics,
         partitions=(),
     )
+    none = replace(none, hidden=state.hidden)
     empty = replace(document, state=none, in_bytes_per_s=np.zeros(0), out_bytes_per_s=np.zeros(0))
     header = to_json(empty) | {"log_dir_paths": list(state.log_dir_paths)}
     starts = pa.array(state.replica_start.astype(np.int32))

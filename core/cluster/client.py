@@ -277,6 +277,13 @@ class ClusterClient(Protocol):
         """
         ...
 
+    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
+        """Return which of these topics this user may not describe (TOPIC_AUTHORIZATION_FAILED).
+
+        Kafka answers so whether they exist or not, so as not to tell.
+        """
+        ...
+
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
         """Return every partition in flight, ours or not (KIP-455)."""
         ...

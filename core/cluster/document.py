@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from core.cluster import hidden
 from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.state import (
     UNKNOWN,
@@ -111,6 +112,7 @@ def to_json(document: ClusterDocument) -> dict[str, Any]:
         "fetched_at": format_time(state.fetched_at),
         "controller": state.controller,
         **({"moves_unknown": state.moves_unknown} if state.moves_unknown else {}),
+        **({} if state.hidden is None else {"hidden_topics": hidden.to_json(state.hidden)}),
         "brokers": [_broker_json(broker) for broker in state.brokers],
         "topics": [
             {

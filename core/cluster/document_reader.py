@@ -6,6 +6,7 @@ Unknown keys are ignored; an absent or null value is unknown, never 0.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from core.cluster import arrow_document
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import FORMAT, ClusterDocument, DocumentGroup
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.json_object import JsonObject, WrongError, once
 from core.cluster.leaders import NO_LEADER
 from core.cluster.state import (
@@ -117,6 +119,7 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
         partitions=rows,
         moves_unknown=root.get("moves_unknown", str, ""),
     )
+    described = replace(described, hidden=_hidden(root))
     state = with_logs(described, _logs(brokers, partitions))
     rates = {
         name: np.full(state.partition_count, np.nan)
@@ -131,6 +134,31 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
     listed = root.get("groups", list, None) is not None
     groups = tuple(_group(g) for g in root.each("groups")) if listed else None
     return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
+
+
+def _hidden(document: JsonObject) -> HiddenTopics | None:
+    """Return what is hidden; null is unknown, and without the key nobody has looked."""
+    key = "hidden_topics"
+    if not document.has(key):
+        return None
+    found = document.child(key)
+    if found is None:
+        return HiddenTopics(why_unknown="the document does not tell")
+    why = found.get("why_unknown", str, "")
+    topics = found.size("topics")
+    if topics is None and not why:
+        why = "the document does not tell"
+    logs = tuple(
+        HiddenLogs(
+            log.id("broker"),
+            log.get("path", str),
+            log.size("topics") or 0,
+            log.size("replicas") or 0,
+            log.size("bytes") or 0,
+        )
+        for log in found.each("log_dirs")
+    )
+    return HiddenTopics(topics or 0, logs, found.ids("untold_brokers"), why)
 
 
 def from_arrow(columns: arrow_document.Columns, written_at: datetime) -> ClusterDocument:

@@ -55,6 +55,15 @@ class JsonObject:
             raise WrongError(f"{key!r} of {self.where} is out of range")
         return value
 
+    def has(self, key: str) -> bool:
+        """Return whether a key is there, be its value null."""
+        return key in self._value
+
+    def child(self, key: str) -> JsonObject | None:
+        """Return the object of a key, None where it is null or absent."""
+        value = self._value.get(key)
+        return None if value is None else JsonObject(value, f"{key!r} of {self.where}")
+
     def id(self, key: str, *default: int, least: int = 0) -> int:
         """Return an id, a partition's number or an epoch: what Kafka holds in 32 bits."""
         value = self.get(key, int, *default)

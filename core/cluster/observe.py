@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.config_names import MIN_INSYNC, REMOTE_STORAGE, is_remote
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.state import ClusterState, Topic
 from core.errors import AccessDeniedError, TrimtabError
 
@@ -37,7 +39,14 @@ def observe(client: ClusterClient) -> ClusterState:
     state = client.describe()
     bugs.note("cluster", lambda: state.counts)
     known = state.with_topics(topic_configs(client, state.topics))
-    return with_logs(known, client.log_dirs(alive_brokers(state)))
+    answers = client.log_dirs(alive_brokers(state))
+    hidden = find_hidden(client, state, answers)
+    return replace(with_logs(known, answers), hidden=hidden)
+
+
+def observe_hidden(client: ClusterClient, state: ClusterState) -> HiddenTopics:
+    """Return which topics are missing in a description, from one look at log dirs."""
+    return find_hidden(client, state, client.log_dirs(alive_brokers(state)))
 
 
 def alive_brokers(state: ClusterState) -> list[int]:
@@ -76,6 +85,39 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
         retention_bytes=number("retention.bytes"),
         remote_storage=is_remote(map(text, REMOTE_STORAGE)) if configs else None,
     )
+
+
+def find_hidden(
+    client: ClusterClient, state: ClusterState, answers: Collection[BrokerLogs]
+) -> HiddenTopics:
+    """Return which topics are in brokers' log dirs, not in the `state`, and denied by name.
+
+    A topic that was created or deleted between the two looks is not denied, and is not hidden.
+    Raises what `client` raises.
+    """
+    untold = tuple(sorted(answer.broker for answer in answers if answer.error is not None))
+    denied = any("AUTHORIZATION" in (answer.error or "") for answer in answers)
+    if denied:
+        return HiddenTopics(untold=untold, why_unknown="this user may not describe log dirs")
+    known = state.topic_index
+    absent = {log.topic for answer in answers for log in answer.replicas if log.topic not in known}
+    hidden = client.denied_topics(absent) if absent else frozenset()
+    if not hidden:
+        return HiddenTopics(untold=untold)
+    topics: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
+    replicas: defaultdict[tuple[int, str], int] = defaultdict(int)
+    sizes: defaultdict[tuple[int, str], int] = defaultdict(int)
+    for answer in answers:
+        for log in answer.replicas:
+            if log.topic in hidden:
+                key = answer.broker, log.log_dir
+                topics[key].add(log.topic)
+                replicas[key] += not log.future
+                sizes[key] += max(0, log.size_bytes)
+    logs = tuple(
+        HiddenLogs(*key, len(topics[key]), replicas[key], sizes[key]) for key in sorted(topics)
+    )
+    return HiddenTopics(len(hidden), logs, untold)
 
 
 class _Cadence:
@@ -136,6 +178,7 @@ class Observer:
         self.metadata_at = 0.0
         """When the metadata of the newest picture was asked for, by the stopwatch."""
         self._logs: dict[int, BrokerLogs] = {}
+        self._hidden: HiddenTopics | None = None
         self._topics: dict[str, Topic] = {}
         self._asked: frozenset[tuple[str, str | None]] = frozenset()
         """Topics, by name and id, whose configs were asked for, whatever came of it."""
@@ -199,8 +242,10 @@ class Observer:
             begun = self._log_dirs.begin()
             answers = self._client.log_dirs(alive_brokers(state))
             good = {answer.broker: answer for answer in answers if answer.error is None}
-            self._log_dirs.end(begun)
             self._logs |= good
+            latest = [self._logs.get(answer.broker, answer) for answer in answers]
+            self._hidden = find_hidden(self._client, state, latest)
+            self._log_dirs.end(begun)
             self._last = None
         there = frozenset((topic.name, topic.id) for topic in state.topics)
         if self._configs.wait_seconds == 0:
@@ -235,6 +280,7 @@ class Observer:
             present = state.broker_by_id
             logs = [answer for broker, answer in self._logs.items() if broker in present]
             joined = with_logs(state, logs)
+        joined = replace(joined, hidden=self._hidden)
         self._last = joined
         return joined
 

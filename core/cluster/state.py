@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from core.cluster.hidden import HiddenTopics
 from core.errors import RIGHTS, AccessDeniedError
 
 Int32 = npt.NDArray[np.int32]
@@ -170,6 +171,8 @@ class ClusterState:
     """Replicas on their way to another log dir, where brokers were asked for their logs."""
     moves_unknown: str = ""
     """Why it is not known what is in flight, in a sentence; "" where it is."""
+    hidden: HiddenTopics | None = None
+    """Topics that are none of these, as the user may not see them; None before anybody looked."""
 
     @classmethod
     def build(
@@ -248,6 +251,7 @@ class ClusterState:
             "replicas": self.replica_count,
             "of unknown size": int((self.size_bytes == UNKNOWN).sum()),
             "log dirs": len(self.log_dir_paths),
+            "hidden topics": self.hidden.count if self.hidden else None,
         }
 
     @property
@@ -335,6 +339,25 @@ class ClusterState:
         """Return for each replica the row index of its partition, shape [R]."""
         counts = np.diff(self.replica_start)
         return frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
+
+    @cached_property
+    def hidden_bytes(self) -> Int64:
+        """Return what each broker is known to hold of topics that are hidden, shape [B]."""
+        logs = self.hidden.logs if self.hidden else ()
+        return self._per_broker((log.broker, log.size_bytes) for log in logs)
+
+    @cached_property
+    def hidden_replicas(self) -> Int64:
+        """Return how many replicas of hidden topics each broker is known to hold, shape [B]."""
+        logs = self.hidden.logs if self.hidden else ()
+        return self._per_broker((log.broker, log.replicas) for log in logs)
+
+    def _per_broker(self, amounts: Iterable[tuple[int, int]]) -> Int64:
+        found = dict.fromkeys(self.broker_ids.tolist(), 0)
+        for broker, amount in amounts:
+            if broker in found:
+                found[broker] += amount
+        return frozen(np.array(list(found.values()), np.int64))
 
     def columns(self, brokers: Int32) -> Int64:
         """Return which of `brokers` each id is, -1 for none of them; the shape stays."""

@@ -54,12 +54,17 @@ def broker_totals(state: ClusterState, load: Load) -> BrokerTotals:
 
 
 def carried(state: ClusterState, load: Load, metric: Metric) -> Float64:
-    """Return what each broker carries of all topics, shape [B]; all NaN when nothing is known."""
+    """Return what each broker carries of all topics, shape [B]; all NaN when nothing is known.
+
+    Bytes and replicas of topics that are hidden count; what they carry otherwise nobody knows.
+    """
     _, columns, values = spread(state, load, metric)
     if np.isnan(values).all():
         return np.full(len(state.brokers), np.nan)
-    whole = summed(np.zeros_like(columns), columns, values, (1, len(state.brokers)))
-    return np.asarray(whole[0])
+    (whole,) = summed(np.zeros_like(columns), columns, values, (1, len(state.brokers)))
+    if metric is Metric.SIZE:
+        return np.asarray(whole + state.hidden_bytes)
+    return np.asarray(whole + state.hidden_replicas if metric is Metric.REPLICAS else whole)
 
 
 def fair_shares(values: Float64, parts: Float64) -> Float64:

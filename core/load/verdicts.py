@@ -11,7 +11,7 @@ from core.cluster.state import ClusterState
 from core.load.heat import Metric, replica_marks
 from core.load.snapshot import Load
 from core.load.totals import BrokerTotals, broker_totals, highest_ratio
-from core.units import format_duration
+from core.units import counted, format_duration
 
 SKEW = 1.3
 """A broker above this many times its fair share is worth a look."""
@@ -59,6 +59,7 @@ def verdicts(
         *_disks(state, totals),
         *_skews(totals),
         *_moving(state, left_seconds, halted),
+        *_hidden(state),
         *_racks(state),
     ]
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
@@ -185,6 +186,16 @@ def _moving(
     return [Verdict("moving", Weight.MOVING, words, words)]
 
 
+def _hidden(state: ClusterState) -> list[Verdict]:
+    """Say that there is more than what is shown; details are where help is looked for."""
+    if state.hidden is None or state.hidden.is_whole:
+        return []
+    count = state.hidden.count
+    words = "topics may be hidden" if count is None else f"{counted(count, 'topic')} hidden"
+    short = "hidden?" if count is None else f"{count:,} hidden"
+    return [Verdict("hidden", Weight.LOOK, words, short)]
+
+
 def _racks(state: ClusterState) -> list[Verdict]:
     racks = {broker.id: broker.rack for broker in state.brokers}
     names = sorted({rack for rack in racks.values() if rack is not None})
@@ -205,6 +216,8 @@ def _racks(state: ClusterState) -> list[Verdict]:
     wanted = np.minimum(np.diff(state.replica_start), len(names))
     narrow = np.flatnonzero(spread < wanted)
     if not len(narrow):
+        if state.hidden is not None and not state.hidden.is_whole:
+            return []
         return [Verdict("racks", Weight.FINE, "racks", "racks")]
     words = f"{len(narrow):,} share a rack"
     return [

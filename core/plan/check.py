@@ -90,6 +90,7 @@ class Checked:
             *_per_move(state, load, doubtful, reassignments),
             *over_capacity(state, load, possible),
             *_balancer(state, plan),
+            *_hidden(state, plan),
             *hotter(state, load, possible),
             *leader_skew(state, possible),
         )
@@ -127,6 +128,14 @@ def stale(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
 def of_one(state: ClusterState, load: Load, move: Move) -> tuple[Finding, ...]:
     """Return what speaks against one move alone, whatever else is planned or in flight."""
     return tuple(_per_move(state, load, [move], _NONE_IN_FLIGHT))
+
+
+def _hidden(state: ClusterState, plan: Plan) -> Iterator[Finding]:
+    if plan.moves and state.hidden is not None and not state.hidden.is_whole:
+        yield finding(
+            "hidden-topics",
+            f"{state.hidden.sentence} What they carry is in no comparison here.",
+        )
 
 
 def _balancer(state: ClusterState, plan: Plan) -> Iterator[Finding]:

@@ -53,6 +53,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "rack-unknown": (Severity.UNWISE, "a broker without a rack among brokers with racks"),
         "size-unknown": (Severity.UNWISE, "how much is to be copied is not known"),
         "load-unknown": (Severity.UNWISE, "how much is produced meanwhile is not known"),
+        "hidden-topics": (Severity.UNWISE, "topics that may not be seen are in no comparison"),
         "disk-fuller": (Severity.UNWISE, "a disk gets rather full"),
         "hotter-broker": (Severity.UNWISE, "a broker ends above its fair share"),
         "leader-skew": (Severity.UNWISE, "preferred leaders end less even"),

@@ -17,6 +17,7 @@ from core.auto import background, switch
 from core.cli.context import Target
 from core.cluster import document
 from core.cluster.connect import Address, Connection
+from core.cluster.hidden import HiddenTopics
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate
@@ -123,6 +124,16 @@ def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> N
         feed._take(state, Freshness(0.0, 1.0))
     trouble = "What is in flight is not shown: This user may not list them."
     assert told(seen) == ["PictureSeen", trouble, *["PictureSeen"] * 3, trouble]
+
+
+def test_what_is_hidden_is_told_once_and_when_it_is_another_number() -> None:
+    seen, feed = list[Event](), Feed(Target(address=Address("sim:none")))
+    feed.attach(seen.append)
+    for topics in (None, 1, 1, 2, None, 0, 2):
+        hidden = None if topics is None else HiddenTopics(topics)
+        feed._take(replace(STATE, hidden=hidden), Freshness(0.0, 1.0))
+    troubles = [event.error.title for event in seen if isinstance(event, Trouble)]
+    assert [title.split()[0] for title in troubles] == ["1", "2", "2"]
 
 
 # -- load ------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from core.cluster.kafka.cluster_wide import alter_cluster_wide
 from core.cluster.kafka.committed import committed
 from core.cluster.kafka.configs import CLUSTER_WIDE, read_configs
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.description import describe
+from core.cluster.kafka.description import denied_topics, describe
 from core.cluster.kafka.electing import elect_leaders
 from core.cluster.kafka.groups import active_groups, groups
 from core.cluster.kafka.held_lists import list_entries
@@ -80,6 +80,9 @@ class KafkaClient:
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         return log_dirs(self._wire, brokers)
+
+    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
+        return denied_topics(self._wire, names)
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
         return reassignments(self._wire)

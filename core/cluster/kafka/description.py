@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,7 @@ from core.errors import AccessDeniedError
 # of them takes the metadata along, which of a large cluster on a slow line may take longer.
 _CONTROLLER_SECONDS = 2.0
 _REQUEST_TIMED_OUT = 7
+_TOPIC_DENIED = 29
 _UNKNOWN = object()
 """What stands for the answer to a request that the broker does not know."""
 
@@ -45,6 +46,24 @@ def describe(wire: Wire) -> ClusterState:
         partitions=rows,
         moves_unknown=picture.moves_unknown,
     )
+
+
+def denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
+    """Return which of these topics this user may not describe: asked for by name, they are denied.
+
+    When all are asked for they are left out without a word.
+    """
+    from kafka.protocol.metadata import MetadataRequest
+
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+    async def ask(manager: Any, node: int) -> Any:
+        milliseconds = wire.patience.seconds * 1000
+        return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+
+    answer = wire.read(ask, wire.patience)
+    return frozenset(topic.name for topic in answer.topics if topic.error_code == _TOPIC_DENIED)
 
 
 @dataclass(frozen=True, slots=True)

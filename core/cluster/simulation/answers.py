@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -60,6 +60,20 @@ def state_of(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
         size_bytes=unknown,
         lag=unknown,
         log_dir=_frozen(np.full(total, UNKNOWN, np.int32)),
+    )
+
+
+def without_topics(state: ClusterState, hidden: Collection[str]) -> ClusterState:
+    """Return a description as who may not describe these topics is told it."""
+    if not hidden:
+        return state
+    return ClusterState.build(
+        cluster_id=state.cluster_id,
+        fetched_at=state.fetched_at,
+        controller=state.controller,
+        brokers=state.brokers,
+        topics=[topic for topic in state.topics if topic.name not in hidden],
+        partitions=[row for row in state.rows() if row.topic not in hidden],
     )
 
 

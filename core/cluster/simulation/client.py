@@ -133,6 +133,9 @@ class SimulatorClient:
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         return wire.decode_logs(self._ask("log_dirs", [int(b) for b in brokers]))
 
+    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(self._ask("denied_topics", sorted(names)))
+
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
         return wire.decode_by_partition(
             self._ask("reassignments"), lambda lists: Reassignment(*(tuple(one) for one in lists))

@@ -28,7 +28,13 @@ from core.cluster.client import (
 )
 from core.cluster.leaders import NO_LEADER
 from core.cluster.simulation import controller, growing
-from core.cluster.simulation.answers import UNANSWERED, logs_of, no_records, state_of
+from core.cluster.simulation.answers import (
+    UNANSWERED,
+    logs_of,
+    no_records,
+    state_of,
+    without_topics,
+)
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
@@ -66,6 +72,7 @@ class SimulatedCluster:
         self._lock = threading.RLock()
         self._engine = Engine(self.spec, seed)
         self._described: tuple[int, ClusterState] | None = None
+        self._hidden: frozenset[str] = frozenset()
         self.skewed: str | None = None
         """What gets more records than it would, in words."""
 
@@ -186,19 +193,29 @@ class SimulatedCluster:
         with self._lock:
             self._engine.delete_topic(topic)
 
+    def hide_topics(self, names: Collection[str]) -> None:
+        """Let this user describe all topics but these: only log dirs have them then."""
+        with self._lock:
+            self._hidden = frozenset(names)
+            self._described = None
+
     # -- ClusterClient: reading ------------------------------------------------------------------
 
     def describe(self) -> ClusterState:
         with self._lock:
             engine = self._engine
             if self._described is None or self._described[0] != engine.version:
-                self._described = (engine.version, state_of(engine, self.spec, self.now))
+                state = state_of(engine, self.spec, self.now)
+                self._described = (engine.version, without_topics(state, self._hidden))
             return replace(self._described[1], fetched_at=self.now)
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         with self._lock:
             used_bytes = self._engine.logs.used_bytes(self._engine.disks.count)
             return tuple(logs_of(self._engine, broker, used_bytes) for broker in brokers)
+
+    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
+        return self._hidden.intersection(names)
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
         with self._lock:

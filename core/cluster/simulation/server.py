@@ -119,6 +119,7 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         "clock": server.clock_document,
         "shutdown": server.stopped.set,
         "describe": lambda: wire.encode_state(cluster.describe()),
+        "denied_topics": lambda names: sorted(cluster.denied_topics(names)),
         "log_dirs": lambda brokers: wire.encode_logs(cluster.log_dirs(brokers)),
         "reassignments": lambda: wire.encode_by_partition(
             cluster.reassignments(), lambda r: [r.replicas, r.adding, r.removing]

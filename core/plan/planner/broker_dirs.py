@@ -120,10 +120,12 @@ class BrokerDirs:
         self._take_in_flight(state, held)
         self._take_copies(state, known)
         self._take_placed(coming.placed.get(id, ()), known)
-        self.before: Float64 = np.bincount(self.at, self.sizes, len(dirs)).astype(np.float64)
+        hidden = state.hidden.bytes_by_dir(id) if state.hidden else {}
+        self._hidden = np.array([hidden.get(path, 0) for path in self.paths], np.float64)
+        self.before: Float64 = self._hidden + np.bincount(self.at, self.sizes, len(dirs))
         self._drop(coming.leaving.get(id, ()))
         self.begun = self.at.copy()
-        self.bytes: Float64 = np.bincount(self.at, self.sizes, len(dirs)).astype(np.float64)
+        self.bytes: Float64 = self._hidden + np.bincount(self.at, self.sizes, len(dirs))
         lands = coming.landing.get(id, ())
         whole = self.bytes.sum() + sum(size for _, size in lands)
         totals = [one.total_bytes for one in dirs]

@@ -19,6 +19,7 @@ from core.cluster.state import Bool, Broker, ClusterState, TopicPartition
 from core.plan.plan import ANY, Move, Plan, log_dir_of
 from core.plan.planner.broker_dirs import BrokerDirs, Coming, DirShare
 from core.plan.planner.limits import ENDED_SECONDS, TOLD_SECONDS
+from core.plan.planner.notes import hidden
 from core.plan.planner.refusals import refuse
 from core.plan.planner.wanted import Wanted, untouched
 from core.units import counted
@@ -104,6 +105,8 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
     homeless = [one for one in brokers if one.homeless]
     notes += [one.why_homeless(state) for one in homeless[:3]]
     notes += [one.why_off() for one in off[:3]]
+    if wanted.only_dirs:
+        notes += hidden(state)
     if off and limited:
         notes.append("A limit (bytes, moves or time) ends the plan before all log dirs are even.")
     moves, because = _moves(state, brokers, between)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 import numpy as np
 
@@ -63,6 +63,38 @@ def _unsized(given: Problem, wanted: Wanted, names: Names) -> str:
     if np.isfinite(given.room_bytes[given.counts]).any():
         return "they are copied to no broker that tells its free disk"
     return "what they copy is not counted"
+
+
+def hidden(state: ClusterState) -> list[str]:
+    """Say that evenness is only that of topics which may be seen."""
+    if state.hidden is None or state.hidden.is_whole:
+        return []
+    counts = "" if state.hidden.why_unknown else "Their bytes and replicas count, and stay. "
+    return [f"{state.hidden.sentence} {counts}What is even is so for the topics that are seen."]
+
+
+def hidden_stay(state: ClusterState, leaving: Collection[int]) -> list[str]:
+    """Say which brokers that are to be emptied keep replicas of hidden topics, or may."""
+    if state.hidden is None or not leaving:
+        return []
+    if state.hidden.why_unknown:
+        return [
+            f"Whether {some(sorted(leaving))} get{_s(leaving)} empty is not known: topics may "
+            "be hidden."
+        ]
+    held = dict(zip(state.broker_ids.tolist(), state.hidden_replicas.tolist(), strict=True))
+    keep = sorted(broker for broker in leaving if held.get(broker))
+    if not keep:
+        return []
+    count = sum(held[broker] for broker in keep)
+    return [
+        f"{some(keep).capitalize()} keep{_s(keep)} {counted(count, 'replica')} of topics that are "
+        "hidden: allow DESCRIBE on them, and plan again."
+    ]
+
+
+def _s(ids: Collection[int]) -> str:
+    return "s" if len(ids) == 1 else ""
 
 
 def alone(given: Problem) -> list[str]:

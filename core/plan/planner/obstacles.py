@@ -20,7 +20,8 @@ WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
 def fixed(on: Placement, wanted: Wanted, names: Names) -> list[str]:
     """Say on which broker what may not be touched is more than the band allows, by itself."""
     given, measures = on.problem, _told(on, wanted)
-    shares = on.shares_of(~given.asked)[:, measures]
+    hidden = given.hidden * on.per_share
+    shares = (on.shares_of(~given.asked) + hidden)[:, measures]
     over = np.where(given.counts[:, None], shares - 1 - given.band, 0.0)
     if over.max(initial=0.0) <= TINY:
         return []
@@ -39,10 +40,10 @@ def fixed(on: Placement, wanted: Wanted, names: Names) -> list[str]:
         (probes, "What clients are probed on is", "it; trimtab probe --remove"),
         (planned, "What is planned already is", "it; drop some"),
     ]
-    parts = [float(on.shares_of(rows)[broker, measure]) for rows, _, _ in causes]
-    most = int(np.argmax(parts))
-    _, who, do = causes[most]
-    share = parts[most]
+    parts = [(float(on.shares_of(rows)[broker, measure]), who, do) for rows, who, do in causes]
+    show = "them; allow DESCRIBE on them, and they can be moved"
+    parts.append((float(hidden[broker, measure]), "Topics that are hidden are", show))
+    share, who, do = max(parts, key=lambda part: part[0])
     if share <= 1 + given.band:  # only all of them together are too much
         who, do, share = "What may not be touched is", "it", float(shares[broker, column])
     return [

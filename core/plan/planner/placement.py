@@ -51,7 +51,7 @@ class Placement:
     def share_out(self) -> None:
         """Count loads in fair shares of what there is now: more replicas make shares larger."""
         problem = self.problem
-        whole = self._carried(problem.items)
+        whole = self._carried(problem.items) + problem.hidden
         total = whole[problem.counts | problem.gives].sum(axis=0)
         shared = total[None, :] * problem.parts
         with np.errstate(divide="ignore"):
@@ -83,7 +83,7 @@ class Placement:
     @property
     def surely_carried(self) -> Float64:
         """Return what of it is known, not guessed."""
-        return self._carried(self.problem.sure)
+        return self._carried(self.problem.sure) + self.problem.hidden
 
     def shares_of(self, partitions: Bool) -> Float64:
         """Return what brokers carry of some partitions [P] alone, in shares, [B, MEASURES]."""
@@ -222,7 +222,7 @@ class Placement:
         self.at = at.copy()
         same = at[:, :, None] == first[:, None, :]
         self.may_lead = came | (same & given.may_lead[:, None, :]).any(axis=2)
-        self.loads = self._carried(given.items) * self.per_share
+        self.loads = (self._carried(given.items) + given.hidden) * self.per_share
         self._held = _members(self.at, given.brokers)
         self.led = int((at[:, 0] != first[:, 0]).sum())
         rows, places = np.nonzero(came)

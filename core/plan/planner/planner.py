@@ -57,6 +57,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     given = _problem(state, load, wanted, wanted.replicas)
     start = Placement(given if wanted.replicas is None else _problem(state, load, wanted))
     found, undone = _forced(given, wanted, names) if wanted.forces else (Placement(given), [])
+    undone += notes.hidden_stay(state, wanted.leaving)
     undone += notes.kept(
         wanted.kept, {*wanted.leaving, *outside(state, wanted.brokers, wanted.exclude)}
     )
@@ -74,6 +75,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     undone += notes.alone(given) if is_off and not (wanted.fill or wanted.brokers) else []
     known = [
         *notes.unknown(given, load, wanted, names),
+        *notes.hidden(state),
         *notes.left_alone(given),
         *notes.capacities(given),
     ]

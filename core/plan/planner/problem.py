@@ -82,6 +82,8 @@ class Problem:
     """What each broker can carry of every measure, shape [B, MEASURES]; inf where unknown."""
     sure: Float64
     """The items as checks reckon: what is not known is nothing, not as it is for the others."""
+    hidden: Float64
+    """What brokers hold of topics that nobody may see or move: bytes, replicas, [B, MEASURES]."""
 
     @property
     def brokers(self) -> int:
@@ -147,6 +149,7 @@ def problem(
         needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
         capacity=capacities(state, ids, most_replicas),
         sure=sure,
+        hidden=_hidden(state, ids),
     )
 
 
@@ -213,6 +216,14 @@ def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
     items[:, Measure.REPLICAS] = items[:, Measure.LEADERS] = 1
     items[:, Measure.OUT] = items[:, Measure.MAY_SEND] = sent
     return items
+
+
+def _hidden(state: ClusterState, ids: Int32) -> Float64:
+    found = np.zeros((len(ids), MEASURES))
+    rows = np.searchsorted(ids, state.broker_ids)
+    found[rows, Measure.DISK] = state.hidden_bytes
+    found[rows, Measure.REPLICAS] = state.hidden_replicas
+    return found
 
 
 def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:

@@ -32,16 +32,17 @@ def scoped(given: Problem, brokers: Collection[int]) -> Problem:
     replicas = np.where(elsewhere, NOBODY, given.replicas)
     chosen = given.held * given.asked
     parts = given.even_parts.copy()
+    hidden = np.where(inside[:, None], given.hidden, 0.0)
     for measure in HOSTED:
         items = given.items[:, measure]
-        fixed = np.zeros(given.brokers)
+        fixed = hidden[:, measure].copy()
         for place in range(replicas.shape[1]):
             held = (replicas[:, place] != NOBODY) & ~given.asked
             fixed += np.bincount(replicas[held, place], items[held], given.brokers)
         parts[:, measure] = rack_shares(
             parts[:, measure], items, chosen, given.racks, given.counts, fixed
         )
-    return replace(given, replicas=replicas, parts=parts)
+    return replace(given, replicas=replicas, parts=parts, hidden=hidden)
 
 
 def without_racks(given: Problem) -> Problem:

@@ -560,3 +560,26 @@ def test_a_topic_that_somebody_else_moves_is_left(hand: Hand, living: SimulatedC
     code, _, err = hand.on(living)("topics", "delete", "orders", "--yes")
     assert code == 3
     assert "orders-1 is being reassigned" in err
+
+
+def test_topics_that_are_hidden_are_told_of_beside_the_others(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    living.hide_topics(["orders"])
+    hand.on(living)
+    for words in (("topics", "ls"), ("topics", "describe"), ("show",)):
+        code, out, err = hand(*words)
+        assert (code, "orders" in out) == (0, False), err
+        assert err.startswith("1 topic is hidden, as this user may not describe it: brokers hold ")
+        assert err.endswith(" Allow DESCRIBE on these topics.\n")
+    assert "1 topic hidden" in out
+    hidden = hand.json("show")["hidden_topics"]
+    assert hidden["topics"] == 1
+    assert hidden["bytes"] == sum(one["bytes"] for one in hidden["log_dirs"]) > 0
+    code, out, _ = hand("plan", "suggest", "--json")
+    suggested = json.loads(out)
+    assert suggested["hidden_topics"] == hidden
+    assert any("hidden" in note for note in suggested["notes"])
+    _, out, _ = hand("doctor", "--json")
+    (finding,) = (f for f in json.loads(out)["findings"] if f["name"] == "hidden topics")
+    assert not finding["fine"]

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from simulated import small_spec
 
-from core.cli.doctor import cluster, properties, rights
+from core.cli.doctor import cluster, hidden_topics, properties, rights
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigValue, Fault, Resource
 from core.cluster.connect import Address
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import LogDir
 from core.errors import AccessDeniedError
@@ -108,3 +109,21 @@ def test_what_a_cluster_is_called_forges_no_finding() -> None:
     from core.cli.doctor import Finding, _lines
 
     assert len(_lines(Finding("cluster", "C\n✓ right to see log dirs  yes"), 10).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("hidden", "found", "remedy"),
+    [
+        (HiddenTopics(), "none", ""),
+        (HiddenTopics(untold=(2, 3)), "none, as far as is told: not by brokers 2, 3", ""),
+        (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
+        (HiddenTopics(why_unknown="nobody told"), "not known", "Allow DESCRIBE on the cluster."),
+    ],
+)
+def test_topics_that_are_hidden_are_a_finding(
+    hidden: HiddenTopics, found: str, remedy: str
+) -> None:
+    finding = hidden_topics(hidden)
+    assert found in finding.found
+    assert remedy in finding.remedy
+    assert finding.fine is not bool(remedy)

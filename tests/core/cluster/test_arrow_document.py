@@ -20,6 +20,7 @@ from offline import Here
 from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, to_json
 from core.cluster.document_reader import read_document
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.errors import DocumentError, ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -51,6 +52,23 @@ def test_that_moves_were_not_seen_is_kept_in_both_forms(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(json.dumps(to_json(hidden)))
     for name in ("c.arrow", "c.json"):
         assert read_document(tmp_path / name).state.moves_unknown == "This user may not list them."
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        None,
+        HiddenTopics(),
+        HiddenTopics(2, (HiddenLogs(1, "/d", 2, 3, 9),), untold=(2,)),
+        HiddenTopics(untold=(1, 2), why_unknown="this user may not describe log dirs"),
+    ],
+)
+def test_what_is_hidden_is_kept_in_both_forms(tmp_path: Path, hidden: HiddenTopics | None) -> None:
+    written = replace(document(), state=replace(document().state, hidden=hidden))
+    arrow_document.write(written, tmp_path / "c.arrow")
+    (tmp_path / "c.json").write_text(json.dumps(to_json(written)))
+    for name in ("c.arrow", "c.json"):
+        assert read_document(tmp_path / name).state.hidden == hidden
 
 
 def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> None:

@@ -103,6 +103,10 @@ def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> No
     assert state.size_bytes.tolist() == [UNKNOWN, UNKNOWN]
     assert np.isnan(document.in_bytes_per_s).all()
     assert state.topic("t") == Topic("t")
+    assert state.hidden is None
+    unknown = read_document(write(tmp_path, LEAST | {"hidden_topics": None})).state.hidden
+    assert unknown is not None
+    assert unknown.count is None
 
 
 @pytest.mark.parametrize(

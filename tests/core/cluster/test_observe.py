@@ -13,7 +13,8 @@ from simulated import small_spec
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import Fault, Resource
-from core.cluster.observe import Observer, observe
+from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.observe import Observer, find_hidden, observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
 from core.errors import AccessDeniedError, UnreachableError
@@ -265,3 +266,67 @@ def test_log_dirs_are_asked_of_brokers_that_are_alive(
     monkeypatch.setattr(cluster, "log_dirs", log_dirs)
     observe(cluster)
     assert asked == [1, 2]
+
+
+def test_topics_that_may_not_be_described_are_counted_in_log_dirs(
+    cluster: SimulatedCluster, observer: Observer
+) -> None:
+    assert observe(cluster).hidden == HiddenTopics()
+    cluster.hide_topics(["orders"])
+    state = observe(cluster)
+    assert [topic.name for topic in state.topics] == ["audit"]
+    hidden = state.hidden
+    assert hidden is not None
+    assert (hidden.topics, hidden.replicas, hidden.size_bytes) == (1, 4, 4 * SIZE)
+    assert hidden.logs[0] == HiddenLogs(1, hidden.logs[0].path, 1, 1, SIZE)
+    assert dict(zip(state.broker_ids.tolist(), state.hidden_bytes.tolist(), strict=True)) == {
+        1: SIZE,
+        2: 2 * SIZE,
+        3: SIZE,
+    }
+    assert state.hidden_replicas.tolist() == [1, 2, 1]
+    assert observer.first_look(cluster.describe).hidden is None
+    assert observer.poll().hidden == hidden
+    cluster.stop_broker(2)
+    cluster.clock.sleep(10.0)
+    assert observer.poll().hidden_bytes.tolist() == [SIZE, 0, SIZE]
+    cluster.hide_topics([])
+    cluster.clock.sleep(10.0)
+    assert observer.poll().hidden == HiddenTopics()
+
+
+def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.hide_topics(["orders"])
+    before = cluster.describe()
+    logs = cluster.log_dirs([1, 2, 3])
+    cluster.hide_topics(["secret"])  # orders may be seen by now
+    assert find_hidden(cluster, before, logs) == HiddenTopics()
+    cluster.delete_topic("orders")
+    assert find_hidden(cluster, before, logs) == HiddenTopics()
+
+
+DENIED = "CLUSTER_AUTHORIZATION_FAILED: no log dirs were told"
+
+
+@pytest.mark.parametrize(
+    ("errors", "untold", "count"),
+    [
+        ({1: DENIED, 2: DENIED, 3: DENIED}, (1, 2, 3), None),
+        ({2: "timed out"}, (2,), 1),
+        ({1: "timed out", 2: "timed out", 3: "timed out"}, (1, 2, 3), 0),
+    ],
+)
+def test_where_log_dirs_are_not_told_it_is_not_known(
+    cluster: SimulatedCluster, errors: dict[int, str], untold: tuple[int, ...], count: int | None
+) -> None:
+    cluster.hide_topics(["orders"])
+    logs = [
+        BrokerLogs(answer.broker, error=errors[answer.broker])
+        if answer.broker in errors
+        else answer
+        for answer in cluster.log_dirs([1, 2, 3])
+    ]
+    hidden = find_hidden(cluster, cluster.describe(), logs)
+    assert (hidden.untold, hidden.count) == (untold, count)

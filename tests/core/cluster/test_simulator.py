@@ -63,6 +63,8 @@ def test_every_other_call_answers_as_in_process(
     assert client.configs([Resource.topic("orders"), Resource.topic("none")]) == (
         server.cluster.configs([Resource.topic("orders"), Resource.topic("none")])
     )
+    server.cluster.hide_topics(["none"])
+    assert client.denied_topics(["none", "orders"]) == {"none"}
     assert client.offsets([tp], OffsetAt.LATEST)[tp] > 0
     assert [g.id for g in client.groups()] == [g.id for g in server.cluster.groups()]
     assert client.groups()[0].committed.keys() == server.cluster.groups()[0].committed.keys()

@@ -8,6 +8,7 @@ import pytest
 from clusters import cluster, load_of
 from simulated import small_spec
 
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import Broker, LogDir
 from core.load.verdicts import Weight, verdicts
@@ -41,3 +42,21 @@ def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, said: set[st
     found = [one for one in verdicts(state, load_of(state)) if one.id == "disks"]
     assert {one.sentence for one in found} == said
     assert {one.weight for one in found} == {Weight.ACT}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "ids"),
+    [
+        (None, ["disks", "racks"]),
+        (HiddenTopics(), ["disks", "racks"]),
+        (HiddenTopics(2, (HiddenLogs(1, "/a", 2, 3, 500),)), ["skew-size", "hidden", "disks"]),
+        (HiddenTopics(why_unknown="nobody told"), ["hidden", "disks"]),
+    ],
+)
+def test_what_is_hidden_is_told_of_and_nothing_is_fine_beside_it_that_it_may_break(
+    hidden: HiddenTopics | None, ids: list[str]
+) -> None:
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=100, disk_bytes=(1_000, 500))
+    brokers = [replace(b, rack="ab"[b.id - 1]) for b in state.brokers]
+    state = replace(state.with_brokers(brokers), hidden=hidden)
+    assert [one.id for one in verdicts(state, load_of(state))] == ids

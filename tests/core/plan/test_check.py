@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from clusters import MB, cluster, load_of, tp
 
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.state import Reassignment, Topic
 from core.errors import RefusedError, UsageError
 from core.plan.check import (
@@ -24,9 +27,12 @@ BEFORE = {f"t-{i}": [i % 6, (i + 2) % 6] for i in range(6)}
 ONE_IN_SYNC = Topic("t", min_insync=1)
 
 
-def checked(after, *, before=BEFORE, name="t-0", load=0.0, move=None, in_flight=None, **options):
+def checked(
+    after, *, before=BEFORE, name="t-0", load=0.0, move=None, in_flight=None, hidden=None, **options
+):
     """Return the ids of what is found when `name` gets the replicas `after`."""
     state = cluster(before, **({"brokers": range(6), "size_bytes": MB} | options))
+    state = replace(state, hidden=hidden)
     known = state.find(tp(name))
     base = state.replicas(known) if known is not None else (0,)
     plan = Plan.of([move or Move(tp(name), base, tuple(after))])
@@ -169,6 +175,17 @@ CASES = {
     "size-unknown": ([0, 3], {"size_bytes": None}, ["size-unknown"]),
     "load-unknown": ([0, 3], {"load": {}}, ["load-unknown"]),
     "hotter-broker": ([0, 3], {"load": {"t-0": 5.0 * MB} | dict.fromkeys(BEFORE, 1.0 * MB)}, []),
+    "hidden-topics": (
+        [0, 3],
+        {"hidden": HiddenTopics(1, (HiddenLogs(0, "/d", 1, 1, 1),))},
+        ["hidden-topics"],
+    ),
+    "nothing hidden": ([0, 3], {"hidden": HiddenTopics()}, []),
+    "nobody knows what is hidden": (
+        [0, 3],
+        {"hidden": HiddenTopics(why_unknown="nobody told")},
+        ["hidden-topics"],
+    ),
     "cruise-control": (
         [0, 3],
         {"topics": [Topic("__CruiseControlMetrics")]},

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.state import Broker, ClusterState, DirCopy, LogDir, PartitionRow
 from core.errors import UsageError
 from core.plan.planner.disks import EvenedDirs, even_dirs
@@ -277,3 +278,16 @@ def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(
         replace(state.with_brokers(brokers), size_bytes=sizes, log_dir=places), Wanted(disks=True)
     )
     assert (found.unknown, found.reached) == ((1, 2), False)
+
+
+def test_what_is_hidden_counts_in_its_log_dir_and_stays() -> None:
+    held = many(10) | many(10, path="/d2", topic="u")
+    hidden = HiddenTopics(1, (HiddenLogs(1, "/d1", 1, 10, 100 * MB),))
+    found = even_dirs(replace(jbod(held), hidden=hidden), Wanted(disks=True))
+    assert {one.path: one.before_bytes for one in found.dirs} == {
+        "/d1": 200 * MB,
+        "/d2": 100 * MB,
+    }
+    assert found.reached
+    assert {move.tp.topic for move in found.plan} == {"t"}
+    assert any("hidden" in note for note in found.notes)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.state import ClusterState, LogDir
+from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.state import Broker, ClusterState, LogDir
 from core.load.snapshot import Load
 from core.plan.planner.limits import Limits
 from core.plan.planner.outcome import is_reached
@@ -450,3 +451,55 @@ def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
     nothing = suggest(state, load_of(state, MB), Wanted(drain=(4,), topics="u"))
     assert not nothing.plan.moves
     assert not any("of the mean" in note for note in nothing.notes)
+
+
+REFUSED = HiddenTopics(untold=(1, 2), why_unknown="this user may not describe log dirs")
+
+
+def partly_seen(hidden: HiddenTopics | None) -> ClusterState:
+    """Return three brokers that hold 8 GB each of what may be seen."""
+    held = {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(12)}
+    return replace(cluster(held, size_bytes=GB), hidden=hidden)
+
+
+def hides(broker: int, replicas: int, size_bytes: int) -> HiddenTopics:
+    return HiddenTopics(1, (HiddenLogs(broker, "/data", 1, replicas, size_bytes),))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "moves", "reached", "words"),
+    [
+        (None, 0, True, ""),
+        (HiddenTopics(), 0, True, ""),
+        (hides(1, 2, 2 * GB), 1, True, "Their bytes and replicas count, and stay."),
+        (REFUSED, 0, True, "What is even is so for the topics that are seen."),
+        (hides(1, 90, 90 * GB), 8, False, "Topics that are hidden are 237% of broker 1's share"),
+    ],
+)
+def test_what_is_hidden_is_taken_and_stays(
+    hidden: HiddenTopics | None, moves: int, reached: bool, words: str
+) -> None:
+    state = partly_seen(hidden)
+    wanted = Wanted()
+    found = suggest(state, Load.unknown(state), wanted)
+    assert (found.moves, is_reached(found, wanted)) == (moves, reached)
+    assert words in " ".join(found.notes)
+    assert any("hidden" in note for note in found.notes) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "wanted", "reached"),
+    [
+        (hides(1, 2, GB), Wanted(drain=(1,)), False),
+        (hides(2, 2, GB), Wanted(drain=(1,)), True),
+        (hides(1, 2, GB), Wanted(replace=((1, 4),)), False),
+        (REFUSED, Wanted(drain=(1,)), False),
+        (HiddenTopics(), Wanted(drain=(1,)), True),
+    ],
+)
+def test_a_broker_that_holds_what_is_hidden_does_not_get_empty(
+    hidden: HiddenTopics, wanted: Wanted, reached: bool
+) -> None:
+    state = partly_seen(hidden).with_brokers([Broker(id) for id in (1, 2, 3, 4)])
+    found = suggest(state, Load.unknown(state), wanted)
+    assert is_reached(found, wanted) is reached

@@ -1,0 +1,108 @@
+"""Topics that this user may not describe: metadata leaves them out, and log dirs hold them.
+
+Kafka answers DescribeLogDirs for every replica to who has DESCRIBE on the cluster, and Metadata
+of all topics only with those that the user has DESCRIBE on (KafkaApis).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.units import counted, format_bytes
+
+REMEDY = "Allow DESCRIBE on these topics."
+REMEDY_UNKNOWN = "Allow DESCRIBE on the cluster."
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenLogs:
+    """What one log dir of a broker holds of topics that are hidden."""
+
+    broker: int
+    path: str
+    topics: int
+    replicas: int
+    size_bytes: int
+    """Copies on their way to this log dir included."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenTopics:
+    """How many topics are hidden, and what log dirs hold of them, by broker and path."""
+
+    topics: int = 0
+    logs: tuple[HiddenLogs, ...] = ()
+    untold: tuple[int, ...] = ()
+    """Brokers that did not tell what their log dirs hold: it may be more."""
+    why_unknown: str = ""
+    """Why it is not known whether any is hidden, in a clause; "" where it is."""
+
+    @property
+    def count(self) -> int | None:
+        """Return how many topics are hidden, None where that is not known."""
+        return None if self.why_unknown else self.topics
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing is hidden, as far as brokers tell."""
+        return not (self.topics or self.why_unknown)
+
+    @property
+    def replicas(self) -> int:
+        return sum(log.replicas for log in self.logs)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(log.size_bytes for log in self.logs)
+
+    @property
+    def sentence(self) -> str:
+        """Return what is hidden, "" where nothing is known to be."""
+        if self.why_unknown:
+            return f"Whether topics are hidden is not known: {self.why_unknown}."
+        if not self.topics:
+            return ""
+        one = self.topics == 1
+        least = "At least " if self.untold else ""
+        return (
+            f"{least}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
+            f"user may not describe {'it' if one else 'them'}: brokers hold "
+            f"{counted(self.replicas, 'replica')}, {format_bytes(self.size_bytes)}."
+        )
+
+    @property
+    def remedy(self) -> str:
+        """Return which right would show all; "" where nothing is known to be hidden."""
+        if self.why_unknown:
+            return REMEDY_UNKNOWN
+        return REMEDY if self.topics else ""
+
+    def bytes_by_dir(self, broker: int) -> Mapping[str, int]:
+        """Return what each log dir of a broker holds of them, where it holds any."""
+        return {log.path: log.size_bytes for log in self.logs if log.broker == broker}
+
+
+def to_json(hidden: HiddenTopics | None) -> dict[str, Any] | None:
+    """Return what is hidden as plain JSON values, None where nobody has looked."""
+    if hidden is None:
+        return None
+    known = not hidden.why_unknown
+    return {
+        "topics": hidden.topics if known else None,
+        "replicas": hidden.replicas if known else None,
+        "bytes": hidden.size_bytes if known else None,
+        "log_dirs": [
+            {
+                "broker": log.broker,
+                "path": log.path,
+                "topics": log.topics,
+                "replicas": log.replicas,
+                "bytes": log.size_bytes,
+            }
+            for log in hidden.logs
+        ],
+        "untold_brokers": list(hidden.untold),
+        "why_unknown": hidden.why_unknown or None,
+    }

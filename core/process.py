@@ -72,8 +72,10 @@ LOG_BYTES = 1_000_000
 """What a process writes to begins anew with the next one once it is longer."""
 
 
-def spawn(command: Sequence[str | Path], *, output: Path) -> Process:
+def spawn(command: Sequence[str | Path], *, output: Path, stdin: int | None = None) -> Process:
     """Start `command` in a session of its own, its output appended to a file.
+
+    It reads from the descriptor `stdin`, or nothing.
 
     One that has grown long is set aside before, with `.1` behind its name.
     Raises OSError when it cannot be started.
@@ -83,12 +85,17 @@ def spawn(command: Sequence[str | Path], *, output: Path) -> Process:
             output.replace(output.with_name(f"{output.name}.1"))
     argv = [str(part) for part in command]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    reads = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+        if stdin is None
+        else (os.POSIX_SPAWN_DUP2, stdin, 0)
+    )
     pid = os.posix_spawnp(
         argv[0],
         argv,
         os.environ,
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            reads,
             (os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],

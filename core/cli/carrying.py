@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from core.cli.confirm import confirm
+from core.cli.confirm import ask_passwords, confirm
 from core.cli.context import Context, emit_line, say
 from core.cli.start_time import said
 from core.cluster.connect import Address, connect
@@ -57,6 +57,7 @@ def picture_of(address: Address) -> Picture:
     """Return what is there now; raises UnreachableError when the cluster does not answer."""
     from core.cluster.observe import observe
 
+    ask_passwords(address)
     connection = connect(address)
     try:
         state = observe(connection.client)

@@ -1,4 +1,7 @@
-"""Asking for a name before anything is changed; without a terminal, `--yes` answers."""
+"""Asking on a terminal: for a name before anything is changed, for passwords before connecting.
+
+Without one, `--yes` answers for the name; passwords must be in the client properties.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import sys
 
 import click
 
+from core.cluster.connect import Address, missing_password, take_password
 from core.errors import UsageError
+from core.passwords import PasswordMissingError, WrongPasswordError
 from core.terminal import printable
+
+TRIES = 3
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -28,3 +35,23 @@ def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "clus
     )
     if typed.strip() != name:
         raise UsageError(f"That is not its name; {otherwise}.")
+
+
+def ask_passwords(address: Address) -> None:
+    """Ask for the passwords that the client properties of a cluster leave out.
+
+    Raises PasswordMissingError without a terminal, WrongPasswordError after three tries.
+    """
+    while (missing := missing_password(address)) is not None:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise PasswordMissingError(missing)
+        prompt = missing.prompt
+        for left in reversed(range(TRIES)):
+            password = click.prompt(printable(prompt, lines=True), hide_input=True, err=True)
+            try:
+                take_password(address, missing, password)
+                break
+            except WrongPasswordError as error:
+                if not left:
+                    raise
+                prompt = f"{error.title}\n{missing.prompt}"

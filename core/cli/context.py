@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from core.cli.confirm import ask_passwords
 from core.cluster.balancers import add_topics
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
@@ -140,11 +141,15 @@ class Context:
             )
 
     def require_address(self) -> Address:
-        """Return the live cluster's address; raises UsageError offline or when none was named."""
+        """Return the live cluster's address; what its client properties leave out is asked for.
+
+        Raises UsageError offline or when none was named, or when a password is missing.
+        """
         if self.target.address is None:
             raise UsageError(
                 "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
             )
+        ask_passwords(self.target.address)
         return self.target.address
 
     def require_writable(self, state: ClusterState | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli import again, run_requests
-from core.cli.confirm import confirm
+from core.cli.confirm import ask_passwords, confirm
 from core.cli.context import (
     Context,
     emit,
@@ -157,6 +157,7 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
 def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
+    from core.run.creation import address_of
     from core.run.recovery import recover
     from core.run.tell.report import headline
 
@@ -168,6 +169,7 @@ def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
         say(f"{headline(look.view)}\n{look.view.why}")
         verb = "bring it back"
         confirm(history.cluster_name, verb, "Bringing it back", "it stays as it is")
+    ask_passwords(context.target.address or address_of(look.records))
     recover(history.cluster_id, history.run, address=context.target.address)
 
 

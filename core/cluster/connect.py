@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from core.clock import Clock, SystemClock
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_capacity
-from core.errors import UnreachableError
+from core.errors import DocumentError, UnreachableError
+from core.passwords import MissingPassword, PasswordMissingError, forget, remember
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
@@ -95,6 +96,38 @@ class _OnlyOf:
                 next="Its address has become another cluster's.",
             )
         return state
+
+
+def missing_password(address: Address) -> MissingPassword | None:
+    """Return the next password that the client properties leave out and nobody has typed.
+
+    Raises DocumentError for properties, or a key, that cannot be used.
+    """
+    if address.simulated or address.command_config is None:
+        return None
+    from core.cluster.kafka.connection import ConnectionSettings
+
+    try:
+        ConnectionSettings.load(address.bootstrap, address.command_config).check_key()
+    except PasswordMissingError as error:
+        return error.missing
+    return None
+
+
+def take_password(address: Address, missing: MissingPassword, password: str) -> None:
+    """Have what was typed be used from now on, and by the processes that this one starts.
+
+    Raises DocumentError, and has it forgotten, where it is not that of the key.
+    """
+    from core.cluster.kafka.connection import refuse_nul
+
+    refuse_nul(missing.key, password, missing.file)
+    remember(missing, password)
+    try:
+        missing_password(address)
+    except DocumentError:
+        forget(missing)
+        raise
 
 
 def ignored_properties(address: Address) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core import files, paths
+from core import files, passwords, paths
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.connect import Address, Connection, connect, only_of
 from core.errors import TrimtabError
@@ -62,8 +62,11 @@ def start(
             where.append(f"--timeout={address.timeout_seconds}")
     log = paths.log_dir() / f"{role}-{paths.safe_name(cluster_id)}.log"
     paths.make_folder(log.parent)
-    # -P: a folder `core` where the user happens to be must not be taken for ours.
-    return spawn([*under, sys.executable, "-P", "-m", module, *where, *words], output=log)
+    with passwords.open_pipe(address.command_config if address else None) as stdin:
+        handed = () if stdin is None else (passwords.ON_STDIN,)
+        # -P: a folder `core` where the user happens to be must not be taken for ours.
+        command = [*under, sys.executable, "-P", "-m", module, *where, *handed, *words]
+        return spawn(command, output=log, stdin=stdin)
 
 
 class Kept:
@@ -147,6 +150,7 @@ def arguments(role: str, *, asks_cluster: bool = True) -> argparse.ArgumentParse
     parser = argparse.ArgumentParser(prog=f"trimtab-{role}")
     parser.add_argument("--cluster-id", required=True)
     parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument(passwords.ON_STDIN, action="store_true")
     if asks_cluster:
         parser.add_argument("--bootstrap", required=True)
         parser.add_argument("--command-config", type=Path)
@@ -213,6 +217,8 @@ def serve(
     form = "%(asctime)s %(name)s %(levelname)s %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form)
     log.setLevel(logging.INFO)
+    if given.passwords_on_stdin:
+        passwords.receive()
     told = stop_signals(detached=True)
     root, cluster_id = given.root, given.cluster_id
 

@@ -44,7 +44,7 @@ def recover(cluster_id: str, run: str, *, address: Address | None = None) -> Non
         _refuse_other(where, history)
         audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
         since = log_size(path)
-        spawn(path, lock, address)
+        spawn(path, lock, where, moved=address is not None)
     finally:
         os.close(lock)
     await_start(path, cluster_id, after=records[-1].seq, log_from=since)

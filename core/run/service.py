@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from core import passwords
 from core.clock import SteadyClock
 from core.cluster.balancers import add_topics
 from core.cluster.capacity import configured_capacity
@@ -75,7 +76,7 @@ def start_run(
         path = journal.path
         journal.close()
         _note_start(path, cluster_id, plan, options, address)
-        spawn(path, lock)
+        spawn(path, lock, address)
     finally:
         os.close(lock)
     await_start(path, cluster_id)
@@ -148,11 +149,13 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
     try:
         connection = connect(address)
         ours = Process.this()
+        unsaved = list(passwords.passwords_of(address.command_config))
         steady = SteadyClock(connection.clock, journal.last_at())
         journal.write(
             steady.now(),
             Kind.STARTED,
             {"pid": ours.pid, "pid_started": ours.started}
+            | ({"unsaved_passwords": unsaved} if unsaved else {})
             | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
         )
         patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
@@ -216,11 +219,17 @@ def _in_a_sentence(error: Exception, path: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Detach, then serve: `JOURNAL LOCK [BOOTSTRAP CONFIG]`, LOCK being its open descriptor."""
+    """Detach, then serve: `JOURNAL LOCK [BOOTSTRAP CONFIG]`, LOCK being its open descriptor.
+
+    Before these it may be told that passwords are on its stdin.
+    """
     if os.fork():
         os._exit(0)  # whoever started us need not wait for us, and no zombie is left
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if argv[0] == passwords.ON_STDIN:
+        passwords.receive()
+        argv = argv[1:]
     elsewhere = argv[2:]
     address = (
         Address(elsewhere[0], Path(elsewhere[1]) if elsewhere[1] else None) if elsewhere else None

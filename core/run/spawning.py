@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core import files, paths
+from core import files, passwords, paths
 from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.run import logout
@@ -32,8 +32,11 @@ def log_size(path: Path) -> int:
     return where.stat().st_size if where.exists() else 0
 
 
-def spawn(path: Path, lock: int, address: Address | None = None) -> None:
-    """Start the process and return once it stands on its own (it forks before any import)."""
+def spawn(path: Path, lock: int, address: Address, *, moved: bool = False) -> None:
+    """Start the process and return once it stands on its own (it forks before any import).
+
+    It is told the address where the cluster has `moved`; the journal's is it otherwise.
+    """
     where = log_path(path)
     paths.make_folder(where.parent)
     package_root = str(Path(__file__).resolve().parents[2])
@@ -42,14 +45,18 @@ def spawn(path: Path, lock: int, address: Address | None = None) -> None:
         "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
     }
     module = ("-P", "-m", "core.run.service")
-    elsewhere = address_to_json(address).values() if address else ()
-    with open(where, "ab", opener=files.private) as output:
+    elsewhere = address_to_json(address).values() if moved else ()
+    with (
+        open(where, "ab", opener=files.private) as output,
+        passwords.open_pipe(address.command_config) as pipe,
+    ):
+        handed = () if pipe is None else (passwords.ON_STDIN,)
         subprocess.run(
             [
-                *(*logout.look().prefix(), sys.executable, *module, str(path), str(lock)),
+                *(*logout.look().prefix(), sys.executable, *module, *handed, str(path), str(lock)),
                 *(word or "" for word in elsewhere),
             ],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if pipe is None else pipe,
             stdout=output,
             stderr=output,
             pass_fds=(lock,),

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from encrypted_key import PASSWORD, properties_with_key
 from installed import TRIMTAB
 from terminal import PATIENCE_SECONDS, Terminal
 
+from core.errors import ExitCode
 from core.load.simulator import start_simulator
 
 SAVED = {
@@ -230,3 +232,47 @@ def two_plans(document: dict[str, list[dict[str, list[int]]]], folder: Path) -> 
         path.write_text(json.dumps({"version": 1, "partitions": [target]}))
         paths.append(os.fspath(path))
     return paths
+
+
+# -- a password that the client properties leave out -----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Words of a command on a cluster that nobody runs, by a key whose password is in no file."""
+    properties = properties_with_key(tmp_path_factory.mktemp("key"))
+    return ("-b", "127.0.0.1:1", "--command-config", str(properties))
+
+
+@pytest.mark.parametrize(
+    ("tried", "code", "ends"),
+    [
+        (("wrong", PASSWORD), ExitCode.UNREACHABLE, "Nothing listens"),
+        (("wrong", "worse", "worst"), ExitCode.USAGE, "ssl.key.password"),
+        (("\x03",), 130, "stopped"),
+    ],
+)
+def test_a_terminal_is_asked_for_the_password_three_times(
+    environment: dict[str, str],
+    encrypted: tuple[str, ...],
+    tried: tuple[str, ...],
+    code: int,
+    ends: str,
+) -> None:
+    with Terminal([TRIMTAB, *encrypted, "show"], environment=environment) as terminal:
+        for number, password in enumerate(tried, 1):
+            prompts = terminal.wait_for(lambda text, n=number: text.count("Password of") == n)
+            assert "client.pem" in prompts
+            terminal.send(password if password == "\x03" else f"{password}\r")
+        text = terminal.wait_for(ends)
+        assert terminal.wait_for_exit() == code
+        assert not any(password in text for password in ("worse", PASSWORD))
+
+
+def test_nobody_is_asked_for_a_password_without_a_terminal(
+    environment: dict[str, str], encrypted: tuple[str, ...]
+) -> None:
+    command = start(environment, *encrypted, "show")
+    out, err = command.communicate(timeout=PATIENCE_SECONDS)
+    assert (command.returncode, out) == (ExitCode.USAGE, "")
+    assert "ssl.key.password" in err

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from core.cluster.kafka.jaas import EXAMPLE, parse_jaas
 from core.cluster.kafka.properties import parse_properties
 from core.cluster.kafka.stores import Pem, find_store, inline_pem, load_key_pair
 from core.errors import DocumentError, UsageError
+from core.passwords import MissingPassword, PasswordMissingError, find_password
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+KEY_PASSWORD, LOGIN = "ssl.key.password", "sasl.jaas.config"
 TIMEOUT_SECONDS = 10.0
 """How long a cluster may leave whoever asks it without an answer, unless more or less is asked."""
 CONNECT_SECONDS = 6.0
@@ -44,6 +47,8 @@ class ConnectionSettings:
     check_hostname: bool = True
     ignored: tuple[str, ...] = ()
     timeout_seconds: float = TIMEOUT_SECONDS
+    file: Path | None = None
+    """The properties that it is from."""
 
     @classmethod
     def load(cls, bootstrap: str, properties_path: Path | None = None) -> ConnectionSettings:
@@ -133,19 +138,45 @@ class ConnectionSettings:
     def ssl_context(self) -> ssl.SSLContext:
         """Return what a TLS connection trusts and shows.
 
-        Raises DocumentError when a certificate cannot be loaded.
+        Raises DocumentError when a certificate cannot be loaded, PasswordMissingError and
+        WrongPasswordError for an encrypted key.
         """
-        try:
+        with _unloadable():
             context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
             context.check_hostname = self.check_hostname
-            if self.certificate is not None and self.key is not None:
-                load_key_pair(context, self.certificate, self.key, self.key_password)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            raise DocumentError(
-                f"A certificate or key cannot be loaded: {error}.",
-                next="Key and trust stores must be PEM files.",
-            ) from error
+            self._load_key(context)
         return context
+
+    def check_key(self) -> None:
+        """Load the client's key, if it has one; raises as `ssl_context`."""
+        if self.encrypted:
+            with _unloadable():
+                self._load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def _load_key(self, context: ssl.SSLContext) -> None:
+        if self.certificate is not None and self.key is not None:
+            load_key_pair(context, self.certificate, self.key, self._password_of_key)
+
+    def _password_of_key(self) -> str:
+        if self.key_password is not None:
+            return self.key_password
+        assert self.key is not None
+        assert self.file is not None
+        place = self.key.location or f"in {self.file}"
+        missing = MissingPassword(self.file, KEY_PASSWORD, f"the private key {place}")
+        raise PasswordMissingError(missing)
+
+
+@contextmanager
+def _unloadable() -> Iterator[None]:
+    """Raise DocumentError for certificates and keys that cannot be loaded."""
+    try:
+        yield
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise DocumentError(
+            f"A certificate or key cannot be loaded: {error}.",
+            next="Key and trust stores must be PEM files.",
+        ) from error
 
 
 def check_bootstrap(bootstrap: str) -> str:
@@ -182,7 +213,7 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
             next=f"Known: {', '.join(PROTOCOLS)}.",
         )
     mechanism = username = password = None
-    jaas = left.pop("sasl.jaas.config", None)
+    jaas = left.pop(LOGIN, None)
     if protocol.startswith("SASL"):
         mechanism = left.pop("sasl.mechanism", "GSSAPI")
         if mechanism not in MECHANISMS:
@@ -217,8 +248,8 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
 
     (ca,) = store("ssl.truststore", "ssl.truststore.certificates")
     key, certificate = store("ssl.keystore", "ssl.keystore.key", "ssl.keystore.certificate.chain")
-    key_password = take("ssl.key.password")
-    _refuse_nul("ssl.key.password", key_password or "", path)
+    key_password = take(KEY_PASSWORD) or find_password(path, KEY_PASSWORD)
+    refuse_nul(KEY_PASSWORD, key_password or "", path)
     identification = left.pop("ssl.endpoint.identification.algorithm", "https").lower()
     if encrypted and identification not in ("https", "none", ""):
         raise DocumentError(
@@ -238,6 +269,7 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
         key_password,
         check_hostname=identification == "https",
         ignored=_named(left),
+        file=path,
     )
 
 
@@ -247,7 +279,7 @@ def _named(left: Iterable[str]) -> tuple[str, ...]:
     return (*sorted(names), *(["lines that are no properties"] if names < {*left} else []))
 
 
-def _refuse_nul(name: str, value: str, path: Path) -> None:
+def refuse_nul(name: str, value: str, path: Path) -> None:
     # The libraries below would end the text there, and send a part of the password.
     if "\0" in value:
         raise DocumentError(
@@ -267,10 +299,16 @@ def _user(mechanism: str, jaas: str | None, path: Path) -> tuple[str, str]:
             next=f'{advice} In quotes a quote is \\\\", a backslash \\\\\\\\ in this file.',
         ) from error
     username, password = login.get("username"), login.get("password")
+    tokens = mechanism.startswith("SCRAM") and login.get("tokenauth", "").lower() == "true"
+    if username and password is None and not tokens:
+        # Kafka's own clients end here, and say that they cannot ask.
+        password = find_password(path, LOGIN)
+        if password is None:
+            raise PasswordMissingError(MissingPassword(path, LOGIN, f"the user {username}"))
     if username is None or password is None:
         raise DocumentError(f"{path}: sasl.jaas.config has no username and password.", next=advice)
-    _refuse_nul("sasl.jaas.config", username + password, path)
-    if mechanism.startswith("SCRAM") and login.get("tokenauth", "").lower() == "true":
+    refuse_nul(LOGIN, username + password, path)
+    if tokens:
         raise DocumentError(
             f"{path}: sasl.jaas.config logs in by a delegation token, which is not supported.",
             next="Give a user name and password, without tokenauth.",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import DocumentError
+from core.passwords import WrongPasswordError
 
 _BLOCK = re.compile(r"(-----BEGIN [^-\r\n]+-----)(.*?)(-----END [^-\r\n]+-----)", re.DOTALL)
 _COLUMNS = 64
@@ -117,23 +119,23 @@ def _conversion(store: str, place: Path, folder: Path, *, jks: bool) -> str:
 
 
 def load_key_pair(
-    context: ssl.SSLContext, certificate: Pem, key: Pem, password: str | None
+    context: ssl.SSLContext, certificate: Pem, key: Pem, password: Callable[[], str]
 ) -> None:
     """Load a client certificate; Python reads key pairs from files only, so inline ones pass by
     a private temporary folder.
 
-    Raises DocumentError for an encrypted key without a password: left alone, OpenSSL would ask for
-    one on the terminal, whatever is drawn there.
+    `password` is asked for that of an encrypted key, and may raise: left alone, OpenSSL would ask
+    on the terminal, whatever is drawn there. Raises WrongPasswordError for one that is not the
+    key's.
     """
     import tempfile
 
+    encrypted = False
+
     def given() -> str:
-        if password is None:
-            raise DocumentError(
-                "The client's private key is encrypted, and there is no password for it.",
-                next="Set ssl.key.password in the client properties (--command-config).",
-            )
-        return password
+        nonlocal encrypted
+        encrypted = True
+        return password()
 
     with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
         places = []
@@ -145,4 +147,12 @@ def load_key_pair(
             place.touch(mode=0o600)
             place.write_text(store.read())
             places.append(place)
-        context.load_cert_chain(places[0], places[1], given)
+        try:
+            context.load_cert_chain(places[0], places[1], given)
+        except ssl.SSLError as error:
+            if not encrypted or error.reason == "KEY_VALUES_MISMATCH":
+                raise
+            raise WrongPasswordError(
+                f"The password is not that of the private key {key.location or ''}".rstrip() + ".",
+                next="Set ssl.key.password in the client properties (--command-config).",
+            ) from error

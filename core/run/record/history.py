@@ -108,6 +108,7 @@ class History(Known):
                 raise ValueError("a journal has only one created record")
             case Kind.STARTED:
                 self.process, self.crashed = Process(p["pid"], p["pid_started"]), ""
+                self.unsaved_passwords = tuple(p.get("unsaved_passwords", ()))
             case Kind.PREFLIGHT:
                 self._preflight(p)
             case Kind.MEASURED:

@@ -65,6 +65,8 @@ class Known(Holdings):
     min_insync: dict[str, int] = field(default_factory=dict)
     """Topic → min.insync.replicas, of those of which it may be read."""
     process: Process | None = None
+    unsaved_passwords: tuple[str, ...] = ()
+    """Keys of its client properties for which somebody typed what is in no file."""
     preflight: bool = False
     foreign_before: frozenset[TopicPartition] = frozenset()
     """Moves of others that were in flight before we set the first rate."""

@@ -305,10 +305,16 @@ def _state(
 
 
 def _why(history: History, state: RunState) -> str:
-    if state is RunState.DIED and history.crashed:
-        return history.crashed
     if state is RunState.DIED:
-        return f"its process (pid {history.process.pid if history.process else '?'}) has died"
+        died = f"its process (pid {history.process.pid if history.process else '?'}) has died"
+        why = history.crashed or died
+        if not history.unsaved_passwords:
+            return why
+        keys = ", ".join(history.unsaved_passwords)
+        return (
+            f"{why}; what was typed for {keys} is gone with it: "
+            f"trimtab runs attach {history.run} asks for it on a terminal"
+        )
     if state is RunState.ROLLED_BACK:
         return ""  # its state says it
     if history.ended is not None:

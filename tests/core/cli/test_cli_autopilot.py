@@ -357,7 +357,7 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: igno
     monkeypatch.setattr("core.cli.context.connect", answers)
     spawned: list[list[str]] = []
 
-    def spawn(command: list[str], output: Path) -> Process:
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
         spawned.append(command)
         return Process.this()
 

@@ -143,7 +143,7 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     before = beating()
     spawned: list[str] = []
 
-    def spawn(command: list[str], output: Path) -> Process:
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
         spawned.append(command[3])
         return Process(os.getpid(), "killed for its memory")
 
@@ -174,7 +174,7 @@ def test_why_something_cannot_be_started_is_told_until_it_can(
     monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
     full: list[OSError] = []
 
-    def spawn(command: list[str], output: Path) -> Process:
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
         if full:
             raise full[0]
         return Process(os.getpid(), "killed for its memory")

@@ -154,7 +154,7 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     spawned: list[list[str]] = []
 
-    def spawn(command: list[str], output: Path) -> Process:
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
         spawned.append(command)
         return Process.this()
 

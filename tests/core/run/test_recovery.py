@@ -124,7 +124,7 @@ class Dead:
         self.cluster_id = client.describe().cluster_id
         self.name = run.path.stem
         self.reached: list[Address] = []
-        self.spawned: list[Address | None] = []
+        self.spawned: list[Address] = []
 
     def recover(self, address: Address | None = None) -> None:
         recover(self.cluster_id, self.name, address=address)
@@ -143,9 +143,9 @@ def dead(start: Start, monkeypatch: pytest.MonkeyPatch) -> Dead:
         through: Any = Faulty(client)
         return Connection(through, client.clock, address)
 
-    def spawn(path: Path, lock: int, address: Address | None = None) -> None:
+    def spawn(path: Path, lock: int, address: Address, *, moved: bool) -> None:
         dead.spawned.append(address)
-        assert service.serve(path, address) == ExitCode.DONE
+        assert service.serve(path, address if moved else None) == ExitCode.DONE
 
     monkeypatch.setattr(service, "connect", connect)
     monkeypatch.setattr(recovery, "connect", connect)
@@ -292,7 +292,7 @@ def test_a_process_that_does_not_come_up_leaves_the_run_as_it_was(
     where.parent.mkdir(parents=True)
     where.write_text("an old line\n")
 
-    def fails(path: Path, lock: int, address: Address | None = None) -> None:
+    def fails(path: Path, lock: int, address: Address, *, moved: bool) -> None:
         with where.open("a") as log:
             log.write("there is no room\n")
 

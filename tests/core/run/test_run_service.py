@@ -54,7 +54,7 @@ def test_a_run_is_created_by_the_clock_that_it_lives_by(
     client = connected.client
     client.clock.sleep(1000)
     journals: list[Path] = []
-    monkeypatch.setattr(service, "spawn", lambda path, lock: journals.append(path))
+    monkeypatch.setattr(service, "spawn", lambda path, lock, address: journals.append(path))
     monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
     plan = plan_of(client, {("t", 0): (1, 3)})
     start_run(SOMEWHERE, client.describe().cluster_id, plan, RunOptions(5 * MB), None)
@@ -128,7 +128,7 @@ def test_no_run_starts_unaudited(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     (tmp_path / "data" / "audit.jsonl").mkdir(parents=True)  # which cannot be written to
     spawned: list[Path] = []
-    monkeypatch.setattr(service, "spawn", lambda path, lock: spawned.append(path))
+    monkeypatch.setattr(service, "spawn", lambda path, lock, address: spawned.append(path))
     client = connected.client
     plan = plan_of(client, {("t", 0): (1, 3)})
     cluster_id = client.describe().cluster_id
@@ -142,7 +142,7 @@ def test_no_run_starts_unaudited(
 def begin(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Start a run as `apply` does, but for its process."""
     client = connected.client
-    monkeypatch.setattr(service, "spawn", lambda path, lock: None)
+    monkeypatch.setattr(service, "spawn", lambda path, lock, address: None)
     monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
 
     def begins() -> str:

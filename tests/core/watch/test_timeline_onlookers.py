@@ -208,7 +208,7 @@ def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     started: list[list[str]] = []
 
-    def spawn(command: list[str], output: Path) -> Process:
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
         started.append(command)
         return Process(os.getpid(), "ends at once")
 

@@ -1,0 +1,187 @@
+"""Passwords that were typed: used by both libraries, handed to processes, and left nowhere."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster.servers import nobody
+from encrypted_key import PASSWORD, properties_with_key
+from run_help import MB, cluster, plan_of
+from waiting import eventually
+
+from core import passwords, paths
+from core.cluster.connect import Address, missing_password, take_password
+from core.cluster.kafka.connection import ConnectionSettings
+from core.errors import DocumentError, UnreachableError
+from core.load import serving
+from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError
+from core.process import Process
+from core.run.creation import RunOptions
+from core.run.record.journal import journal_path
+from core.run.recovery import recover
+from core.run.service import start_run
+from core.run.spawning import log_path
+from core.run.tell.runs import read_run
+from core.run.tell.view import RunState
+
+LOGIN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism={}\nsasl.jaas.config=M required {};\n"
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
+    """What this process knows, forgotten after each test."""
+    known: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr(passwords, "_known", known)
+    return known
+
+
+@pytest.fixture
+def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Address:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    return Address(nobody(), properties_with_key(tmp_path))
+
+
+def settings_of(address: Address) -> ConnectionSettings:
+    return ConnectionSettings.load(address.bootstrap, address.command_config)
+
+
+def missing(address: Address) -> MissingPassword:
+    found = missing_password(address)
+    assert found is not None
+    return found
+
+
+def test_the_key_says_which_password_is_its_own(address: Address) -> None:
+    wanted = missing(address)
+    assert wanted.key == "ssl.key.password"
+    with pytest.raises(PasswordMissingError) as refused:
+        settings_of(address).ssl_context()
+    assert pickle.loads(pickle.dumps(refused.value)).missing == wanted
+    for wrong in ("", "wrong", "with a \0", PASSWORD * 100):
+        with pytest.raises(DocumentError):
+            take_password(address, wanted, wrong)
+        assert missing_password(address) == wanted
+    with pytest.raises(WrongPasswordError):
+        take_password(address, wanted, PASSWORD + " ")
+    take_password(address, wanted, PASSWORD)
+    assert missing_password(address) is None
+    settings = settings_of(address)
+    settings.ssl_context()
+    assert settings.confluent()["ssl.key.password"] == PASSWORD
+    assert PASSWORD not in repr(settings)
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Callable[[str, str], Address]:
+    """Write client properties of a mechanism and these options."""
+
+    def write(mechanism: str, options: str) -> Address:
+        path = tmp_path / "client.properties"
+        path.write_text(LOGIN.format(mechanism, options))
+        return Address("b:9092", path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [("PLAIN", 'username="ann"'), ("SCRAM-SHA-512", 'username="ann" realm="r"')],
+)
+def test_a_user_without_a_password_is_asked_for_it(
+    login: Callable[[str, str], Address], mechanism: str, options: str
+) -> None:
+    address = login(mechanism, options)
+    wanted = missing(address)
+    assert (wanted.file, wanted.key) == (address.command_config, "sasl.jaas.config")
+    assert "ann" in wanted.prompt
+    take_password(address, wanted, PASSWORD)
+    assert missing_password(address) is None
+    settings = settings_of(address)
+    assert settings.confluent()["sasl.password"] == PASSWORD
+    assert settings.kafka_python()["sasl_plain_password"] == PASSWORD
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [
+        ("PLAIN", 'password="p"'),
+        ("PLAIN", 'username=""'),
+        ("SCRAM-SHA-256", 'username="ann" tokenauth="true"'),
+    ],
+)
+def test_what_no_password_would_complete_is_refused(
+    login: Callable[[str, str], Address], mechanism: str, options: str
+) -> None:
+    with pytest.raises(DocumentError) as refused:
+        missing_password(login(mechanism, options))
+    assert not isinstance(refused.value, PasswordMissingError)
+
+
+# -- in other processes ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started() -> Iterator[list[Process]]:
+    """Processes that end with the test."""
+    found: list[Process] = []
+    yield found
+    for process in found:
+        process.stop(0.0)
+
+
+def left_nowhere(process: Process, *folders: Path) -> None:
+    """Assert that a process's command line, its environment and files do not hold the password."""
+    secret = PASSWORD.encode()
+    places = [Path(f"/proc/{process.pid}/{name}") for name in ("cmdline", "environ")]
+    places += [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert [place for place in places if secret in place.read_bytes()] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system has no /proc")
+def test_a_service_is_handed_it_and_leaves_it_nowhere(
+    address: Address, started: list[Process], tmp_path: Path
+) -> None:
+    take_password(address, missing(address), PASSWORD)
+    root = paths.load_root()
+    words = ("--interval=1",)
+    process = serving.start(
+        "collector", "core.load.service", "c", root=root, address=address, words=words
+    )
+    assert process is not None
+    started.append(process)
+    log = paths.log_dir() / "collector-c.log"
+    # It connects, which takes the key.
+    eventually(lambda: log.exists() and "Nothing listens" in log.read_text())
+    left_nowhere(process, tmp_path)
+    assert Path(f"/proc/{process.pid}/fd/0").resolve() == Path("/dev/null")
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system has no /proc")
+def test_a_run_is_handed_it_and_says_that_it_is_gone_with_its_process(
+    address: Address, started: list[Process], tmp_path: Path, known: dict[tuple[str, str], str]
+) -> None:
+    take_password(address, missing(address), PASSWORD)
+    client = cluster({"t": [(1, 2)]})
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    cluster_id = client.describe().cluster_id
+    run = start_run(address, cluster_id, plan, RunOptions(5 * MB), None)
+    process = Process.of(read_run(cluster_id, run).pid or 0)
+    assert process is not None
+    started.append(process)
+    left_nowhere(process, tmp_path)
+    assert PASSWORD not in log_path(journal_path(cluster_id, run)).read_text()
+    process.signal(signal.SIGKILL)
+    eventually(lambda: read_run(cluster_id, run).state is RunState.DIED)
+    why = read_run(cluster_id, run).why
+    assert "ssl.key.password" in why
+    assert f"trimtab runs attach {run}" in why
+    # Who knows it finds that nothing listens; who does not is not let that far.
+    with pytest.raises(UnreachableError):
+        recover(cluster_id, run)
+    known.clear()
+    with pytest.raises(PasswordMissingError):
+        recover(cluster_id, run)

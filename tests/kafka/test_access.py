@@ -17,6 +17,7 @@ from waiting import eventually
 from core.cli.doctor import rights
 from core.clock import SystemClock
 from core.cluster.client import ClusterClient, Resource
+from core.cluster.hidden import HiddenTopics
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics
@@ -153,9 +154,36 @@ def test_who_may_not_see_what_is_in_flight_sees_the_rest(
     client.close()
 
 
+def test_topics_that_may_not_be_described_are_found_in_log_dirs(
+    tmp_path: Path, address: str
+) -> None:
+    admin = settings(tmp_path, address, "admin", "right")
+    create_topics(admin, {"hidden": [(1,), (1,)], "open": [(1,)]})
+    whole, guest = KafkaClient(admin), settings(tmp_path, address, "guest", "right")
+    known = {topic.name for topic in whole.describe().topics}
+    assert observe(whole).hidden == HiddenTopics()
+    client = KafkaClient(guest)
+    assert client.denied_topics(["hidden", "none"]) == {"hidden", "none"}
+    nothing = observe(client).hidden
+    with may_describe(admin, "guest", topic="open"):
+        eventually(lambda: sees(client, "open") and client.log_dirs([1])[0].error is None)
+        state = observe(client)
+    eventually(lambda: not sees(client, "open"))
+    client.close()
+    whole.close()
+    assert nothing is not None
+    assert (nothing.count, nothing.untold) == (None, (1,))
+    assert [topic.name for topic in state.topics] == ["open"]
+    assert state.hidden is not None
+    assert state.hidden.topics == len(known) - 1
+    assert state.hidden.replicas >= 2
+
+
 @contextmanager
-def may_describe(admin: ConnectionSettings, user: str, *, cluster: bool = True) -> Iterator[None]:
-    """Let a user describe all topics, and the `cluster`, meanwhile; see the configs of neither."""
+def may_describe(
+    admin: ConnectionSettings, user: str, *, cluster: bool = True, topic: str = "*"
+) -> Iterator[None]:
+    """Let a user describe topics, and the `cluster`, meanwhile; see the configs of neither."""
     from confluent_kafka.admin import (
         AclBinding,
         AclBindingFilter,
@@ -169,7 +197,7 @@ def may_describe(admin: ConnectionSettings, user: str, *, cluster: bool = True) 
     acls = AdminClient(admin.confluent())
     given = [
         (kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.DESCRIBE)
-        for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, "*"))
+        for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, topic))
         if cluster or kind is ResourceType.TOPIC
     ]
     bindings = [AclBinding(*acl, AclPermissionType.ALLOW) for acl in given]

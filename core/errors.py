@@ -77,6 +77,10 @@ class AccessDeniedError(TrimtabError):
     exit_code = ExitCode.UNREACHABLE
 
 
+class LoginRefusedError(AccessDeniedError):
+    """The cluster refuses a user's name or password."""
+
+
 class IncompleteError(TrimtabError):
     """Something ended before it was complete."""
 

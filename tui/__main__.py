@@ -24,8 +24,10 @@ def open_dashboard(context: Context) -> None:
     """Show the dashboard until the user leaves it.
 
     Raises UnreachableError when the cluster was never reached, UsageError without a terminal,
-    SystemExit when a signal or a lost terminal ended it.
+    Abort when a password was asked for and not given, SystemExit when a signal or a lost terminal
+    ended it.
     """
+    from core.cluster.connect import missing_password
     from tui import terminal
     from tui.ending import Ending
 
@@ -36,11 +38,14 @@ def open_dashboard(context: Context) -> None:
         from tui.feed import Feed
 
         feed = Feed(context.target, start_load=not context.no_load)
+        address = context.target.address
         try:
-            feed.start()
+            missing = None if address is None else missing_password(address)
+            if missing is None:
+                feed.start()
             from tui.dashboard import run_dashboard
 
-            run_dashboard(context, feed, ending)
+            run_dashboard(context, feed, ending, missing)
         finally:
             feed.stop()
 

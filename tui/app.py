@@ -19,7 +19,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen
 
-from core.cluster.connect import short_name
+from core.cluster.connect import enter_password, short_name
 from core.errors import TrimtabError
 from core.run.others.foreign import ForeignWatch
 from core.settings import NotifyBy
@@ -58,6 +58,7 @@ from tui.widgets.header import HeaderLine
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from core.passwords import MissingPassword
     from core.run.tell.notices import Notice, Notices
     from core.run.tell.view import RunView
     from tui.ending import Ending
@@ -73,7 +74,11 @@ SCREEN_CLASSES = {
 
 
 class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting):
-    """One dashboard on one session. `failure` is why it ended before it showed anything."""
+    """One dashboard on one session. `failure` is why it ended before it showed anything.
+
+    It is `aborted` where a password was asked for, and not given. Where one is missing, the feed is
+    to be started by the dashboard.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False
@@ -95,6 +100,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
         notify_by: NotifyBy | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         ending: Ending | None = None,
+        missing: MissingPassword | None = None,
     ) -> None:
         plain = terminal.no_color()
         super().__init__(ansi_color=plain, driver_class=TerminalDriver)
@@ -102,8 +108,10 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
         self.feed = feed
         self.user_keys: Mapping[str, str] = user_keys or {}
         self.failure: TrimtabError | None = None
+        self.aborted = False
         self.monotonic = monotonic
         self.ending = ending
+        self._missing = missing
         self.ascii_only = ascii_only
         self.glyphs: Glyphs = ASCII if ascii_only else UNICODE
         self._drawn_with = [AsciiOnly()] if ascii_only else []
@@ -139,6 +147,22 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
         self.push_screen(self._make_screen(MAP))
         if self.feed is not None:
             self.feed.attach(self._deliver)
+        if self._missing is not None:
+            self._ask_password(self._missing)
+
+    def _ask_password(self, missing: MissingPassword) -> None:
+        from tui.screens.password_dialog import PasswordDialog
+
+        def answered(known: bool | None) -> None:
+            if not known:
+                self.aborted = True
+                self.exit()
+            elif self.feed is not None:
+                self.feed.start(fork=False)
+
+        assert self.session.address is not None
+        enter = partial(enter_password, self.session.address)
+        self.push_screen(PasswordDialog(missing, enter), answered)
 
     def on_unmount(self) -> None:
         self.leave_probe()

@@ -7,6 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from click import Abort
+
 from core.errors import UsageError
 from tui import terminal
 from tui.actions import ACTIONS
@@ -16,6 +18,7 @@ from tui.session import MARKED, Session
 
 if TYPE_CHECKING:
     from core.cli.context import Context
+    from core.passwords import MissingPassword
     from tui.ending import Ending
 
 
@@ -40,8 +43,13 @@ def make_session(context: Context) -> Session:
     )
 
 
-def run_dashboard(context: Context, feed: Feed, ending: Ending) -> None:
-    """Run the dashboard on this terminal; raises what ended it before it showed anything."""
+def run_dashboard(
+    context: Context, feed: Feed, ending: Ending, missing: MissingPassword | None
+) -> None:
+    """Run the dashboard on this terminal; raises what ended it before it showed anything.
+
+    Where a password is missing, the feed is started once it is known.
+    """
     from core.settings import load_settings
 
     settings = load_settings()
@@ -61,6 +69,7 @@ def run_dashboard(context: Context, feed: Feed, ending: Ending) -> None:
         mouse=context.mouse,
         notify_by=settings.notify,
         ending=ending,
+        missing=missing,
     )
     # A loop of our own: at the end of its own asyncio waits for threads, however long.
     loop = asyncio.new_event_loop()
@@ -74,6 +83,8 @@ def run_dashboard(context: Context, feed: Feed, ending: Ending) -> None:
     _let_end(workers, ending)
     if app.failure is not None:
         raise app.failure
+    if app.aborted:
+        raise Abort
 
 
 def _let_end(workers: ThreadPoolExecutor, ending: Ending) -> None:

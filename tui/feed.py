@@ -76,13 +76,13 @@ class Feed:
 
     # -- called by the dashboard -----------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, *, fork: bool = True) -> None:
         """Begin reading the cluster; load and runs are read once the first map is painted.
 
-        To be called before any thread is started: it may fork.
+        Without `fork` it may be called where there are threads already.
         """
         address = self._target.address
-        if address is not None and FirstLook.suits(address):
+        if fork and address is not None and FirstLook.suits(address):
             self._look = FirstLook(address)
         self._thread(self._read_document if self._target.from_file else self._read_cluster)
 

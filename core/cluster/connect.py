@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from core.clock import Clock, SystemClock
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_capacity
-from core.errors import DocumentError, UnreachableError
+from core.errors import (
+    AccessDeniedError,
+    DocumentError,
+    LoginRefusedError,
+    UnreachableError,
+)
 from core.passwords import MissingPassword, PasswordMissingError, forget, remember
 
 if TYPE_CHECKING:
@@ -128,6 +133,32 @@ def take_password(address: Address, missing: MissingPassword, password: str) -> 
     except DocumentError:
         forget(missing)
         raise
+
+
+def enter_password(
+    address: Address, missing: MissingPassword, password: str
+) -> MissingPassword | None:
+    """Take a password, a user's once the cluster has; return the next that is missing.
+
+    Raises DocumentError for one that is not the key's, LoginRefusedError for one that is not the
+    user's, and has them forgotten.
+    """
+    from core.cluster.kafka.connection import LOGIN
+
+    take_password(address, missing, password)
+    left = missing_password(address)
+    if missing.key == LOGIN and left is None:
+        connection = connect(address)
+        try:
+            connection.client.describe()
+        except LoginRefusedError:
+            forget(missing)
+            raise
+        except (UnreachableError, AccessDeniedError):
+            pass  # this is not about the password; whoever connects next is told
+        finally:
+            connection.client.close()
+    return left
 
 
 def ignored_properties(address: Address) -> tuple[str, ...]:

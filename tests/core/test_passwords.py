@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cluster.servers import nobody
@@ -14,9 +16,10 @@ from run_help import MB, cluster, plan_of
 from waiting import eventually
 
 from core import passwords, paths
-from core.cluster.connect import Address, missing_password, take_password
+from core.cluster import connect as connecting
+from core.cluster.connect import Address, enter_password, missing_password, take_password
 from core.cluster.kafka.connection import ConnectionSettings
-from core.errors import DocumentError, UnreachableError
+from core.errors import AccessDeniedError, DocumentError, LoginRefusedError, UnreachableError
 from core.load import serving
 from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError
 from core.process import Process
@@ -119,6 +122,35 @@ def test_what_no_password_would_complete_is_refused(
     with pytest.raises(DocumentError) as refused:
         missing_password(login(mechanism, options))
     assert not isinstance(refused.value, PasswordMissingError)
+
+
+@pytest.mark.parametrize(
+    ("answer", "known_after"),
+    [
+        (None, 1),
+        (LoginRefusedError("no"), 0),
+        (AccessDeniedError("this user may not"), 1),
+        (UnreachableError("nobody"), 1),
+    ],
+)
+def test_a_user_s_password_is_what_the_cluster_takes(
+    login: Callable[[str, str], Address],
+    monkeypatch: pytest.MonkeyPatch,
+    known: dict[tuple[str, str], str],
+    answer: Exception | None,
+    known_after: int,
+) -> None:
+    def describe() -> None:
+        if answer is not None:
+            raise answer
+
+    client = SimpleNamespace(describe=describe, close=lambda: None)
+    monkeypatch.setattr(connecting, "connect", lambda address: SimpleNamespace(client=client))
+    address = login("PLAIN", 'username="ann"')
+    refused = isinstance(answer, LoginRefusedError)
+    with pytest.raises(LoginRefusedError) if refused else nullcontext():
+        assert enter_password(address, missing(address), "p") is None
+    assert len(known) == known_after
 
 
 # -- in other processes ----------------------------------------------------------------------------

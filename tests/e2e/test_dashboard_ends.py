@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from encrypted_key import properties_with_key
 from installed import TRIMTAB
 from terminal import Terminal
 
@@ -87,6 +88,26 @@ def test_a_terminal_that_is_gone_ends_it(shown: Open) -> None:
         terminal.wait_for("leaders")
         terminal.close()
         assert terminal.wait_for_exit() == 128 + signal.SIGHUP
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("\x1b", 130), ("\tq", 130), ("\x11", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+)
+def test_it_ends_while_it_asks_for_a_password(
+    environment: dict[str, str], tmp_path: Path, how: str | signal.Signals, code: int
+) -> None:
+    words = ("-b", "127.0.0.1:1", "--command-config", str(properties_with_key(tmp_path)))
+    with Terminal([TRIMTAB, *words], environment=environment) as terminal:
+        terminal.wait_for("Password of")
+        terminal.send("hus")
+        terminal.wait_for("•••")
+        if isinstance(how, str):
+            terminal.send(how)
+        else:
+            os.kill(terminal.pid, how)
+        assert terminal.wait_for_exit() == code
+        assert terminal.gave_back
 
 
 @pytest.mark.parametrize("key", ["q", "\x11"])

@@ -18,7 +18,7 @@ from core.cluster.client import Fault
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka.reach import Trouble, denied, unreachable
 from core.cluster.state import Reassignment, TopicPartition
-from core.errors import UnreachableError
+from core.errors import RIGHTS, LoginRefusedError, UnreachableError
 
 # One answer may take so long, and after that there is time to ask another broker.
 _ANSWER_SECONDS = 5.0
@@ -324,7 +324,8 @@ def _explained(
                 next="trimtab needs Kafka 2.8 or newer.",
             )
         case SaslAuthenticationFailedError():
-            return denied("The cluster refuses this user name or password.")
+            title = "The cluster refuses this user name or password."
+            return LoginRefusedError(title, next=RIGHTS)
         case AuthorizationError():
             return denied(f"The cluster says no: {type(error).message}.")
     return unreachable(settings, detail, troubles)

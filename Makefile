@@ -89,7 +89,7 @@ test-kafka: $(DEV)
 test-e2e: $(DEV)
 	$(PYTEST) tests/e2e
 
-laws: $(DEV)  ## new examples for every law; the planner's on 10,000 clusters (make test: 100)
+laws: $(DEV)  ## new examples for every law; the planner's on 10,000 clusters (make test: 50)
 	$(PYTEST) $(SPREAD) --hypothesis-profile=new -m hypothesis tests/core
 	$(PYTEST) --hypothesis-profile=long tests/core/plan/test_planner_laws.py
 

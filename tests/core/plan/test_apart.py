@@ -134,7 +134,7 @@ def test_nobody_comes_near_capacity_so_that_others_are_spared(
     assert free.rates
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(4, 6), st.integers(1, 4_000)), min_size=1),
     st.just(0.0) | st.floats(0.001, 0.3),

@@ -53,7 +53,7 @@ def _plans(draw: st.DrawFn) -> tuple[ClusterState, Plan, int]:
     return state, plan, round(draw(st.floats(1, 60)) * MB)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(_plans())
 def test_disks_end_with_what_has_come_less_what_has_left(
     drawn: tuple[ClusterState, Plan, int],
@@ -82,7 +82,7 @@ def test_disks_end_with_what_has_come_less_what_has_left(
         assert min(columns) >= 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(_plans())
 def test_a_course_is_off_what_was_played_by_small_changes_only(
     drawn: tuple[ClusterState, Plan, int],

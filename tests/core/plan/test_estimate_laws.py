@@ -65,28 +65,28 @@ def _changed(copies: list[Copy], *, size: float = 1.0, produced: float = 1.0) ->
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(_copies(), st.floats(1.0, 3.0))
 def test_a_lower_rate_never_ends_sooner(case: tuple[list[Copy], float], factor: float) -> None:
     copies, rate = case
     assert _last(copies, rate / factor) >= _last(copies, rate) - WINDOW_SECONDS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(_copies(), st.floats(1.0, 3.0))
 def test_more_to_copy_never_ends_sooner(case: tuple[list[Copy], float], factor: float) -> None:
     copies, rate = case
     assert _last(_changed(copies, size=factor), rate) >= _last(copies, rate) - WINDOW_SECONDS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(_copies(), st.floats(1.0, 3.0))
 def test_more_produced_never_ends_sooner(case: tuple[list[Copy], float], factor: float) -> None:
     copies, rate = case
     assert _last(_changed(copies, produced=factor), rate) >= _last(copies, rate) - WINDOW_SECONDS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(_copies())
 def test_no_copy_ends_before_its_bytes_fit_through_both_quotas(
     case: tuple[list[Copy], float],

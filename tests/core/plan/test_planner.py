@@ -418,7 +418,7 @@ def clusters(draw: st.DrawFn) -> tuple[ClusterState, Load]:
     return state, load_of(state, {name: draw(st.integers(0, 50)) * MB for name in held})
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(clusters())
 def test_no_plan_is_unsafe_and_none_ends_further_from_the_band_than_it_began(
     given_: tuple[ClusterState, Load],

@@ -1,6 +1,6 @@
 """On any cluster and for anything wanted: no hard limit is broken, none that held is worsened.
 
-`make laws` plays 10,000 clusters, `make test` 100.
+`make laws` plays 10,000 clusters, `make test` 50.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def test_what_is_produced_to_a_broker_without_room_never_ends():
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     sizes=st.lists(st.floats(0.1, 4_000).map(lambda mb: round(mb * MB)), min_size=1, max_size=30),
     rate=st.sampled_from([UNLIMITED, 20 * MB, 100 * MB, 1000 * MB]),

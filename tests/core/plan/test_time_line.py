@@ -63,7 +63,7 @@ def _plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, int, float]:
     return state, load_of(state, produced), plan, rate, factor
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(_plans())
 def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
     drawn: tuple[ClusterState, Load, Plan, int, float],

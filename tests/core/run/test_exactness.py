@@ -105,7 +105,7 @@ def play(run: Run, story: list[tuple[int, tuple[str, dict[str, Any]]]]) -> None:
 
 
 @settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

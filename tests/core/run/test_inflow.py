@@ -88,7 +88,7 @@ def test_what_was_produced_before_a_later_batch_is_not_what_is_produced_meanwhil
 ) -> None:
     """Its partitions have grown since preflight: a size of then and one of now are no growth."""
     layout = {"t": [(1, 2)] * 4}
-    client = cluster(layout, size_bytes=100 * MB, in_bytes_per_s=0.5 * MB)
+    client = cluster(layout, size_bytes=40 * MB, in_bytes_per_s=0.5 * MB)
     client.advance(20)
     plan = plan_of(client, {("t", p): (3, 2) for p in range(4)})
     run = start(client, plan, rate=5 * MB, batches=tuple((p,) for p in range(4)))

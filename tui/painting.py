@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from rich.color import Color, ColorSystem
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.control import Control
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 
 RESET = "\x1b[0m"
@@ -140,3 +142,19 @@ class PreciseCompositor(Compositor):
     def render_full_update(self, simplify: bool = False) -> LayoutUpdate:
         update = super().render_full_update(simplify)
         return PreciseLayout(update.strips, update.region)
+
+
+def hand_up(screen: Screen[Any]) -> bool:
+    """Have a dialog above a screen drawn where that has changed; return whether there is one.
+
+    Textual hands up all that ever changed, for ever: what lies under a dialog never rests.
+    """
+    above = screen.app.screen
+    if above is screen or not isinstance(above, ModalScreen):
+        return False
+    regions = set(screen._compositor._dirty_regions)
+    screen._compositor._dirty_regions.clear()
+    screen._dirty_widgets.clear()
+    if regions:
+        above.refresh(*regions)
+    return True

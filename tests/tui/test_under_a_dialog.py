@@ -13,7 +13,9 @@ from textual._compositor import CompositorUpdate
 from textual.events import Key
 from textual.pilot import Pilot
 
+from core.cluster.connect import Address
 from tui.app import TrimtabApp
+from tui.screens.leave_dialog import LeaveDialog
 
 BUDGET_BYTES = 2500
 """For a few numbers and bars that have changed; at 120×40; the whole screen is three times that."""
@@ -65,6 +67,19 @@ async def test_progress_goes_on_behind_a_dialog(
             app.draw()
             await drawn(pilot, f"{done} of 4 done")
             assert 0 < sum(sent) < BUDGET_BYTES * size[0] * size[1] / (120 * 40)
+
+
+async def test_what_lies_under_a_question_rests() -> None:
+    """It would be painted anew without end, and no key would have an effect."""
+    for key in ("question_mark", "colon", "A"):
+        session = a_session()
+        session.address = Address("broker:9092")
+        async with dashboard(session, "plan") as pilot:
+            await pressed(pilot, key, "ctrl+q")
+            assert isinstance(pilot.app.screen, LeaveDialog)
+            beneath = pilot.app.screen_stack[-2]
+            await pressed(pilot, "enter")
+            assert pilot.app.screen is beneath
 
 
 @pytest.mark.parametrize("place", ["map", "plan"])

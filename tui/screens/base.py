@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 
 from tui.actions import GLOBAL, Action, actions_of, footer_of
-from tui.painting import PreciseCompositor
+from tui.painting import PreciseCompositor, hand_up
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas
 from tui.widgets.footer import MOST_LINES, FooterLine, LongMessage
@@ -151,16 +151,8 @@ class DashboardScreen(Screen[None]):
     # -- under a dialog --------------------------------------------------------------------------
 
     def _compositor_refresh(self) -> None:
-        """Hand the dialog above only what has changed since; Textual repeats all that ever did."""
-        above = self.app.screen
-        if above is self or not isinstance(above, ModalScreen):
+        if not hand_up(self):
             super()._compositor_refresh()
-        else:
-            regions = set(self._compositor._dirty_regions)
-            self._compositor._dirty_regions.clear()
-            self._dirty_widgets.clear()
-            if regions:
-                above.refresh(*regions)
 
     # -- events ----------------------------------------------------------------------------------
 

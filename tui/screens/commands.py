@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from tui.actions import Action, keys_of, written
+from tui.painting import hand_up
 from tui.theming import Glyphs, Palette
 from tui.typed import pasted
 from tui.widgets.canvas import Canvas, Row
@@ -70,6 +71,10 @@ class CommandScreen(ModalScreen[Action | None]):
         self._glyphs = glyphs
         self._typed = ""
         self._at = 0
+
+    def _compositor_refresh(self) -> None:
+        if not hand_up(self):
+            super()._compositor_refresh()
 
     def compose(self) -> ComposeResult:
         canvas = Canvas(id="commands")

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
-from tui.painting import PreciseCompositor
+from tui.painting import PreciseCompositor, hand_up
 from tui.widgets.lines import Lines
 from tui.widgets.page import text_of_lines
 
@@ -98,6 +99,21 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         self.set_class(app.palette.plain, "-plain")
         self.set_class(app.ascii_only, "-ascii")
         self.show_lost(app.session.lost_words)
+
+    def _compositor_refresh(self) -> None:
+        if not hand_up(self):
+            super()._compositor_refresh()
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        """Leave; what lies above (a question about leaving the dashboard) goes unanswered first.
+
+        Textual takes away whatever is on top: this one would stay, and could be left by no key.
+        """
+        if self not in self.app.screen_stack:
+            return AwaitComplete()
+        while (above := self.app.screen) is not self:
+            above.dismiss(None)
+        return super().dismiss(result)
 
     def on_resize(self) -> None:
         self.share_height()

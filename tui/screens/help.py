@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 
 from tui.actions import CARRY, GLOBAL, MAP, PLACES, THEN, Action, actions_of, keys_of, written
+from tui.painting import hand_up
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
 
@@ -108,6 +109,10 @@ class HelpScreen(ModalScreen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self._draw()
+
+    def _compositor_refresh(self) -> None:
+        if not hand_up(self):
+            super()._compositor_refresh()
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -156,6 +156,8 @@ class Session:
     run: RunView | None = None
     others: tuple[ForeignMove, ...] = ()
     """Moves in flight that no run of this machine is carrying out."""
+    making_plan: bool = False
+    """Whether a whole plan is being made that will take the place of the one being edited."""
     wish: Wish | None = None
     """What a plan was asked for with the last time, None when none was."""
     made: Made | None = None
@@ -238,9 +240,9 @@ class Session:
             self.choose_rate(study.table[at].rate_bytes_per_s)
         self.rate_steps = ()
 
-    def hand_over(self, run: str) -> None:
-        """A run was started with the plan, which stays until that has passed its checks."""
-        self.handed = Handed(run, self.plan)
+    def hand_over(self, run: str, plan: Plan) -> None:
+        """A run was started with a plan, which stays until that has passed its checks."""
+        self.handed = Handed(run, plan)
 
     def take_run(self, run: RunView | None) -> bool:
         """Take what the newest run has come to; return whether it refused what it was handed."""

@@ -81,9 +81,12 @@ class Speaking(App[int]):
         self.run_worker(answered, thread=True, group=group, exit_on_error=False)
 
     def _handle_exception(self, error: Exception) -> None:
-        """Go on where a thread of a screen has a bug, and say so: only its answer is missing."""
+        """Go on where a thread of a screen fails, and say why: only its answer is missing."""
         if not isinstance(error, WorkerFailed):
             super()._handle_exception(error)
+            return
+        if isinstance(error.error, TrimtabError):
+            self.tell(error.error)
             return
         self._exception = self._exception or error  # tests are to fail by it
         self.tell(_bug())
@@ -98,6 +101,9 @@ def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
         return work()
     except TrimtabError as error:
         return error
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        return TrimtabError(f"The operating system refuses it: {error.strerror or error}{place}.")
     except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
         return _bug()
 

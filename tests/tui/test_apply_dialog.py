@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label, Static
 
+from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.plan.findings import finding
 from core.plan.plan import Plan
@@ -35,8 +38,12 @@ from core.run.limits.throttle import Side
 from core.run.tell.view import RunState
 from tui.feed_events import Event, RunSeen
 from tui.screens import apply as apply_module
-from tui.screens.apply import Adapt, Allow, ApplyDialog, Elect, Order, Spare
+from tui.screens import plan_review as review_module
+from tui.screens.apply import ApplyDialog
+from tui.screens.leave_dialog import LeaveDialog
+from tui.screens.plan_review import Order
 from tui.screens.run_history import RunHistory
+from tui.screens.ticks import Adapt, Allow, Elect, Spare
 from tui.seen import Seen
 from tui.session import PlanHistory, Session
 from tui.study import Study
@@ -304,13 +311,13 @@ async def test_enter_that_came_too_early_is_not_lost(
 ) -> None:
     """Who types fast is done with the name before what it means has been worked out."""
     worked_out = threading.Event()
-    studied = apply_module.study
+    studied = review_module.study
 
     def slowly(*arguments: Any, **more: Any) -> Study:
         assert worked_out.wait(60)
         return studied(*arguments, **more)
 
-    monkeypatch.setattr(apply_module, "study", slowly)
+    monkeypatch.setattr(review_module, "study", slowly)
     async with dashboard(a_session(), "plan") as pilot:
         await pilot.press("A", "tab", *"prod-eu", "enter")
         assert button(pilot).disabled
@@ -391,7 +398,7 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
 async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studied = apply_module.study
+    studied = review_module.study
     said = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
     told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
     unsafe = [finding(id, f"{id}: {said}") for id in ("no-leader", "out-of-sync", "disk")]
@@ -403,7 +410,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
     def fail(*_: Any) -> str:
         raise TrimtabError("It cannot be started. " * 12)
 
-    monkeypatch.setattr(apply_module, "study", much)
+    monkeypatch.setattr(review_module, "study", much)
     monkeypatch.setattr(apply_module, "start_run", fail)
     async with dashboard(a_session(), "plan", size) as pilot:
         await pressed(pilot, "A")
@@ -420,14 +427,14 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
 async def test_what_does_not_fit_in_the_summary_is_paged_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    studied = apply_module.study
+    studied = review_module.study
     told = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
 
     def much(*arguments: Any, **more: Any) -> Study:
         found = studied(*arguments, **more)
         return replace(found, findings=(told,) * len(found.table))
 
-    monkeypatch.setattr(apply_module, "study", much)
+    monkeypatch.setattr(review_module, "study", much)
     async with dashboard(a_session(), "plan", (80, 24)) as pilot:
         await pressed(pilot, "A")
         await pressed(pilot, *["pagedown"] * 9)
@@ -439,20 +446,67 @@ async def test_what_does_not_fit_in_the_summary_is_paged_to(
 
 
 async def test_a_start_that_fails_is_said_and_the_plan_stays(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    failures: list[tuple[Exception, str]] = [
+        (TrimtabError("Run 0101-010000 is in progress on this cluster."), "is in progress"),
+        (OSError(errno.EAGAIN, "No more processes"), "No more processes"),
+        (ValueError("no such rate"), "This is a bug in trimtab"),
+    ]
+
     def fail(*_: Any) -> str:
-        raise TrimtabError("Run 0101-010000 is in progress on this cluster.")
+        raise failures[0][0]
 
     monkeypatch.setattr(apply_module, "start_run", fail)
     session = a_session()
     async with dashboard(session, "plan") as pilot:
+        while failures:
+            await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+            assert isinstance(pilot.app.screen, ApplyDialog)
+            problem = pilot.app.screen.query_one("#problem")
+            assert failures.pop(0)[1] in str(problem.render())
+            assert len(session.plan) == 3
+            await pressed(pilot, "escape")
+            assert type(pilot.app.screen).__name__ == "PlanScreen"
+
+
+async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing may be left in front that no key takes away; what was edited since is not handed."""
+    stands = threading.Event()
+
+    def start(*_: Any) -> str:
+        assert stands.wait(60)
+        return "0101-021101"
+
+    monkeypatch.setattr(apply_module, "start_run", start)
+    session = a_session()
+    session.address = Address("broker:9092")
+    async with dashboard(session, "plan") as pilot:
+        applied = session.plan
+        await pressed(pilot, "A", *"prod-eu", "enter")
+        await pilot.press("enter", "escape", "ctrl+q")
+        assert isinstance(pilot.app.screen, LeaveDialog)
+        session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
+        stands.set()
+        await rested(pilot)
+        assert [type(screen).__name__ for screen in pilot.app.screen_stack[1:]] == ["MovesScreen"]
+        assert session.handed is not None
+        assert session.handed.plan is applied
+        assert [str(move.tp) for move in session.unhanded] == ["orders-2"]
+
+
+async def test_nothing_is_applied_while_a_plan_is_being_made_that_will_replace_it() -> None:
+    session = a_session()
+    session.making_plan = True
+    async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A")
-        await pressed(pilot, "tab", *"prod-eu", "enter", "enter")
+        assert "A plan is being made" in footer(pilot)
+        session.making_plan = False
+        await pressed(pilot, "A")
         assert isinstance(pilot.app.screen, ApplyDialog)
-        problem = pilot.app.screen.query_one("#problem")
-        assert "is in progress" in str(problem.render())
-        assert len(session.plan) == 3
 
 
 async def test_read_only_does_not_even_ask() -> None:

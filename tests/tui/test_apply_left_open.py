@@ -15,12 +15,14 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label, Static
 
 from core.cluster.state import ClusterState
-from core.errors import UnreachableError
+from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import Plan
 from core.run.tell.view import RunState
 from tui.feed_events import ClusterLost, Event, PictureSeen, RunSeen
 from tui.screens import apply as apply_module
-from tui.screens.apply import Allow, ApplyDialog
+from tui.screens import plan_review as review_module
+from tui.screens.apply import ApplyDialog
+from tui.screens.ticks import Allow
 from tui.seen import Seen
 from tui.session import Session
 
@@ -181,6 +183,33 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
         session.state = grown(1.02)
         await pressed(pilot, "enter")
     assert len(started) == 1, "what has not become worse is applied"
+
+
+async def test_what_could_not_be_studied_is_not_applied_until_it_could(
+    started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studied, failing = review_module.study, False
+
+    def study(*arguments: Any, **more: Any) -> Any:
+        if failing:
+            raise TrimtabError("No rate can be reckoned.")
+        return studied(*arguments, **more)
+
+    monkeypatch.setattr(review_module, "study", study)
+    session = a_session()
+    async with opened(session=session) as pilot:
+        await pressed(pilot, *"prod-eu", "enter")
+        failing, session.state = True, grown(1.2)
+        await pressed(pilot, "enter")
+        assert "No rate can be reckoned." in str(
+            pilot.app.screen.query_one("#problem", Label).render()
+        )
+        assert button(pilot).disabled
+        failing = False
+        await told(pilot, picture(grown(1.3)))
+        assert str(pilot.app.screen.query_one("#problem", Label).render()) == ""
+        assert not button(pilot).disabled
+    assert started == []
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,14 @@ from core.run.tell.view import RunState
 from core.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
 from tui.in_ascii import AsciiOnly
-from tui.screens.apply import ApplyDialog, Order
+from tui.screens.apply import ApplyDialog
 from tui.screens.autopilot_dialog import AutopilotDialog
 from tui.screens.commands import CommandScreen
 from tui.screens.dialog import AskDialog
 from tui.screens.drill_dialog import DrillDialog
 from tui.screens.help import HelpScreen
 from tui.screens.leave_dialog import LeaveDialog
+from tui.screens.plan_review import Order
 from tui.screens.problem import ProblemDialog
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of

@@ -42,8 +42,8 @@ from core.plan.findings import Finding, Severity, finding
 from core.plan.plan import Move, Plan
 from core.units import format_duration, format_rate
 from tui.map_view import MapView, build_model
-from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
+from tui.screens import plan_review as review_module
 from tui.screens.apply import ApplyDialog
 from tui.study import Study, in_flight, is_refused, study
 from tui.widgets.effect_table import Column, effect_lines, effect_sentence
@@ -408,7 +408,7 @@ def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         go_on.wait(60)
         return study(*arguments, **more)
 
-    for module in (plan_module, apply_module):
+    for module in (plan_module, review_module):
         monkeypatch.setattr(module, "study", held)
     return go_on
 

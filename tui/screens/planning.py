@@ -95,6 +95,7 @@ class Planning:
             return
         session.wish, asked = answer
         making = self._making = Making(asked, screen.trimtab.monotonic())
+        session.making_plan = True
         state, load, known = session.state, session.load, session.calibration
 
         def work() -> None:
@@ -120,7 +121,7 @@ class Planning:
             self._screen.say("Stopped: the plan is as it was.")
 
     def _end(self) -> None:
-        self._making = None
+        self._making, self._screen.session.making_plan = None, False
         if self._ticks is not None:
             self._ticks.stop()
             self._ticks = None

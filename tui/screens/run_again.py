@@ -15,7 +15,8 @@ from core.errors import TrimtabError
 from core.run.again import Way, plan_again
 from core.run.tell.runs import read_journal
 from core.run.tell.view import RunState, RunSummary
-from tui.screens.apply import ApplyDialog, Order
+from tui.screens.apply import ApplyDialog
+from tui.screens.plan_review import Order
 from tui.screens.run_requests import AGAIN, RunRequests, goes_on
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
+from core.errors import TrimtabError
 from core.plan.plan import Plan
 
 RESTUDY_SECONDS = 5.0
@@ -21,6 +22,14 @@ RESTS_TIMES = 4
 
 class SupersededError(Exception):
     """The plan that is being studied, or its rate, is another one by now."""
+
+
+class StudyFailed(Message):
+    """What was asked for could not be studied, and why."""
+
+    def __init__(self, error: TrimtabError) -> None:
+        super().__init__()
+        self.error = error
 
 
 class Screen(Protocol):
@@ -93,6 +102,11 @@ class Studying:
                 go_on()
             except SupersededError:
                 return
+            except Exception as error:
+                bug = TrimtabError("This is a bug in trimtab.")
+                why = error if isinstance(error, TrimtabError) else bug
+                self._screen.post_message(StudyFailed(why))
+                raise  # the dashboard says it, too, and logs a bug
             self._screen.post_message(found)
 
         group = self._group

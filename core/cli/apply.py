@@ -59,8 +59,8 @@ from core.units import parse_deadline, parse_duration, parse_size
     type=click.Choice(["hold", "pause"]),
     default="hold",
     show_default=True,
-    help="When somebody takes its throttles away again and again: hold the rate by beginning moves "
-    "one by one, or pause until `runs resume`.",
+    help="When somebody takes its throttles away again and again: hold the rate, as moves begin "
+    "one by one and copies wait, or begin none until `runs resume`.",
 )
 @json_option
 @click.pass_obj

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -25,24 +26,33 @@ def audited(client: ClusterClient, cluster_id: str, run: str | None) -> ClusterC
 
     They raise AuditError, with nothing changed, when the audit cannot be written. What is asked for
     again after the same fault is written ever more seldom (the 1st, 2nd, 4th, 8th … time again), as
-    long as there is room to write it; the next other answer says how often it was tried.
+    long as there is room to write it; the next other answer says how often it was tried, or
+    `close` does. So is a config that is set again as it was set before, with no other value of it
+    in between: somebody takes it away each time.
     """
     return cast(ClusterClient, _Audited(client, cluster_id, run))
 
 
 Asked = TypeVar("Asked")
 
-MOST_REFUSED = 1000
-"""How many calls that came to nothing are remembered; one that is forgotten is written again."""
+MOST_REMEMBERED = 1000
+"""How many calls are remembered that may be made again; one that is forgotten is written again."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Refused:
-    """A call that came to nothing, and how often the same was tried since that was written."""
+class _Call:
+    """A call that may be made again, and how often the same was since its answer was written."""
 
+    what: str
+    detail: Mapping[str, Any]
     faults: Mapping[str, str] | None
     """None when it had no answer at all."""
+    configs: frozenset[tuple[str, str]]
+    """What it set, where it was taken: whose config, and which."""
     tries: int = 0
+    written: int = 0
+    """How many of these tries are in the audit."""
 
     @property
     def is_due(self) -> bool:
@@ -53,10 +63,20 @@ class _Refused:
 class _Audited:
     def __init__(self, client: ClusterClient, cluster_id: str, run: str | None) -> None:
         self._client, self._cluster_id, self._run = client, cluster_id, run
-        self._refused: dict[bytes, _Refused] = {}
+        self._calls: dict[bytes, _Call] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+    def close(self) -> None:
+        """Write how often calls were made that are not written yet, and close the client."""
+        try:
+            for call in self._calls.values():
+                self._write_tries(call)
+        except audit.AuditError as error:
+            log.error("%s", error)
+        finally:
+            self._client.close()
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
@@ -72,7 +92,10 @@ class _Audited:
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         told = [_change(change) for change in changes]
-        return self._change("configs", lambda: self._client.alter_configs(changes), changes=told)
+        configs = frozenset((str(resource), name or "") for resource, name, *_ in told)
+        return self._change(
+            "configs", lambda: self._client.alter_configs(changes), configs, changes=told
+        )
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
@@ -114,42 +137,60 @@ class _Audited:
         return self._change("log dirs", lambda: self._client.alter_log_dirs(moves), moves=told)
 
     def _change(
-        self, what: str, call: Callable[[], dict[Asked, Fault | None]], **detail: Any
+        self,
+        what: str,
+        call: Callable[[], dict[Asked, Fault | None]],
+        configs: frozenset[tuple[str, str]] = frozenset(),
+        **detail: Any,
     ) -> dict[Asked, Fault | None]:
-        """Make a call and write it down, before and after; the same in vain ever more seldom."""
+        """Make a call and write it down, before and after; the same again ever more seldom."""
         key = hashlib.sha256(json.dumps([what, detail], sort_keys=True).encode()).digest()
-        before = self._refused.get(key)
+        self._forget_others(key, configs)
+        before = self._calls.get(key)
         if before is None:
             self._note(what, **detail)
         elif before.is_due:
             self._note(what, **detail, tries=before.tries + 1)
+            before.written = before.tries + 1
         else:
             audit.check_room()
         try:
             answers = call()
         except Exception:
             if before is None:
-                self._remember(key, None)
+                self._remember(key, _Call(what, detail, None, frozenset()))
             else:
                 before.tries += 1
             raise
         faults = {_name(asked): str(fault) for asked, fault in answers.items() if fault is not None}
-        if before is not None and before.faults == faults and faults:
+        if before is not None and before.faults == faults:
             before.tries += 1
             return answers
         again_ = {"tries": before.tries + 1} if before is not None else {}
         taken = len(answers) - len(faults)
         self._note("answer", to=what, taken=taken, faults=faults, **again_)
-        if faults:
-            self._remember(key, faults)
+        if faults or configs:
+            self._remember(key, _Call(what, detail, faults, frozenset() if faults else configs))
         else:
-            self._refused.pop(key, None)
+            self._calls.pop(key, None)
         return answers
 
-    def _remember(self, key: bytes, faults: Mapping[str, str] | None) -> None:
-        self._refused[key] = _Refused(faults)
-        if len(self._refused) > MOST_REFUSED:
-            del self._refused[next(iter(self._refused))]
+    def _forget_others(self, key: bytes, configs: frozenset[tuple[str, str]]) -> None:
+        """Forget what was set before another value is: set once more, it is a change again."""
+        for other, call in list(self._calls.items()):
+            if other != key and not configs.isdisjoint(call.configs):
+                self._write_tries(self._calls.pop(other))
+
+    def _remember(self, key: bytes, call: _Call) -> None:
+        self._calls[key] = call
+        if len(self._calls) > MOST_REMEMBERED:
+            self._write_tries(self._calls.pop(next(iter(self._calls))))
+
+    def _write_tries(self, call: _Call) -> None:
+        """Write how often a call was made again, unless that is written already."""
+        if call.tries > call.written:
+            self._note(call.what, **call.detail, tries=call.tries)
+            call.written = call.tries
 
     def _note(self, what: str, **detail: Any) -> None:
         audit.note(self._cluster_id, self._run, what, **detail)

@@ -145,9 +145,10 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
     created = journal.records()[0].payload
     address = elsewhere or address_of(journal.records())
     address = _as_configured(address, created["cluster_name"])
-    connection = None
+    client = None
     try:
         connection = connect(address)
+        client = connection.client
         ours = Process.this()
         unsaved = list(passwords.passwords_of(address.command_config))
         steady = SteadyClock(connection.clock, journal.last_at())
@@ -162,9 +163,10 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
         cluster_id, snapshots = created["cluster_id"], created["options"].get("snapshots")
         run = path.name.removesuffix(SUFFIX)
         note = partial(audit.note, cluster_id, run)
+        client = audited(client, cluster_id, run)
         Runner(
             journal,
-            audited(connection.client, cluster_id, run),
+            client,
             connection.clock,
             patience_seconds=patience,
             open_probe=lambda brokers: open_probe(address, run, brokers, steady, note),
@@ -183,8 +185,8 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
         journal.write(at, Kind.CRASHED, {"why": _in_a_sentence(error, path)})
         raise
     finally:
-        if connection is not None:
-            connection.client.close()
+        if client is not None:
+            client.close()
     return ExitCode.DONE
 
 

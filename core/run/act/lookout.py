@@ -13,7 +13,6 @@ from core.cluster.client import (
     ConfigValue,
     Fault,
     Resource,
-    ResourceKind,
 )
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
@@ -30,6 +29,8 @@ DUTY = 10
 """A full description is asked again after ten times as long as it took."""
 THROTTLES_SECONDS = 2.0
 """How often throttles are looked at while moves are in flight; what is odd, a second later."""
+GUARDED_SECONDS = 0.5
+"""How often where somebody takes them away: what is in flight is copied at wire speed meanwhile."""
 ASK_SECONDS = 5.0
 """How long an answer about one topic that is not shown is kept."""
 
@@ -104,10 +105,10 @@ class Lookout:
         assert self._state is not None
         return self._state
 
-    def forget_throttles(self) -> None:
+    def forget_throttles(self, *, guarded: bool) -> None:
         """Look at throttles anew, twice: they are being changed by the run itself."""
         self._throttles = {}
-        self._throttles_due = self._clock.monotonic() + 1.0
+        self._throttles_due = self._clock.monotonic() + (GUARDED_SECONDS if guarded else 1.0)
 
     def _look_at_throttles(self, history: History) -> dict[Resource, _Answer]:
         """Return the throttles that two looks have shown alike: a broker may lag behind another."""
@@ -124,9 +125,9 @@ class Lookout:
             found |= client.configs([Resource.broker(broker) for broker in brokers], RATES)
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
-        wait = THROTTLES_SECONDS if len(alike) == len(found) and not history.removals else 1.0
-        if history.removals:  # the controller is asked before a list is taken for edited
-            alike |= {r: a for r, a in found.items() if r.kind is ResourceKind.TOPIC}
+        wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
+        if history.removals:  # of lists the controller is asked, of rates that very broker is
+            alike, wait = found, GUARDED_SECONDS
         self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
         return alike
 

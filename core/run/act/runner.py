@@ -18,7 +18,7 @@ from core.errors import AccessDeniedError, RefusedError, TrimtabError, Unreachab
 from core.plan.calibration import NOTHING_LEARNED
 from core.run.act.electing import elect
 from core.run.act.log_dirs import LogDirs
-from core.run.act.lookout import Lookout
+from core.run.act.lookout import GUARDED_SECONDS, Lookout
 from core.run.act.looks import BUSY_MOST_SECONDS, BUSY_SECONDS, seconds_to_next_look
 from core.run.act.measuring import Measuring, OpenProbe
 from core.run.act.moving import Moving
@@ -215,6 +215,7 @@ class Runner:
             left_alone=self._throttling.left_alone,
             moves_left=self._moving.left_alone,
             retention_left=self._retention.left_alone,
+            arrived=self._sampler.arrived,
             disks=self._sampler.disks,
             lies=self._log_dirs.look(self.history, seen.alive),
             unplaced=self._log_dirs.unplaced,
@@ -277,7 +278,7 @@ class Runner:
 
     def _throttle(self, step: ThrottleStep, observed: Observed) -> None:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
-            self._lookout.forget_throttles()
+            self._lookout.forget_throttles(guarded=bool(self.history.removals))
         match step:
             case IntendThrottles() | SetThrottles():
                 self._throttling.set_up(step, observed)
@@ -285,8 +286,8 @@ class Runner:
                 self._throttling.intend_rates(batch, brokers)
             case SetRates(batch, rates):
                 self._throttling.set_rates(batch, rates)
-            case ChangeRates(wanted, why):
-                self._throttling.change_rates(wanted, why)
+            case ChangeRates(wanted, why, held):
+                self._throttling.change_rates(wanted, why, held_back=held)
                 self._rates_changed = self._clock.monotonic()
             case NoteDisturbed(lost, lists, editor):
                 self._throttling.note_lost(lost, lists, editor)
@@ -351,6 +352,8 @@ class Runner:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
         wait = seconds_to_next_look(now - self._moving.submitted, nearest)
-        if now - self._rates_changed < BUSY_SECONDS or self.history.removals:
+        if self.history.removals:
+            wait = min(wait, GUARDED_SECONDS)
+        elif now - self._rates_changed < BUSY_SECONDS:
             wait = min(wait, BUSY_MOST_SECONDS)
         return max(wait, min(10 * self._lookout.took_seconds, 30.0))

@@ -44,6 +44,12 @@ class Sampler:
         self.nearest: float | None = None
         """Share that had come of the copy nearest to its end; None where that is not known."""
 
+    @property
+    def arrived(self) -> dict[int, int]:
+        """Return what destinations of moves in flight hold on average, as last seen, by index."""
+        known = self._arrived.items()
+        return {i: sum(b or 0 for b in parts) // len(parts) for i, parts in known if parts}
+
     def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
         """Return a journal sample of the moves in flight, or None when none is due.
 

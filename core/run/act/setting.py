@@ -5,7 +5,8 @@ Whatever was read earlier decides nothing: somebody else may have changed it sin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +65,8 @@ class Setting(Returning):
         super().__init__(client, clock, chronicle)
         self._rests: dict[int, Rest] = {}
         self._unread: set[int] = set()
+        self._unwritten: Counter[Key | ListKey] = Counter()
+        """How often what somebody deletes has been put back since that was last journalled."""
 
     @property
     def resting(self) -> dict[int, str]:
@@ -97,17 +100,45 @@ class Setting(Returning):
     def note_lost(
         self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...], editor: str = ""
     ) -> bool:
-        """Journal what somebody else did to our throttles; return whether it was anything."""
+        """Journal what somebody else did to our throttles; return whether it was anything.
+
+        The same over again is put back at once, and journalled the 1st, 2nd, 4th, 8th … time.
+        """
         lists = self._lost_for_sure(lists)
         if not (rates or lists):
             return False
+        times = {key: self._times(key) for key in _keys(rates, lists)}
+        if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
+            self._unwritten.update(times.keys())
+            return True
+        for key in times:
+            self._unwritten.pop(key, None)
         self._done(
             Kind.DISTURBED,
-            rates=[lost.to_json() for lost in rates],
-            lists=[lost.to_json() for lost in lists],
+            rates=[lost.to_json() | {"times": times[lost.broker, lost.side]} for lost in rates],
+            lists=[lost.to_json() | {"times": times[lost.topic, lost.side]} for lost in lists],
             **({"editor": editor} if editor else {}),
         )
         return True
+
+    def _times(self, key: Key | ListKey) -> int:
+        """Return how often somebody has deleted this, since the run was last resumed."""
+        written = self._history.mends.get(key, 0)
+        return written + 1 + (self._unwritten[key] if written else 0)
+
+    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
+        """Put back what was deleted, if the journal tells all of it already; return whether so."""
+        for lost in rates:
+            known = self._history.rates[lost.broker, lost.side]
+            if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
+                return False
+        for gone in lists:
+            ours = self._history.lists.get((gone.topic, gone.side))
+            if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
+                return False
+        pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
+        whole = [self._history.rates[lost.broker, lost.side] for lost in rates]
+        return self._refused(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
@@ -240,6 +271,11 @@ class Setting(Returning):
 
     def _shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
+
+
+def _keys(rates: Iterable[LostRate], lists: Iterable[LostPairs]) -> Iterator[Key | ListKey]:
+    yield from ((lost.broker, lost.side) for lost in rates)
+    yield from ((lost.topic, lost.side) for lost in lists)
 
 
 def first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:

@@ -157,7 +157,9 @@ class Throttling(Setting):
         else:
             self._set_later(why)
 
-    def change_rates(self, wanted: tuple[tuple[Key, int], ...], why: str) -> None:
+    def change_rates(
+        self, wanted: tuple[tuple[Key, int], ...], why: str, *, held_back: bool = False
+    ) -> None:
         """Change rates of ours, or set lower ones than those that were kept.
 
         What is refused now is due, and set as soon as it can be; a value that is refused is given
@@ -185,7 +187,8 @@ class Throttling(Setting):
         if rates:
             keys = [(rate["broker"], throttle.Side(rate["side"])) for rate in rates]
             held = {key: ours[key] for key in keys}
-            self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
+            back = {"held": True} if held_back else {}
+            self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
             keys = self._still_held(held)
             unset = self._refused((), [self._history.rates[key] for key in keys])
             if unset is None:

@@ -65,7 +65,7 @@ def go_on(
     if history.paused:
         return Poll("paused, as asked")
     if not moves:
-        return Poll(guard.reason(history, observed))
+        return Poll(guard.reason(history, observed.editor))
     reason = _not_now(history, observed, moves)
     if reason:
         return Poll(reason)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.throttle_lists import batch_lists, missing
+from core.run.decide import guard
 from core.run.decide.steps import (
     ChangeRates,
     IntendRates,
@@ -37,10 +38,6 @@ from core.run.record.history import History, Phase
 from core.run.record.holdings import Away, Key, Pair
 from core.run.record.moves import MoveHistory, Wish
 
-MOST_MENDS = 12
-"""How often one list or rate is put back that somebody deletes again and again: each costs writes
-and records. What is left so is held by what begins (core.run.decide.guard)."""
-
 
 def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
     """Somebody else changed or deleted throttles of ours.
@@ -48,8 +45,8 @@ def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None
     A rate that is another one now is theirs, until it is ours again or another one is asked for.
     What is gone, or as it was found, is put back, as Kafka's own tool deletes every throttle in the
     cluster when it sees no move in flight (`--verify`), and operators put configs back as they were
-    declared, in a rhythm of their own; after MOST_MENDS times it is left so. So are entries that
-    were there before us, without which our moves would not be limited.
+    declared, in a rhythm of their own. So are entries that were there before us, without which our
+    moves would not be limited. Each time, as long as a move needs it: that takes two calls.
     """
     rates = tuple(_lost_rates(history, observed))
     lists = tuple(_lost_pairs(history, observed))
@@ -88,7 +85,7 @@ def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> 
     kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
-    mend = not kept and cleared and _is_mended(history, key)
+    mend = not kept and cleared
     value = found.value or None
     return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
 
@@ -98,20 +95,10 @@ def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
         answer = observed.throttles.get(Resource.topic(key[0]))
         if answer is None or isinstance(answer, Fault) or key in history.lists_due:
             continue
-        value, mend = own_list(answer, key[1]), _is_mended(history, key)
-        ours = history.lists[key].pairs if key in history.lists else ()
-        gone = tuple(
-            pair
-            for pair in missing(wanted, value)
-            if (*key, pair) not in history.away and (mend or pair in ours)
-        )
+        value = own_list(answer, key[1])
+        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in history.away)
         if gone:
-            yield LostPairs(*key, value, gone, mend)
-
-
-def _is_mended(history: History, key: Key | ListKey) -> bool:
-    """Return whether what somebody deletes is put back once more."""
-    return history.mends.get(key, 0) < MOST_MENDS
+            yield LostPairs(*key, value, gone)
 
 
 def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:
@@ -175,10 +162,13 @@ def change_rates(history: History, observed: Observed) -> ChangeRates | None:
     """
     if not (history.in_flight or history.queued):
         return None
+    step = guard.hold_back(history, observed)
+    if step is not None:
+        return step
     held = {
         key: replace(rate, most_bytes_per_s=history.most_of(key))
         for key, rate in history.pace.rates.items()
-        if key[0] in observed.alive
+        if key[0] in observed.alive and key not in history.held_back
     }
     pace = replace(history.pace, rates=held, apart=_still_apart(history, observed))
     change = next_rates(pace, observed.seen, observed.now)

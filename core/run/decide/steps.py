@@ -54,6 +54,8 @@ class Observed:
     """Throttle configs of the moves in flight, as two looks seconds apart have shown them alike."""
     seen: Mapping[Key, SideSeen] = field(default_factory=dict)
     """How brokers fare under the run, for an adaptive rate."""
+    arrived: Mapping[int, int] = field(default_factory=dict)
+    """Bytes of moves in flight that each destination holds on average, by index, once known."""
     measured: Measured | None = None
     """What producers wait now; None while that is being measured, or need not be."""
     balancer: Balancer | None = None
@@ -144,6 +146,8 @@ class ChangeRates:
 
     rates: tuple[tuple[Key, int], ...]
     why: str
+    held: bool = False
+    """Until what came faster than these sides' rates is made up for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,6 @@ class LostPairs:
     side: Side
     prior: str | None
     pairs: tuple[str, ...]
-    mend: bool
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -189,7 +192,7 @@ class LostPairs:
             "side": self.side.value,
             "prior": self.prior,
             "pairs": list(self.pairs),
-            "mend": self.mend,
+            "mend": True,  # earlier versions left some of them
         }
 
 

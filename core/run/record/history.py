@@ -131,6 +131,11 @@ class History(Known):
                 self._keep(record)
             case Kind.RATES_CHANGING:
                 wanted = [(_key(rate), rate["rate_bytes_per_s"]) for rate in p["rates"]]
+                for key, _ in wanted:
+                    if p.get("held"):
+                        self.held_back.setdefault(key, self.rate_in_force(key))
+                    else:
+                        self.held_back.pop(key, None)
                 self.change_rates(wanted)
                 self.pace = self.pace.changed(wanted, record.at)
             case Kind.RATE_SET | Kind.RATES_CHANGED:
@@ -142,6 +147,8 @@ class History(Known):
                 if self.begun and (p["lists"] or any(rate["mend"] for rate in p["rates"])):
                     self._removed(record.at)
                 others = self.disturb(p)
+                self.editor = p.get("editor", self.editor)
+                self._held_back_no_more(others)
                 held = {key: self.rates[key] for key in others if key in self.rates}
                 theirs = {k: r.limit_bytes_per_s for k, r in held.items() if r.ours is not None}
                 self.pace = self.pace.given_back(others).left_to_others(theirs, record.at)
@@ -183,12 +190,15 @@ class History(Known):
             case Kind.RATE_RESTORED:
                 keys = [_key(rate) for rate in p["rates"]]
                 self.rates_are_restored(keys)
+                self._held_back_no_more(keys)
                 self.pace = self.pace.given_back(keys)
             case Kind.REQUEST:
                 self.requests_seen = p["seq"]
                 floored = self.pace.floored
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
+                    if p["kind"] in ("pause", "resume", "throttle"):
+                        self.held_back.clear()
                 if floored and not self.pace.floored:
                     self.unheld_at = record.at
             case Kind.CANCELLING:
@@ -230,7 +240,7 @@ class History(Known):
         last, self.removed_at = self.removed_at, at
         if last is None or at - last >= ONE_REMOVAL:
             self.removals += 1
-        self.guarded = True
+        self.guarded_since = self.guarded_since or at
 
     def _preflight(self, p: Mapping[str, Any]) -> None:
         self.preflight = True
@@ -267,10 +277,15 @@ class History(Known):
     def _refused(self, rows: Iterable[Sequence[Any]], at: datetime) -> None:
         """Take in which rates were refused, and what their sides have instead, as before."""
         refused = {(broker, Side(side)): rate for broker, side, rate, _ in rows}
+        self._held_back_no_more(refused)
         self.keep_refused(((broker, Side(side)), kept) for broker, side, _, kept in rows)
         limits = {key: self.rates[key].limit_bytes_per_s for key in refused}
         kept = [(key, refused[key], limit) for key, limit in limits.items() if limit is not None]
         self.pace = self.pace.refused(kept, at)
+
+    def _held_back_no_more(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.held_back.pop(key, None)
 
     def _keep(self, record: Record) -> None:
         """Take in lower rates of somebody else's that are kept: they are in force already."""

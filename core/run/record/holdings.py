@@ -61,7 +61,7 @@ class Holdings:
     away: dict[Pair, Away] = field(default_factory=dict)
     """Pairs of ours that are to be out of their lists for now, or that somebody took out."""
     mends: dict[Key | ListKey, int] = field(default_factory=dict)
-    """How often somebody else deleted something that we put back."""
+    """How often somebody else has deleted something that we put back, as last journalled."""
 
     def intend_throttles(self, p: Mapping[str, Any], whole: Iterable[int]) -> tuple[int, ...]:
         """Take in what is to be set for a batch; return its moves: `whole`, unless it says which.
@@ -172,7 +172,7 @@ class Holdings:
                 continue
             found = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
             if entry["mend"]:
-                self._mend(key)
+                self._mend(key, entry)
                 self._due([found])
             else:
                 self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=(), ours=known)
@@ -182,7 +182,7 @@ class Holdings:
             topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]
             self.lists_left.pop((topic, side), None)
             if entry["mend"]:
-                self._mend((topic, side))
+                self._mend((topic, side), entry)
                 gone = ListIntent(topic, side, entry["prior"], tuple(pairs))
                 ours = self.lists.get((topic, side), gone).joined(gone)
                 self.lists[topic, side] = replace(ours, prior=gone.prior)
@@ -191,8 +191,8 @@ class Holdings:
                 self._let_go(topic, side, pairs)
         return left
 
-    def _mend(self, key: Key | ListKey) -> None:
-        self.mends[key] = self.mends.get(key, 0) + 1
+    def _mend(self, key: Key | ListKey, p: Mapping[str, Any]) -> None:
+        self.mends[key] = p.get("times", self.mends.get(key, 0) + 1)
 
     def put_pairs(self, lists: Iterable[tuple[str, str, list[str]]], away: Away | None) -> None:
         """Take in that pairs are on their way out or back; None is back where they belong."""

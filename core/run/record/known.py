@@ -54,12 +54,16 @@ class Known(Holdings):
     """What producers waited before an adaptive run; None until that has been measured."""
     pause_if_removed: bool = False
     """Pause when somebody takes its throttles away again and again; else it goes on by and by."""
-    guarded: bool = False
-    """Somebody has taken throttles of its away: moves begin as `backlog` allows."""
+    guarded_since: datetime | None = None
+    """Since when somebody has taken throttles of its away: moves begin as `backlog` allows."""
     backlog: Backlog = field(default_factory=Backlog)
     removals: int = 0
     """How often somebody has, since it was last resumed."""
     removed_at: datetime | None = None
+    editor: str = ""
+    """Who is likely to have done it last."""
+    held_back: dict[Key, int] = field(default_factory=dict)
+    """Sides that wait on the floor, as more came than their rate brings, and that rate."""
     limit_late: bool = False
     """It began without a limit and was given one: moves in flight get it too."""
     min_insync: dict[str, int] = field(default_factory=dict)
@@ -116,6 +120,10 @@ class Known(Holdings):
         return any(m.phase in (Phase.SUBMITTED, Phase.DONE) for m in self.moves)
 
     @property
+    def guarded(self) -> bool:
+        return self.guarded_since is not None
+
+    @property
     def in_flight(self) -> list[int]:
         return [i for i, m in enumerate(self.moves) if m.phase.in_flight]
 
@@ -146,9 +154,13 @@ class Known(Holdings):
         return self.pace.apart.get(key, self.rate_bytes_per_s)
 
     def rate_in_force(self, key: Key) -> int:
-        """Return the rate that a broker and side is held to now, never above what was asked for."""
+        """Return the rate that a broker and side is held to now, never above what was asked for.
+
+        Of one that is held back it is the rate that it is to have had, all in all.
+        """
         held, asked = self.pace.rates.get(key), self.asked_of(key)
         now = self.pace.first_bytes_per_s if held is None else held.rate_bytes_per_s
+        now = self.held_back.get(key, now)
         return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
 
     def most_of(self, key: Key) -> int | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from core.plan.spread import START_SECONDS
+from core.run.decide import guard
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Outcome, Phase
 from core.run.record.records import Kind, Record, Request, Sample
@@ -114,7 +115,7 @@ def run_view(
         cluster_id=history.cluster_id,
         cluster_name=history.cluster_name,
         state=state,
-        why=_why(history, state),
+        why=_why(history, state, seen_at),
         pid=history.process.pid if history.process else None,
         started_at=history.created_at,
         ended_at=history.ended_at,
@@ -304,7 +305,7 @@ def _state(
     return RunState.RUNNING if history.preflight else RunState.STARTING
 
 
-def _why(history: History, state: RunState) -> str:
+def _why(history: History, state: RunState, seen_at: datetime) -> str:
     if state is RunState.DIED:
         died = f"its process (pid {history.process.pid if history.process else '?'}) has died"
         why = history.crashed or died
@@ -319,7 +320,11 @@ def _why(history: History, state: RunState) -> str:
         return ""  # its state says it
     if history.ended is not None:
         return history.ended_why
-    return history.waiting if not state.ended else ""
+    if state.ended:
+        return ""
+    at_it = history.in_flight or history.queued
+    taken = at_it and guard.interferes(history, seen_at)
+    return history.waiting or (guard.reason(history, history.editor) if taken else "")
 
 
 def _move(

@@ -268,7 +268,7 @@ def test_nor_is_one_that_was_refused_before(
 def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("core.run.audited.MOST_REFUSED", 2)
+    monkeypatch.setattr("core.run.audited.MOST_REMEMBERED", 2)
     through = Faulty(cluster({"t": [(1, 2)] * 3}))
     through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
     client: Any = through
@@ -276,6 +276,46 @@ def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
     for partition in (0, 1, 2, 0):
         client.cancel([TopicPartition("t", partition)])
     assert [entry.get("tries") for entry in entries()] == [None] * 8
+
+
+@pytest.mark.parametrize(
+    ("values", "written", "at_the_end"),
+    [
+        ("5", [None], []),
+        ("5555", [None, 1, 2], [3]),
+        ("55555", [None, 1, 2, 4], []),
+        ("5656", [None] * 4, []),
+        ("5555655", [None, 1, 2, 3, None, None, 1], []),
+    ],
+)
+def test_the_same_config_set_again_is_written_ever_more_seldom(
+    values: str, written: list[int | None], at_the_end: list[int]
+) -> None:
+    """As somebody takes it away each time; another value in between makes a change of it."""
+    client = audited(cluster({"t": [(1, 2)]}), "c", None)
+    for value in values:
+        client.alter_configs([ConfigChange(Resource.broker(1), FOLLOWER_RATE, ConfigOp.SET, value)])
+
+    def tries() -> list[int | None]:
+        return [entry.get("tries") for entry in entries() if entry["what"] == "configs"]
+
+    assert tries() == written
+    client.close()
+    assert tries() == [*written, *at_the_end]
+
+
+@pytest.mark.parametrize(("again", "told"), [(0, [None]), (3, [None, 1, 2, 3])])
+def test_how_often_a_call_was_tried_is_written_as_its_client_is_closed(
+    again: int, told: list[int | None]
+) -> None:
+    through = Faulty(cluster({"t": [(1, 2)]}))
+    through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    client: Any = through
+    client = audited(client, "c", None)
+    for _ in range(1 + again):
+        client.cancel([TopicPartition("t", 0)])
+    client.close()
+    assert [entry.get("tries") for entry in entries() if entry["what"] == "cancel"] == told
 
 
 def _no_space(handle: int, text: bytes) -> int:

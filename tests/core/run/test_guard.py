@@ -50,7 +50,7 @@ def guarded(*sizes: int, **more: Any) -> History:
             "batch_size": 1,
             "pace": Pace(RATE),
             "preflight": True,
-            "guarded": True,
+            "guarded_since": NOON,
             **more,
         }
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -174,9 +174,11 @@ def _text(
         (
             str(row.broker),
             row.side.does,
-            format_bytes(row.bytes),
-            format_rate(row.background_bytes_per_s),
-            format_rate(row.required_bytes_per_s),
+            _at_least(row.bytes, format_bytes, row.sizes_unknown),
+            _at_least(row.background_bytes_per_s, format_rate, row.rates_unknown),
+            _at_least(
+                row.required_bytes_per_s, format_rate, row.sizes_unknown or row.rates_unknown
+            ),
             *([format_rate(answer.limit_of(row.broker, row.side))] if answer.apart else ()),
             format_duration(row.seconds),
         )
@@ -186,6 +188,13 @@ def _text(
     header = ("broker", "", "copies", "background", "needs", *limits, "done after")
     shown = table(header, rows, right="> >>>>" + ">" * len(limits)) + _more(ordered[ROWS:])
     return "\n".join(filter(None, ("".join(lines), shown, lanes_text(goes))))
+
+
+def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
+    """Return an amount in words; where a part of it is `unknown`, that it is the least."""
+    if not unknown:
+        return shown(amount)
+    return f"at least {shown(amount)}" if amount else "?"
 
 
 def _more(rows: Sequence[SideRow]) -> str:

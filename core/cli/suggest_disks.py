@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from core.cli.suggest_told import time_document, time_notes, time_text
+from core.cli.suggest_told import time_document, time_text
 from core.cli.table import table
 from core.cluster import hidden
 from core.plan.burden import Burden
@@ -34,7 +34,7 @@ def document(
         **time_document(estimate),
         **burden_document(bears),
         "reached": found.reached,
-        "notes": [*found.notes, *time_notes(estimate)],
+        "notes": [*found.notes, *_notes(estimate)],
         "hidden_topics": hidden.to_json(hidden_topics),
         "plan": to_document(found.plan),
     }
@@ -101,7 +101,7 @@ def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bea
     count = counted(found.moves, "replica")
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
-    lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
+    lines += [f"{note}\n" for note in (*bears.sentences, *_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
     if found.unknown:
@@ -111,6 +111,11 @@ def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bea
             f"Not every log dir gets within {band:.0%} of its share; nothing better was found.\n"
         )
     return "".join(lines)
+
+
+def _notes(estimate: Estimate | None) -> list[str]:
+    """Return what is not known of the copies; nothing of a plan of log dirs tells it otherwise."""
+    return [estimate.note] if estimate is not None and estimate.note else []
 
 
 def _dirs_text(dirs: tuple[DirShare, ...]) -> str:

@@ -100,6 +100,10 @@ class SideLoad:
 
     bytes: float = 0.0
     background: float = 0.0
+    sizes_unknown: bool = False
+    """Whether `bytes` are without something of unknown size."""
+    rates_unknown: bool = False
+    """Whether `background` is without something of which nobody knows what is produced to it."""
 
     def required_bytes_per_s(self, seconds: float) -> float:
         """Return the rate that this broker and side needs to end in `seconds` (closed form).
@@ -133,10 +137,13 @@ class Copying:
         sent: defaultdict[int, SideLoad] = defaultdict(SideLoad)
         received: defaultdict[int, SideLoad] = defaultdict(SideLoad)
         counted: set[TopicPartition] = set()
+        unsized, unrated = set(self.sizes_unknown), set(self.loads_unknown)
         for copy in self.copies:
             for load in (sent[copy.leader], received[copy.destination]):
                 load.bytes += copy.size_bytes
                 load.background += copy.in_bytes_per_s
+                load.sizes_unknown |= copy.tp in unsized
+                load.rates_unknown |= copy.tp in unrated
             if copy.tp not in counted:
                 counted.add(copy.tp)
                 sent[copy.leader].background += copy.in_bytes_per_s * copy.followers

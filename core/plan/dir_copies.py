@@ -28,11 +28,13 @@ SLOW_FACTOR, SLOW_SECONDS = 1.1, 2.0
 class DirCopies:
     """What a plan makes each broker copy between its log dirs.
 
-    `unknown` are partitions of which the size is not known; `down` a broker that is down.
+    `unknown` are partitions of which the size is not known, `loads_unknown` those of which what is
+    produced is not; `down` a broker that is down.
     """
 
     sides: Mapping[BrokerSide, SideLoad] = field(default_factory=dict)
     unknown: tuple[TopicPartition, ...] = ()
+    loads_unknown: tuple[TopicPartition, ...] = ()
     down: int | None = None
 
     def __bool__(self) -> bool:
@@ -77,6 +79,7 @@ def dir_copies(state: ClusterState, load: Load, plan: Plan) -> DirCopies:
     """
     sides: defaultdict[BrokerSide, SideLoad] = defaultdict(SideLoad)
     unknown: list[TopicPartition] = []
+    loads_unknown: list[TopicPartition] = []
     down: int | None = None
     for move in plan:
         row = state.find(move.tp) if move.log_dirs is not None else None
@@ -94,12 +97,18 @@ def dir_copies(state: ClusterState, load: Load, plan: Plan) -> DirCopies:
                 continue
             size = held.get(broker, -1)
             size = int(state.partition_size_bytes[row]) if size < 0 else size
+            one = sides[BrokerSide(broker, Side.LOG_DIRS)]
             if size < 0:
                 unknown.append(move.tp)
-            one = sides[BrokerSide(broker, Side.LOG_DIRS)]
+                one.sizes_unknown = True
+            if np.isnan(load.in_bytes_per_s[row]):
+                loads_unknown.append(move.tp)
+                one.rates_unknown = True
             one.bytes += max(size, 0)
             one.background += float(np.nan_to_num(load.in_bytes_per_s[row]))
             known = state.broker_by_id.get(broker)
             if known is not None and not known.alive:
                 down = broker if down is None else down
-    return DirCopies(dict(sides), tuple(unknown), down)
+    return DirCopies(
+        dict(sides), tuple(dict.fromkeys(unknown)), tuple(dict.fromkeys(loads_unknown)), down
+    )

@@ -23,6 +23,7 @@ from core.plan.estimate_words import (
     link_gives,
     never_ends,
     no_rate_fits,
+    not_counted,
     notes_of,
     risk_of,
 )
@@ -44,7 +45,8 @@ class SideRow:
     """One broker and side: what it has to carry, and until when.
 
     `background_bytes_per_s` is ordinary replication of the moving partitions in this quota: what
-    in-sync followers fetch, and what is produced meanwhile and must reach the new replicas.
+    in-sync followers fetch, and what is produced meanwhile and must reach the new replicas. Both
+    are the least where something of it is unknown.
     """
 
     broker: int
@@ -53,6 +55,8 @@ class SideRow:
     background_bytes_per_s: float
     required_bytes_per_s: float | None
     seconds: float | None
+    sizes_unknown: bool = False
+    rates_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +211,8 @@ def _with_dirs(
     limit = estimate.limit
     if dirs.unknown:
         notes.append(f"The size of {named(dirs.unknown)} is not known.")
+    if dirs.loads_unknown and dirs.loads_unknown != task.what.loads_unknown:
+        notes.append(not_counted(dirs.loads_unknown))
     if dirs.down is not None:
         never = never or f"Broker {dirs.down} is down: its log dirs wait until it is back."
     elif rate == UNLIMITED and not dirs.unknown:
@@ -325,6 +331,8 @@ def side_rows(
             seconds=START_SECONDS + ends[side]
             if side in ends and math.isfinite(ends[side])
             else None,
+            sizes_unknown=load.sizes_unknown,
+            rates_unknown=load.rates_unknown,
         )
         for side, load in loads.items()
     )

@@ -26,9 +26,11 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
             {
                 "broker": row.broker,
                 "side": row.side.value,
-                "bytes": row.bytes,
-                "background_bytes_per_s": row.background_bytes_per_s,
-                "required_bytes_per_s": row.required_bytes_per_s,
+                "bytes": None if row.sizes_unknown else row.bytes,
+                "background_bytes_per_s": None if row.rates_unknown else row.background_bytes_per_s,
+                "required_bytes_per_s": None
+                if row.sizes_unknown or row.rates_unknown
+                else row.required_bytes_per_s,
                 "limit_bytes_per_s": estimate.limit_of(row.broker, row.side),
                 "seconds": _rounded(row.seconds),
             }

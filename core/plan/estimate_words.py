@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from core.cluster.state import TopicPartition
 from core.plan.copying import Apart, BrokerSide, Copying, Side, SideLoad
 from core.plan.findings import named
 from core.units import UNLIMITED, format_bytes, format_rate
@@ -82,7 +83,10 @@ def notes_of(what: Copying) -> list[str]:
     if what.sizes_unknown:
         notes.append(f"The size of {named(what.sizes_unknown)} is not known.")
     if what.loads_unknown:
-        notes.append(
-            f"What is produced to {named(what.loads_unknown)} is not known and not counted."
-        )
+        notes.append(not_counted(what.loads_unknown))
     return notes
+
+
+def not_counted(unknown: Sequence[TopicPartition]) -> str:
+    """Say to which partitions nobody knows what is produced."""
+    return f"What is produced to {named(unknown)} is not known and not counted."

@@ -472,3 +472,15 @@ def test_the_whole_answer_taken_for_its_plan_is_told_apart(saved: Here) -> None:
     assert code != ExitCode.DONE
     assert 'answer.json has its plan under "plan"' in err
     assert "without --json" in err
+
+
+def test_production_that_is_not_known_is_said_of_copies_between_log_dirs(saved: Here) -> None:
+    dirs = [{"path": path, "total_bytes": 10**9, "usable_bytes": 10**9} for path in ("/a", "/b")]
+    held = {"leader": 1, "replicas": [1]}
+    detail = [{"broker": 1, "size_bytes": MB, "log_dir": "/a"}]
+    rows = [{"topic": "t", "partition": n} | held | {"replica_detail": detail} for n in range(4)]
+    saved.write("cluster.json", {"brokers": [{"id": 1, "log_dirs": dirs}], "partitions": rows})
+    code, found = saved.json("plan", "suggest", "--disks")
+    validate("plan-suggest-disks", found)
+    assert (code, found["moves"]) == (ExitCode.DONE, 2)
+    assert any(note.startswith("What is produced to ") for note in found["notes"])

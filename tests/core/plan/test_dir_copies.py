@@ -8,9 +8,11 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
+from core.load.snapshot import Load
 from core.plan.batches import batch_moves
 from core.plan.copying import BrokerSide, Side
 from core.plan.estimate import estimate_at, estimate_within
+from core.plan.estimate_document import to_json
 from core.plan.plan import ANY, Move, Plan
 from core.plan.rate_table import default_rate, rate_table
 from core.units import UNLIMITED
@@ -99,6 +101,15 @@ def test_a_broker_that_is_down_and_a_size_that_is_not_known_are_said() -> None:
     unknown = estimate_at(unsized, load_of(unsized), plan, MB)
     assert (unknown.seconds, unknown.never) == (None, None)
     assert "size of t-0" in unknown.note
+    (row,) = to_json(unknown)["rows"]
+    assert (row["bytes"], row["required_bytes_per_s"]) == (None, None)
+
+
+def test_what_is_produced_and_not_known_is_not_taken_for_nothing() -> None:
+    found = estimate_at(STATE, Load.unknown(STATE), BOTH, 5 * MB)
+    assert found.note == "What is produced to t-0 and t-1 is not known and not counted."
+    (row,) = to_json(found)["rows"]
+    assert (row["bytes"], row["background_bytes_per_s"]) == (80 * MB, None)
 
 
 def test_nothing_waits_for_copies_between_log_dirs() -> None:

@@ -73,6 +73,11 @@ class Settings:
             k: one for k, one in self.clusters.items() if asked & servers(one.bootstrap)
         }
 
+    def timeout_of(self, name: str | None, bootstrap: str) -> float | None:
+        """Return the timeout that is said of one cluster, in seconds; None for none."""
+        about = self.about(name, bootstrap).values()
+        return next((one.timeout_seconds for one in about if one.timeout_seconds is not None), None)
+
     @property
     def read_only_servers(self) -> frozenset[str]:
         """All brokers that are named of clusters that are read_only."""

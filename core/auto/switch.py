@@ -64,6 +64,7 @@ def write(switch: Switch) -> None:
         "command_config": str(config.absolute()) if config else None,
         "in_capacity_bytes_per_s": switch.address.capacity.in_bytes_per_s,
         "out_capacity_bytes_per_s": switch.address.capacity.out_bytes_per_s,
+        "timeout_seconds": switch.address.timeout_seconds,
         "changed_at": format_time(switch.changed_at),
         "who": switch.who,
         "snapshots": switch.snapshots,
@@ -116,14 +117,19 @@ def _read(path: Path) -> Switch | None:
 def _of(document: dict[str, Any]) -> Switch:
     if document["format"] != FORMAT:
         raise ValueError(f"its format is {document['format']}")
-    config = document["command_config"]
+    config, timeout = document["command_config"], document.get("timeout_seconds")
     capacity = Capacity(
         document.get("in_capacity_bytes_per_s"), document.get("out_capacity_bytes_per_s")
     )
     return Switch(
         cluster_id=str(document["cluster_id"]),
         name=str(document["name"]),
-        address=Address(str(document["bootstrap"]), Path(config) if config else None, capacity),
+        address=Address(
+            str(document["bootstrap"]),
+            Path(config) if config else None,
+            capacity,
+            None if timeout is None else float(timeout),
+        ),
         settings=Settings.from_json(document["settings"]),
         changed_at=parse_time(document["changed_at"]),
         who=str(document["who"]),

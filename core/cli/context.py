@@ -41,6 +41,8 @@ class Target:
     read_only: bool = False
     named: bool = False
     """Whether the command line itself names it, and not the environment."""
+    timeout_seconds: float | None = None
+    """As a flag or the environment says, whatever cluster that is for."""
     read_only_servers: frozenset[str] = frozenset()
     """Brokers of all clusters that are read_only: this one may turn out to have one of them."""
 
@@ -83,7 +85,7 @@ class Target:
         if from_file:
             return cls(from_file=from_file, snapshots=snapshots)
         if not bootstrap and cluster_name is None:
-            return cls(snapshots=snapshots)
+            return cls(snapshots=snapshots, timeout_seconds=timeout_seconds)
         settings = load_settings()
         add_topics(settings.balancer_topics)
         if flagged and bootstrap and cluster_name:
@@ -100,6 +102,7 @@ class Target:
             snapshots or next((one.snapshots for one in about if one.snapshots), None),
             any(one.read_only for one in about),
             flagged,
+            timeout_seconds,
             settings.read_only_servers,
         )
 
@@ -209,12 +212,11 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
     """Return `address` with what config.toml says of the cluster where itself says nothing."""
     about = settings.about(name, address.bootstrap).values()
     reached = (one.command_config for one in about if one.command_config)
-    waits = (one.timeout_seconds for one in about if one.timeout_seconds is not None)
     return replace(
         address,
         command_config=address.command_config or next(reached, None),
         capacity=configured_capacity(settings, name, address.bootstrap),
-        timeout_seconds=next(waits, None)
+        timeout_seconds=settings.timeout_of(name, address.bootstrap)
         if address.timeout_seconds is None
         else address.timeout_seconds,
     )

@@ -87,7 +87,8 @@ def sandbox_demo(ctx: click.Context) -> int:
         stack.callback(sandbox.down)
         stack.callback(say, "Stopping the brokers…")
         sandbox.start_workload(BYTES_PER_S)
-        address = Address(sandbox.bootstrap)
+        timeout = context.target.timeout_seconds
+        address = Address(sandbox.bootstrap, timeout_seconds=timeout)
         stack.enter_context(_load(address, sandbox.cluster_id))
         stack.callback(forget_autopilot, sandbox.cluster_id)
         stack.callback(say, "Stopping what measures the load…")

@@ -170,7 +170,9 @@ def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
         verb = "bring it back"
         confirm(history.cluster_name, verb, "Bringing it back", "it stays as it is")
     ask_passwords(context.target.address or address_of(look.records))
-    recover(history.cluster_id, history.run, address=context.target.address)
+    target = context.target
+    timeout = target.timeout_seconds
+    recover(history.cluster_id, history.run, address=target.address, timeout_seconds=timeout)
 
 
 for command in (*run_requests.COMMANDS, again.retry, again.rollback):

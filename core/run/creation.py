@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.cluster.connect import Address, short_name
+from core.errors import UsageError
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds, Key, rates_to_json
 from core.run.record.journal import Journal, JournalError, journal_path, remove_journal
 from core.run.record.moves import move_to_json
 from core.run.record.records import Kind, Record
 from core.run.who import asker
+from core.settings import load_settings
 from core.units import format_time
 
 BATCH_SIZE = 200
@@ -105,7 +107,7 @@ def create_journal(
             "run": run,
             "cluster_id": cluster_id,
             "cluster_name": options.cluster_name or short_name(cluster_id),
-            "address": address_to_json(address),
+            "address": address_to_json(as_asked(address, options.cluster_name)),
             "moves": _moves(plan, options),
             "notes": list(plan.notes),
             "options": options.to_json(),
@@ -122,12 +124,34 @@ def create_journal(
     raise JournalError(f"There are too many runs named {stem}.", next="Try again in a second.")
 
 
-def address_to_json(address: Address) -> dict[str, str | None]:
-    config = address.command_config
+def address_to_json(address: Address) -> dict[str, Any]:
+    config, timeout = address.command_config, address.timeout_seconds
     return {
         "bootstrap": address.bootstrap,
         "command_config": str(config.absolute()) if config else None,
-    }
+    } | ({} if timeout is None else {"timeout_seconds": timeout})
+
+
+def address_from_json(p: Mapping[str, Any]) -> Address:
+    config = p["command_config"]
+    return Address(
+        p["bootstrap"],
+        Path(config) if config else None,
+        timeout_seconds=p.get("timeout_seconds"),
+    )
+
+
+def as_asked(address: Address, cluster_name: str | None) -> Address:
+    """Return `address` without the timeout where it is config.toml's: that is read each time."""
+    try:
+        configured = load_settings().timeout_of(cluster_name, address.bootstrap)
+    except UsageError:
+        return address
+    return (
+        replace(address, timeout_seconds=None)
+        if address.timeout_seconds == configured
+        else (address)
+    )
 
 
 def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
@@ -142,11 +166,11 @@ def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
 
 
 def address_of(records: Iterable[Record]) -> Address:
-    """Return where a run's cluster was last reached, by its journal."""
+    """Return where a run's cluster was last reached, by its journal, with the timeout asked for."""
     told = [
         record.payload["address"]
         for record in records
         if record.kind in (Kind.CREATED, Kind.STARTED) and record.payload.get("address")
     ]
-    config = told[-1]["command_config"]
-    return Address(told[-1]["bootstrap"], Path(config) if config else None)
+    timeouts = [entry["timeout_seconds"] for entry in told if "timeout_seconds" in entry]
+    return replace(address_from_json(told[-1]), timeout_seconds=timeouts[-1] if timeouts else None)

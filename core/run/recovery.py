@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 from core.cluster.connect import Address, connect
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
-from core.run.creation import address_of
+from core.run.creation import address_of, as_asked
 from core.run.lock import BusyError, take_lock
 from core.run.record.history import History
 from core.run.record.journal import Journal, journal_path
@@ -20,10 +21,17 @@ GOING_SECONDS = 2.0
 """How long a process that has just died, or another that is being started, may hold the lock."""
 
 
-def recover(cluster_id: str, run: str, *, address: Address | None = None) -> None:
+def recover(
+    cluster_id: str,
+    run: str,
+    *,
+    address: Address | None = None,
+    timeout_seconds: float | None = None,
+) -> None:
     """Bring a run back whose process has died: another one goes on from its journal.
 
-    `address` is where its brokers are now, if not where they were. Does nothing for a run that
+    `address` is where its brokers are now, if not where they were; `timeout_seconds` another
+    timeout, where only that is another one. Does nothing for a run that
     lives. Raises UsageError for one that has ended, BusyError while another works on the
     cluster, RefusedError when the address leads to another cluster, UnreachableError when it
     leads nowhere, JournalError when the journal cannot be trusted or written.
@@ -40,11 +48,15 @@ def recover(cluster_id: str, run: str, *, address: Address | None = None) -> Non
             records = journal.records()
         history = History.fold(records)
         _refuse_ended(history)
-        where = address or address_of(records)
+        where, moved = address_of(records), address is not None or timeout_seconds is not None
+        if address is not None:
+            where = as_asked(address, history.cluster_name)
+        elif timeout_seconds is not None:
+            where = replace(where, timeout_seconds=timeout_seconds)
         _refuse_other(where, history)
         audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
         since = log_size(path)
-        spawn(path, lock, where, moved=address is not None)
+        spawn(path, lock, where, moved=moved)
     finally:
         os.close(lock)
     await_start(path, cluster_id, after=records[-1].seq, log_from=since)

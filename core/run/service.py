@@ -33,7 +33,13 @@ from core.process import Process
 from core.run import audit
 from core.run.audited import audited
 from core.run.beside import refuse_beside
-from core.run.creation import RunOptions, address_of, address_to_json, create_journal
+from core.run.creation import (
+    RunOptions,
+    address_from_json,
+    address_of,
+    address_to_json,
+    create_journal,
+)
 from core.run.lock import take_lock
 from core.run.notify import Notifier
 from core.run.record.journal import SUFFIX, Journal, remove_journal
@@ -143,7 +149,10 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
 
     path = journal.path
     created = journal.records()[0].payload
-    address = elsewhere or address_of(journal.records())
+    known = address_of(journal.records())
+    address = elsewhere or known
+    if address.timeout_seconds is None:
+        address = replace(address, timeout_seconds=known.timeout_seconds)
     address = _as_configured(address, created["cluster_name"])
     client = None
     try:
@@ -191,15 +200,18 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
 
 
 def _as_configured(address: Address, name: str) -> Address:
-    """Return `address` with what config.toml says of its cluster, as far as that can be read."""
+    """Return `address` with what config.toml says of its cluster, as far as that can be read.
+
+    A timeout that was asked for with a flag goes before.
+    """
     try:
         settings = load_settings()
     except UsageError:
         return address  # `_notify_by` has told of it
-    about = settings.about(name, address.bootstrap).values()
-    waits = (one.timeout_seconds for one in about if one.timeout_seconds is not None)
     capacity = configured_capacity(settings, name, address.bootstrap)
-    return replace(address, capacity=capacity, timeout_seconds=next(waits, None))
+    if (timeout := address.timeout_seconds) is None:
+        timeout = settings.timeout_of(name, address.bootstrap)
+    return replace(address, capacity=capacity, timeout_seconds=timeout)
 
 
 def _notify_by(journal: Journal) -> NotifyBy:
@@ -221,7 +233,9 @@ def _in_a_sentence(error: Exception, path: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Detach, then serve: `JOURNAL LOCK [BOOTSTRAP CONFIG]`, LOCK being its open descriptor.
+    """Detach, then serve: `JOURNAL LOCK [ADDRESS]`, LOCK being its open descriptor.
+
+    The address is JSON, as the journal has it, where that is not the journal's.
 
     Before these it may be told that passwords are on its stdin.
     """
@@ -232,10 +246,7 @@ def main(argv: list[str]) -> int:
     if argv[0] == passwords.ON_STDIN:
         passwords.receive()
         argv = argv[1:]
-    elsewhere = argv[2:]
-    address = (
-        Address(elsewhere[0], Path(elsewhere[1]) if elsewhere[1] else None) if elsewhere else None
-    )
+    address = address_from_json(json.loads(argv[2])) if argv[2:] else None
     try:
         return serve(Path(argv[0]), address, int(argv[1]))
     except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def spawn(path: Path, lock: int, address: Address, *, moved: bool = False) -> No
         "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
     }
     module = ("-P", "-m", "core.run.service")
-    elsewhere = address_to_json(address).values() if moved else ()
+    elsewhere = (json.dumps(address_to_json(address)),) if moved else ()
     with (
         open(where, "ab", opener=files.private) as output,
         passwords.open_pipe(address.command_config) as pipe,
@@ -54,7 +55,7 @@ def spawn(path: Path, lock: int, address: Address, *, moved: bool = False) -> No
         subprocess.run(
             [
                 *(*logout.look().prefix(), sys.executable, *module, *handed, str(path), str(lock)),
-                *(word or "" for word in elsewhere),
+                *elsewhere,
             ],
             stdin=subprocess.DEVNULL if pipe is None else pipe,
             stdout=output,

@@ -37,7 +37,7 @@ ENTRY = Entry(
 SWITCH = Switch(
     "c-1",
     "prod",
-    Address("b:9092", Path("/x.conf")),
+    Address("b:9092", Path("/x.conf"), timeout_seconds=3.0),
     Settings(mode=Mode.ACT),
     NOON,
     "ada",

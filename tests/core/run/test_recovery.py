@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,8 @@ class Dead:
         self.reached: list[Address] = []
         self.spawned: list[Address] = []
 
-    def recover(self, address: Address | None = None) -> None:
-        recover(self.cluster_id, self.name, address=address)
+    def recover(self, address: Address | None = None, timeout: float | None = None) -> None:
+        recover(self.cluster_id, self.name, address=address, timeout_seconds=timeout)
 
 
 @pytest.fixture
@@ -171,6 +172,18 @@ def test_where_its_brokers_have_moved_it_is_told_and_remembers(dead: Dead) -> No
     assert {address.bootstrap for address in dead.reached} == {"sim:moved"}
     records = read_journal(dead.cluster_id, dead.name).records
     assert address_of(records) == MOVED
+
+
+@pytest.mark.parametrize(
+    ("address", "timeout"),
+    [(None, 3.0), (replace(MOVED, timeout_seconds=3.0), None)],
+)
+def test_another_timeout_is_told_and_remembered(
+    dead: Dead, address: Address | None, timeout: float | None
+) -> None:
+    dead.recover(address, timeout)
+    assert dead.reached[-1].timeout_seconds == 3.0
+    assert address_of(read_journal(dead.cluster_id, dead.name).records).timeout_seconds == 3.0
 
 
 def test_a_run_that_lives_is_left_alone(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import IncompleteError, RefusedError, UnreachableError
 from core.run import beside, service
 from core.run.audit import AuditError
+from core.run.creation import create_journal
 from core.run.decide.steps import Poll
 from core.run.limits.throttle import RateIntent, Side
 from core.run.others.clearing import clear, plan_clearing
@@ -312,16 +313,36 @@ def test_where_no_ended_run_left_anything_nothing_is_asked(
     assert set(connected.calls) <= {"close"}
 
 
-def test_a_run_knows_what_config_toml_says_of_its_cluster(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("flag", "elsewhere", "timeout"),
+    [
+        (None, None, 7.0),
+        (3.0, None, 3.0),
+        (7.0, None, 7.0),
+        (3.0, Address("sim:moved"), 3.0),
+        (3.0, Address("sim:moved", timeout_seconds=5.0), 5.0),
+        (None, Address("sim:moved", timeout_seconds=5.0), 5.0),
+    ],
+)
+def test_a_run_knows_what_a_flag_and_config_toml_say_of_its_cluster(
+    flag: float | None,
+    elsewhere: Address | None,
+    timeout: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A flag's timeout goes before config.toml's, also of a process that takes the run up again."""
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     paths.config_file().parent.mkdir(parents=True, exist_ok=True)
     paths.config_file().write_text(
-        '[clusters.a]\nbootstrap = "sim:none"\nin_capacity = "80MB/s"\ntimeout = "7s"\n'
+        '[clusters.a]\nbootstrap = "sim:none,sim:moved"\nin_capacity = "80MB/s"\ntimeout = "7s"\n'
     )
     client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    address = Address("sim:none", timeout_seconds=flag)
+    options = RunOptions(MB, cluster_name="a")
+    journal = create_journal(address, plan.cluster_id, plan, options, None, at=client.now)
+    journal.close()
     asked: list[Address] = []
 
     def connect(address: Address) -> Connection:
@@ -329,5 +350,9 @@ def test_a_run_knows_what_config_toml_says_of_its_cluster(
         raise UnreachableError("Nothing answers.")
 
     monkeypatch.setattr(service, "connect", connect)
-    service.serve(run.path)
-    assert [(a.capacity.in_bytes_per_s, a.timeout_seconds) for a in asked] == [(80e6, 7.0)]
+    service.serve(journal.path, elsewhere)
+    assert [(a.capacity.in_bytes_per_s, a.timeout_seconds) for a in asked] == [(80e6, timeout)]
+    paths.config_file().write_text("")
+    service.serve(journal.path, elsewhere)
+    own = None if flag == 7.0 else flag  # what is config.toml's is read each time
+    assert asked[-1].timeout_seconds == ((elsewhere and elsewhere.timeout_seconds) or own)

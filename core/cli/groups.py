@@ -93,6 +93,7 @@ def _json(view: GroupView) -> dict[str, Any]:
         "assignor": group.assignor or None,
         "coordinator": group.coordinator,
         "lag": view.lag,
+        "lag_is_least": view.is_least,
         **_rates_json(view),
         "members": [
             {
@@ -149,7 +150,7 @@ def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
             view.group.protocol,
             view.group.assignor or "-",
             _members(view),
-            _number(view.lag),
+            _lag(view),
             _catch_up(view),
             _unknown(view),
         )
@@ -174,7 +175,7 @@ def _text(view: GroupView) -> str:
     ending = _catch_up(view)
     parts = [
         f"{printable(group.id)}  {group.state}  {group.protocol} protocol{assignor}  "
-        f"coordinator {at}  members {_members(view)}  lag {_number(view.lag)}"
+        f"coordinator {at}  members {_members(view)}  lag {_lag(view)}"
         + (f"  caught up: {ending}" if ending != "-" else "")
         + "\n"
     ]
@@ -224,6 +225,11 @@ def _members(view: GroupView) -> str:
 
 def _unknown(view: GroupView) -> str:
     return view.group.trouble
+
+
+def _lag(view: GroupView) -> str:
+    """Return the messages that are unread, with a `+` where there may be more."""
+    return _number(view.lag) + ("+" if view.is_least and view.lag is not None else "")
 
 
 def _number(value: int | None) -> str:

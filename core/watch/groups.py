@@ -127,6 +127,11 @@ class PartitionView:
         return max(0, self.end - self.committed)
 
     @property
+    def is_unknown(self) -> bool:
+        """Return whether it may have a lag that nobody knows; what nobody has written has none."""
+        return self.lag is None and self.end != 0
+
+    @property
     def pace(self) -> Pace:
         return _pace(self.lag, self.rates)
 
@@ -153,8 +158,16 @@ class GroupView:
 
     @cached_property
     def lag(self) -> int | None:
-        """Return the messages that are known to be unread; None when nothing is known."""
+        """Return the messages that are known to be unread; None when nothing is known.
+
+        It is the least where `is_least`.
+        """
         return self._summed[0]
+
+    @cached_property
+    def is_least(self) -> bool:
+        """Return whether the lag of something that it reads is not known."""
+        return any(p.is_unknown for p in self.partitions)
 
     @cached_property
     def rates(self) -> Rates | None:
@@ -188,12 +201,12 @@ class GroupView:
     def _parts(self) -> list[tuple[int | None, Rates | None]]:
         """Return the lag and rates of each partition that waits, and of all others together.
 
-        Those of which nobody tells the end are one more, of which nothing is known.
+        Those whose lag is not known are one more, of which nothing is known.
         What came since the earlier look may only not be committed yet: of hundreds of partitions
         some look at any moment as if nobody read them, and only their sum tells something.
         """
         parts = [(p.lag, p.rates) for p in self.partitions if p.waits]
-        if any(p.committed is not None and p.lag is None for p in self.partitions):
+        if self.is_least:
             parts.append((None, None))
         rest = [p for p in self.partitions if p.lag is not None and not p.waits]
         return [*parts, _sum_of(rest)] if rest else parts

@@ -23,6 +23,11 @@ def number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+def lag_words(of: GroupView) -> str:
+    """Return the messages that are unread, with a `+` where there may be more."""
+    return number(of.lag) + ("+" if of.is_least and of.lag is not None else "")
+
+
 def rate(per_s: float) -> str:
     """Return messages a second, with a digit after the point where there are few; `4.86M` fits."""
     if per_s >= 1e6:

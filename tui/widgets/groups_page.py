@@ -9,7 +9,7 @@ from core.units import counted, format_duration
 from core.watch.groups import GroupView, Pace
 from tui.group_view import GroupsView
 from tui.widgets.group_detail import detail_lines
-from tui.widgets.group_words import SETTLED, number, pace_words, rate, state_words
+from tui.widgets.group_words import SETTLED, lag_words, pace_words, rate, state_words
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -144,7 +144,7 @@ def _row(view: GroupsView, of: GroupView, name: int, *, chosen: bool, wide: bool
     ]
     if wide:
         spans += [dim(left(group.protocol or "-", 10)), dim(left(group.assignor or "-", 12))]
-    spans += [_members(of), plain(right(number(of.lag), 12))]
+    spans += [_members(of), plain(right(lag_words(of), 12))]
     if wide:
         rates = of.rates
         spans += [

@@ -10,16 +10,24 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from in_process import Hand
+from run_help import Faulty
+from run_help import cluster as simulated
 
 from core.cli.main import run
+from core.cluster.broker_logs import BrokerLogs
+from core.cluster.client import GROUPS_HIDDEN, Fault, Group
+from core.cluster.simulation.spec import GroupSpec
+from core.errors import AccessDeniedError
 
 UNIT = 3_000_000
 """Bytes: of larger ones the copies are played out over hours, which takes minutes."""
@@ -262,3 +270,96 @@ def test_no_answer_becomes_more_certain_with_a_fact_less(
             law(full, found, said)
 
     holds()
+
+
+# -- what reads no document ------------------------------------------------------------------------
+
+
+def refused(*_: Any, **__: Any) -> Any:
+    raise AccessDeniedError("This user may not.")
+
+
+def untold(of: Collection[int]) -> Callable[..., Any]:
+    """Return what answers for log dirs where these brokers may not tell theirs."""
+    why = "CLUSTER_AUTHORIZATION_FAILED"
+    return lambda real, brokers: tuple(
+        BrokerLogs(one.broker, error=why) if one.broker in of else one for one in real(brokers)
+    )
+
+
+def listed(*, faults: Collection[Fault] = (), **changed: Any) -> Callable[..., Any]:
+    """Return what lists groups, each otherwise in these fields, where brokers tell of `faults`."""
+
+    def groups(real: Any, matching: Any = None, lost: Any = None) -> tuple[Group, ...]:
+        for fault in faults:
+            if lost is not None:
+                lost(fault)
+        return tuple(replace(group, **changed) for group in real(matching))
+
+    return groups
+
+
+NOT_THEIRS = Fault("GROUP_AUTHORIZATION_FAILED")
+WITHHELD: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "log dirs": {"log_dirs": untold((1, 2, 3))},
+    "one broker's log dirs": {"log_dirs": untold((2,))},
+    "configs": {"configs": refused},
+    "moves": {"describe": lambda real: replace(real(), moves_unknown="This user may not.")},
+    "ends of logs": {"offsets": refused},
+    "one end": {"offsets": lambda real, tps, at: real(list(tps)[1:], at)},
+    "a broker's groups": {"groups": listed(faults=[Fault("TIMED_OUT")])},
+    "hidden groups": {"groups": listed(faults=[GROUPS_HIDDEN])},
+    "members": {"groups": listed(fault=NOT_THEIRS, members=(), committed={}, state="unknown")},
+    "committed": {"groups": listed(committed_fault=NOT_THEIRS, committed={})},
+}
+LIVE = (("topics", "ls"), ("topics", "describe"), ("groups",), ("doctor",))
+TOLD = re.compile(r"found|remedy|needed_for|\w*unknown")
+"""Keys that tell, in words, what is not known."""
+
+
+def claims(full: Any, less: Any, at: str = "") -> Iterator[str]:
+    """Yield where a JSON document says otherwise with a fact less: unknown is null, or said."""
+    match full, less:
+        case _, None | "unknown":
+            pass
+        case dict(), dict():
+            if full.get("lag") is not None and less.get("lag_is_least"):
+                assert (less["lag"] or 0) <= full["lag"]
+                full, less = (one | {"lag": None, "lag_is_least": None} for one in (full, less))
+            for key in full:
+                if not TOLD.fullmatch(key):
+                    yield from claims(full[key], less[key], f"{at}.{key}")
+        case list(), list():
+            if all(isinstance(one, dict) and "name" in one for one in (*full, *less)):
+                have = {one["name"]: one for one in less}
+                full = [one for one in full if one["name"] in have]
+                less = [have[one["name"]] for one in full]
+            for n, pair in enumerate(zip(full, less, strict=False)):
+                yield from claims(*pair, f"{at}[{n}]")
+        case _, False if at.endswith("fine"):
+            pass
+        case _ if full != less:
+            yield f"{at}: {full!r} has become {less!r}"
+
+
+@pytest.mark.parametrize("words", LIVE, ids=" ".join)
+def test_no_answer_of_a_cluster_becomes_more_certain_with_a_fact_less(
+    hand: Hand, words: tuple[str, ...]
+) -> None:
+    read = GroupSpec("readers", ("orders",), members=2)
+    living = simulated({"orders": [(1, 2), (2, 3)], "audit": [(3, 1)]}, groups=(read,))
+    living.advance(60)
+    code, text, err = hand.on(living)(*words)
+    full = json.loads(hand(*words, "--json")[1])
+    for name, replaced in WITHHELD.items():
+        through = Faulty(living)
+        through.replaced.update(replaced)
+        less_code, less_text, less_err = hand.on(living, through)(*words)
+        less = json.loads(hand(*words, "--json")[1])
+        assert less_code or not code, name
+        assert [*claims(full, less)] == [], name
+        if less != full:  # and whoever reads it is told
+            assert (less_text, less_err) != (text, err), name
+    living.hide_topics(["audit"])
+    code, _, err = hand.on(living)(*words)
+    assert words == ("groups",) or code or "hidden" in err

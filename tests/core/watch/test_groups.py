@@ -35,6 +35,23 @@ def test_lag_is_what_is_known_of_it() -> None:
     assert lags == {"t-0": ("a", 10), "t-1": ("a", None), "t-2": (None, 0)}
     assert (view.lag, view.idle, view.rates, view.catch_up_seconds) == (10, ("b",), None, None)
     assert [str(p.tp) for p in view.unattended] == ["t-2"]
+    assert view.is_least
+
+
+@pytest.mark.parametrize(
+    ("ends", "committed", "least", "pace"),
+    [
+        ({"t-0": 9, "t-1": 5}, {"t-0": 9, "t-1": 5}, False, Pace.NO_LAG),
+        ({"t-0": 9}, {"t-0": 9, "t-1": 5}, True, Pace.UNKNOWN),
+        ({"t-0": 9, "t-1": 5}, {"t-0": 9}, True, Pace.UNKNOWN),
+        ({"t-0": 9, "t-1": 0}, {"t-0": 9}, False, Pace.NO_LAG),
+    ],
+)
+def test_a_group_of_which_something_is_not_known_has_not_caught_up(
+    ends: dict[str, int], committed: dict[str, int], least: bool, pace: Pace
+) -> None:
+    (view,) = views(looked(0, ends, group(committed, member("a", "t-0", "t-1"))))
+    assert (view.is_least, view.pace) == (least, pace)
 
 
 def test_two_looks_tell_when_a_group_has_caught_up() -> None:

@@ -82,6 +82,11 @@ def kept_plan_file(cluster_id: str) -> Path:
     return data_dir() / "plans" / f"{safe_name(cluster_id)}.json"
 
 
+def handed_plan_file(cluster_id: str) -> Path:
+    """Return the file that names the run which a plan for this cluster was handed to."""
+    return data_dir() / "plans" / f"{safe_name(cluster_id)}.handed"
+
+
 def timeline_file(cluster_id: str) -> Path:
     """Return the file of what was seen to happen in this cluster."""
     return data_dir() / "timeline" / f"{safe_name(cluster_id)}.timeline"

@@ -1,33 +1,62 @@
 """Leaving with a plan that is not applied: it is asked about, and kept for the next start there.
 
-What was handed to a run is that run's, unless the run refused it while the dashboard was open.
-Kept by the cluster's id, on this machine. Whoever cannot be asked (a signal, a lost terminal) has
-it kept. It comes back as it was; what the cluster has done meanwhile the Plan screen says, and
-mends with a key, as for any plan.
+What was handed to a run is that run's once it has passed its own checks; which run that is, is kept
+until then, and the plan is here again if it refuses. Kept by the cluster's id, on this machine.
+Whoever cannot be asked (a signal, a lost terminal) has it kept. It comes back as it was; what the
+cluster has done meanwhile the Plan screen says, and mends with a key, as for any plan.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from textual.message import Message
 
 from core import files, paths
-from core.errors import DocumentError, TrimtabError
+from core.errors import TrimtabError
 from core.plan.plan import Plan
+from core.units import counted
 from tui.driver import TerminalDriver
-from tui.screens.base import DashboardScreen
+from tui.session import Handed
 from tui.speaking import Speaking
+
+if TYPE_CHECKING:
+    from tui.screens.dialog import ChoiceDialog
+
+Answer = Literal["stay", "keep", "drop"]
+Stamp = tuple[int, int]
+"""Which of the files that were ever kept in a place this is: inode and time of change."""
+
+KEEP_SECONDS = 10.0
+"""How long leaving waits until the plan is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept for a cluster: a plan, in which file, and the run that another was handed to."""
+
+    plan: Plan
+    stamp: Stamp | None = None
+    run: str = ""
+    handed: Plan = field(default_factory=Plan)
+    """What that run was started with, unless it has passed its checks."""
+    refused: bool = False
+    """Whether it has ended without."""
+    unread: TrimtabError | None = None
+    """Why the file cannot be read."""
 
 
 def keep_plan(plan: Plan) -> None:
-    """Write a plan down for the next start; of an empty one nothing stays. Raises OSError."""
-    path = paths.kept_plan_file(plan.cluster_id or "")
-    if not len(plan):
-        path.unlink(missing_ok=True)
-        return
+    """Write a plan down for the next start; raises OSError."""
     from core.plan.reassignment import dump
 
-    files.write_text(path, dump(plan))
+    files.write_text(paths.kept_plan_file(plan.cluster_id or ""), dump(plan))
 
 
 def kept_plan(cluster_id: str) -> Plan | None:
@@ -41,38 +70,122 @@ def kept_plan(cluster_id: str) -> Plan | None:
     return plan if plan.cluster_id == cluster_id else None
 
 
+def read_kept(cluster_id: str) -> Kept:
+    """Return what is kept for a cluster, and what has come of the run that a plan was handed to."""
+    stamp = _stamp(paths.kept_plan_file(cluster_id))
+    kept = Kept(Plan(cluster_id), stamp)
+    try:
+        kept = replace(kept, plan=kept_plan(cluster_id) or kept.plan)
+    except TrimtabError as error:
+        kept = replace(kept, unread=error)
+    except OSError as error:
+        why = TrimtabError(f"The plan that was kept cannot be read: {error}.")
+        kept = replace(kept, unread=why)
+    run = handed_run(cluster_id)
+    return kept if not run else _with_run(kept, cluster_id, run)
+
+
+def _with_run(kept: Kept, cluster_id: str, run: str) -> Kept:
+    from core.run.record.journal import JournalError
+    from core.run.tell.runs import read_journal
+
+    kept = replace(kept, run=run)
+    try:
+        look = read_journal(cluster_id, run)
+    except (JournalError, OSError):  # taken away, or whoever asks for the runs is told
+        return kept
+    if look.view.passed_preflight:
+        return kept
+    notes = tuple(look.records[0].payload["notes"])
+    handed = Plan.of((m.move for m in look.history.moves), cluster_id=cluster_id, notes=notes)
+    return replace(kept, handed=handed, refused=look.view.state.ended)
+
+
+def keep_run(cluster_id: str, run: str) -> None:
+    """Write down which run a plan was handed to; raises OSError."""
+    files.write_text(paths.handed_plan_file(cluster_id), run)
+
+
+def handed_run(cluster_id: str) -> str:
+    """Return the run that a plan was handed to when a dashboard was left; "" for none."""
+    try:
+        return paths.handed_plan_file(cluster_id).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+
+
 def set_aside(path: Path) -> None:
     """Rename what is kept and cannot be read, so that no other plan replaces it."""
     with suppress(OSError):
         path.replace(path.with_suffix(".unread"))
 
 
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 class Leaving(Speaking):
     """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
 
-    _kept: Plan | None = None
+    class KeptRead(Message):
+        """What is kept for this cluster, or why that is not known."""
+
+        def __init__(self, result: Kept | TrimtabError) -> None:
+            super().__init__()
+            self.result = result
+
+    class PlanSettled(Message):
+        """The plan is kept, or why it could not be."""
+
+        def __init__(self, result: TrimtabError | None) -> None:
+            super().__init__()
+            self.result = result
+
+    _kept: Kept | None = None
     """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
-    _unread = False
-    """Whether something is kept that could not be read."""
-    _dropped = False
+    _reading = False
+    _answer: Answer | None = None
+    _dialog: ChoiceDialog[Answer] | None = None
+    _settling = threading.Lock()
 
     async def action_quit(self) -> None:
-        from tui.screens.leave_dialog import Answer, LeaveDialog
-
         driver = self._driver
         blind = isinstance(driver, TerminalDriver) and driver.leave_out()
-        if isinstance(self.screen, LeaveDialog) or blind or not self._worth_keeping:
+        asked = self._answer == "keep" or (self._dialog is not None and self.screen is self._dialog)
+        if asked or blind or not self._worth_keeping:
             self.exit()
             return
 
         def answered(answer: Answer | None) -> None:
-            self._dropped = answer == "drop"
+            self._answer = answer
             if answer == "keep":
-                self._kept = Plan()  # another dashboard may have put something else there
-            if answer in ("keep", "drop"):
+                moves = counted(len(self.session.unhanded), "move")
+                self.say(f"The plan of {moves} is being kept; then the dashboard ends.", "look")
+                self.beside("keep", self._keep, self.PlanSettled)
+                self.set_timer(KEEP_SECONDS, self.exit)
+            elif answer == "drop":
                 self.exit()
 
-        self.push_screen(LeaveDialog(len(self.session.unhanded)), answered)
+        self._dialog = leave_dialog(len(self.session.unhanded))
+        self.push_screen(self._dialog, answered)
+
+    def _keep(self) -> None:
+        try:
+            self._settle()
+        except OSError as error:
+            why = f"The plan cannot be kept: {error.strerror or error}."
+            raise TrimtabError(why, next="Export it (e), or make room and leave again.") from error
+
+    def on_leaving_plan_settled(self, message: PlanSettled) -> None:
+        if message.result is None:
+            self.exit()
+        else:
+            self._answer = None
+            self.tell(message.result)
 
     @property
     def _worth_keeping(self) -> bool:
@@ -84,46 +197,113 @@ class Leaving(Speaking):
         """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
 
         From any thread: a plan is a value. What cannot be written is lost with the terminal.
-        Who has changed nothing writes nothing: what is there now may be another dashboard's.
         """
-        plan, address = self.session.unhanded, self.session.address
-        if plan.cluster_id is None or self._kept is None:
-            return  # what is kept for this cluster has not been looked at
-        if address is not None and address.simulated:
-            return
-        if self._dropped:
-            plan = Plan(plan.cluster_id)
-        if plan.moves == self._kept.moves:
-            return
-        if self._unread:
-            set_aside(paths.kept_plan_file(plan.cluster_id or ""))
-            self._unread = False
         with suppress(OSError):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make what is kept be what it should be; raises OSError."""
+        with self._settling:
+            session, kept = self.session, self._kept
+            plan, address = session.unhanded, session.address
+            if plan.cluster_id is None or (address is not None and address.simulated):
+                return
+            if kept is None:
+                if self._answer != "keep":
+                    return  # what is kept for this cluster has not been looked at
+                kept = Kept(Plan(plan.cluster_id))
+            if self._answer == "drop":
+                plan = Plan(plan.cluster_id)
+            self._kept = self._settle_run(self._settle_file(kept, plan))
+
+    def _settle_file(self, kept: Kept, plan: Plan) -> Kept:
+        """Have the file be this plan; of an empty one nothing stays.
+
+        Who has changed nothing leaves what another dashboard put there meanwhile, and nobody
+        removes what another has kept.
+        """
+        path = paths.kept_plan_file(plan.cluster_id or "")
+        now = _stamp(path)
+        ours = now is not None and now == kept.stamp
+        same = plan.moves == kept.plan.moves
+        if same and not len(plan):
+            return kept
+        if not len(plan):
+            if ours:
+                path.unlink(missing_ok=True)
+            return replace(kept, plan=plan, stamp=None)
+        if same and ours:
+            os.utime(path)  # another that took it up does not remove it any more
+        elif same and now is not None and self._answer != "keep":
+            return kept
+        else:
+            if kept.unread is not None:
+                set_aside(path)
             keep_plan(plan)
-            self._kept = plan
+        return replace(kept, plan=plan, stamp=_stamp(path), unread=None)
+
+    def _settle_run(self, kept: Kept) -> Kept:
+        """Have it known which run a plan was handed to, as long as that may refuse it."""
+        cluster_id = kept.plan.cluster_id or ""
+        handed = self.session.handed
+        run = handed.run if handed is not None else ""
+        if run == kept.run:
+            return kept
+        if run:
+            keep_run(cluster_id, run)
+        elif handed_run(cluster_id) == kept.run:
+            paths.handed_plan_file(cluster_id).unlink(missing_ok=True)
+        return replace(kept, run=run)
 
     def take_kept_plan(self) -> None:
         """Go on with the plan that was kept for this cluster, once it is known which that is."""
-        session = self.session
-        if self._kept is not None or session.state is None:
+        state = self.session.state
+        if self._reading or state is None:
             return
-        self._kept = Plan()
-        try:
-            plan = kept_plan(session.state.cluster_id)
-        except DocumentError as error:
-            self._unread = True
-            self.tell(error)
+        self._reading = True
+        # A large one takes seconds to read.
+        self.beside("kept", partial(read_kept, state.cluster_id), self.KeptRead)
+
+    def on_leaving_kept_read(self, message: KeptRead) -> None:
+        session, kept = self.session, message.result
+        if isinstance(kept, TrimtabError):
+            self.tell(kept)
             return
-        except OSError as error:
-            self._unread = True
-            self.tell(TrimtabError(f"The plan that was kept cannot be read: {error}."))
-            return
-        if plan is None or not len(plan):
-            return
-        self._kept = plan
+        self._kept = kept
+        if kept.unread is not None:
+            self.tell(kept.unread)
         if len(session.plan):
+            self._kept = replace(kept, run="")  # it is given back the next time
             return
-        session.edit(plan)
-        if isinstance(self.screen, DashboardScreen):
-            moves = f"{len(plan):,} move" + ("s" if len(plan) > 1 else "")
-            self.screen.say(f"Your plan of {moves} is here again: 2 shows it, u takes it away.")
+        there = {move.tp for move in kept.handed}
+        moves = (*kept.handed, *(move for move in kept.plan if move.tp not in there))
+        if not moves:
+            return
+        session.edit(Plan.of(moves, cluster_id=kept.plan.cluster_id, notes=kept.plan.notes))
+        if there and not kept.refused:
+            session.handed = Handed(kept.run, kept.handed)
+            session.take_run(session.run)
+            return
+        self.draw()
+        count = counted(len(moves), "move")
+        here = f"Your plan of {count} is here again: 2 shows it, u takes it away."
+        if there:
+            self.say(f"{here} Run {kept.run} has refused it.", "look")
+        else:
+            self.say(here, "fine")
+
+
+def leave_dialog(moves: int) -> ChoiceDialog[Answer]:
+    """Return what asks what becomes of the plan; staying is focused."""
+    from tui.screens.dialog import ChoiceDialog  # a map without one is painted without it
+
+    return ChoiceDialog(
+        "Leave with a plan that is not applied?",
+        [
+            f"It has {counted(moves, 'move')}. Kept, it is here again when the dashboard is next "
+            "opened on this cluster, from this machine."
+        ],
+        ("stay", "Stay", "stay"),
+        ("keep", "Leave, keep it", "keep"),
+        ("drop", "Leave, throw it away", "drop"),
+    )

@@ -40,7 +40,7 @@ from tui.feed_events import Event, RunSeen
 from tui.screens import apply as apply_module
 from tui.screens import plan_review as review_module
 from tui.screens.apply import ApplyDialog
-from tui.screens.leave_dialog import LeaveDialog
+from tui.screens.dialog import ChoiceDialog
 from tui.screens.plan_review import Order
 from tui.screens.run_history import RunHistory
 from tui.screens.ticks import Adapt, Allow, Elect, Spare
@@ -488,7 +488,7 @@ async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_han
         applied = session.plan
         await pressed(pilot, "A", *"prod-eu", "enter")
         await pilot.press("enter", "escape", "ctrl+q")
-        assert isinstance(pilot.app.screen, LeaveDialog)
+        assert isinstance(pilot.app.screen, ChoiceDialog)
         session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
         stands.set()
         await rested(pilot)

@@ -23,13 +23,13 @@ from core.run.tell.view import RunState
 from core.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
 from tui.in_ascii import AsciiOnly
+from tui.leaving import leave_dialog
 from tui.screens.apply import ApplyDialog
 from tui.screens.autopilot_dialog import AutopilotDialog
 from tui.screens.commands import CommandScreen
 from tui.screens.dialog import AskDialog
 from tui.screens.drill_dialog import DrillDialog
 from tui.screens.help import HelpScreen
-from tui.screens.leave_dialog import LeaveDialog
 from tui.screens.plan_review import Order
 from tui.screens.problem import ProblemDialog
 from tui.screens.rate_dialog import RateDialog
@@ -103,7 +103,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     ),
     "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
     "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
-    "leave": lambda session: LeaveDialog(3),
+    "leave": lambda session: leave_dialog(3),
 }
 
 

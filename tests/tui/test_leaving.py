@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from hands import rested
 from pictures import LOAD, STATE, a_plan, a_session, dashboard, footer, pressed
 from textual.pilot import Pilot
 
 from core import paths
 from core.cluster.connect import Address
 from core.plan.plan import Plan
+from core.run.creation import RunOptions, create_journal
+from core.run.record.records import Kind
+from tui import leaving
 from tui.app import TrimtabApp
 from tui.feed_events import PictureSeen
-from tui.leaving import keep_plan, kept_plan
-from tui.screens.leave_dialog import LeaveDialog
+from tui.leaving import handed_run, keep_plan, kept_plan
+from tui.screens.dialog import ChoiceDialog
 from tui.seen import Seen
 from tui.session import Handed, Session
 
@@ -35,11 +43,17 @@ def session_of(plan: Plan) -> Session:
     return session
 
 
+async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    """Wait for what a thread brings about."""
+    while not holds():
+        await pilot.pause(0.01)
+
+
 async def seen(pilot: Pilot[int]) -> TrimtabApp:
     """Let the dashboard see its cluster, and with that what is kept for it."""
     pilot.app.post_message(Seen(PICTURE))
-    await pressed(pilot)
     await pilot.pause()
+    await rested(pilot)
     return cast(TrimtabApp, pilot.app)
 
 
@@ -60,10 +74,9 @@ async def test_leaving_asks_and_does_what_is_said(
     async with dashboard(session_of(PLAN), "plan") as pilot:
         app = await seen(pilot)
         await pressed(pilot, key)
-        assert isinstance(app.screen, LeaveDialog)
+        assert isinstance(app.screen, ChoiceDialog)
         assert app.focused is app.screen.query_one("#stay")
-        for one in keys:
-            await pilot.press(one)
+        await pressed(pilot, *keys)
         assert app._exit is leaves
         if leaves:
             app.settle_plan()
@@ -104,6 +117,8 @@ OTHER = PLAN.without(PLAN.moves[0].tp)
         (None, PLAN, ("q", "right", "enter"), PLAN),
         (PLAN, None, ("ctrl+q", "ctrl+q"), OTHER),
         (PLAN, None, ("q", "right", "enter"), PLAN),
+        (PLAN, None, ("q", "right", "right", "enter"), OTHER),
+        (PLAN, None, ("u",), OTHER),
     ],
 )
 async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
@@ -116,11 +131,120 @@ async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
         keep_plan(OTHER)
         if planned is not None:
             app.session.edit(planned)
-        for key in keys:
-            await pilot.press(key)
-        assert app._exit
+        await pressed(pilot, *keys)
+        if "u" not in keys:
+            assert app._exit
         app.settle_plan()
     assert kept_plan(STATE.cluster_id) == kept
+
+
+@pytest.mark.parametrize("first", ["stays", "goes"])
+async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other_has_not_kept(
+    first: str,
+) -> None:
+    keep_plan(PLAN)
+    empty = Plan(STATE.cluster_id)
+    async with (
+        dashboard(session_of(empty), "map") as one,
+        dashboard(session_of(empty), "map") as other,
+    ):
+        keeps, drops = await seen(one), await seen(other)
+        assert keeps.session.plan == drops.session.plan == PLAN
+        drops.session.edit(empty)
+        for app in (keeps, drops) if first == "stays" else (drops, keeps):
+            app.settle_plan()
+    assert kept_plan(STATE.cluster_id) == PLAN
+
+
+async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    def slow(plan: Plan) -> None:
+        writing.set()
+        go_on.wait(30)
+        keep_plan(plan)
+
+    monkeypatch.setattr(leaving, "keep_plan", slow)
+    try:
+        for ends in ("it is kept", "a key", "time is up"):
+            writing.clear()
+            go_on.clear()
+            seconds = 0.01 if ends == "time is up" else 60.0
+            monkeypatch.setattr(leaving, "KEEP_SECONDS", seconds)
+            async with dashboard(session_of(PLAN), "map") as pilot:
+                app = await seen(pilot)
+                for key in ("q", "right", "enter"):
+                    await pilot.press(key)
+                if ends != "time is up":
+                    assert writing.wait(30)
+                    assert not app._exit
+                    assert "is being kept" in footer(pilot)
+                if ends == "a key":
+                    await pilot.press("q")
+                elif ends == "it is kept":
+                    go_on.set()
+                await until(pilot, lambda: app._exit)  # noqa: B023
+                assert (kept_plan(STATE.cluster_id) == PLAN) is (ends == "it is kept")
+                go_on.set()
+            keep_plan(OTHER)
+    finally:
+        go_on.set()
+
+
+async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(plan: Plan) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with dashboard(session_of(PLAN), "map") as pilot:
+        app = await seen(pilot)
+        monkeypatch.setattr(leaving, "keep_plan", full)
+        await pressed(pilot, "q", "right", "enter")
+        assert not app._exit
+        assert len(app.session.troubles) == 1
+        await pressed(pilot, "q", "right", "right", "enter")
+        assert app._exit
+
+
+# -- what was handed to a run ----------------------------------------------------------------------
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WENT: dict[str, tuple[Kind, dict[str, Any]] | None] = {
+    "undecided": None,
+    "refused": (Kind.ENDED, {"outcome": "failed", "why": "no"}),
+    "passed": (Kind.PREFLIGHT, {"min_insync": {}, "sizes": [0] * len(PLAN), "leaders": [1, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("went", WENT)
+async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its_checks(
+    went: str,
+) -> None:
+    address = Address("broker:9092")
+    journal = create_journal(address, STATE.cluster_id, PLAN, RunOptions(1), None, at=NOW)
+    run = journal.path.stem
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        app.session.edit(PLAN)
+        app.session.hand_over(run, PLAN)
+        app.settle_plan()
+    assert (kept_plan(STATE.cluster_id), handed_run(STATE.cluster_id)) == (None, run)
+    if (record := WENT[went]) is not None:
+        journal.write(NOW, *record)
+    journal.close()
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        session = app.session
+        assert session.plan.moves == (() if went == "passed" else PLAN.moves)
+        assert session.unhanded.moves == (PLAN.moves if went == "refused" else ())
+        assert (session.handed is not None) is (went == "undecided")
+        assert ("refused" in footer(pilot)) is (went == "refused")
+        app.settle_plan()
+    assert handed_run(STATE.cluster_id) == (run if went == "undecided" else "")
+    assert kept_plan(STATE.cluster_id) == (PLAN if went == "refused" else None)
 
 
 async def test_who_ends_before_the_cluster_was_seen_loses_nothing() -> None:
@@ -150,7 +274,7 @@ async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
         app.session.handed = Handed("r1", handed)
         app.session.edit(PLAN)  # has more than what was handed, or is it
         await pilot.press("q")
-        assert isinstance(app.screen, LeaveDialog) is (kept is not None)
+        assert isinstance(app.screen, ChoiceDialog) is (kept is not None)
         assert app._exit is (kept is None)
         app.settle_plan()
     assert kept_plan(STATE.cluster_id) == kept

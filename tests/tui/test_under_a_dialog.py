@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from core.cluster.connect import Address
 from tui.app import TrimtabApp
-from tui.screens.leave_dialog import LeaveDialog
+from tui.screens.dialog import ChoiceDialog
 
 BUDGET_BYTES = 2500
 """For a few numbers and bars that have changed; at 120×40; the whole screen is three times that."""
@@ -76,7 +76,7 @@ async def test_what_lies_under_a_question_rests() -> None:
         session.address = Address("broker:9092")
         async with dashboard(session, "plan") as pilot:
             await pressed(pilot, key, "ctrl+q")
-            assert isinstance(pilot.app.screen, LeaveDialog)
+            assert isinstance(pilot.app.screen, ChoiceDialog)
             beneath = pilot.app.screen_stack[-2]
             await pressed(pilot, "enter")
             assert pilot.app.screen is beneath

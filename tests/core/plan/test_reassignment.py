@@ -85,6 +85,16 @@ def test_a_reason_is_of_the_move_that_it_was_said_of():
 @given(plans.filter(len))
 def test_any_plan_survives_its_file(plan):
     assert read_plan(dump(plan)) == plan
+    assert dump(plan) == compact(to_document(plan)) + "\n"
+
+
+def test_a_plan_s_file_is_its_document_whatever_is_said_in_it():
+    moves = [
+        Move(tp("a-0"), (1, 2), (1, 2), None, ("/d1", "any"), ("/d0", "any"), '"base":[] \u202e'),
+        Move(tp("b-1"), (1, 2), (2, 1), "id", because="é"),
+    ]
+    plan = Plan.of(moves, cluster_id='c"partitions":[]', notes=('"base":[]', "\x7f"))
+    assert dump(plan) == compact(to_document(plan)) + "\n"
 
 
 def test_a_plain_file_takes_its_base_from_the_cluster():

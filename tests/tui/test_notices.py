@@ -11,7 +11,7 @@ from hands import rested
 from pictures import a_move, a_run, a_session, at, dashboard
 
 from core.run.tell.notices import Notices
-from core.run.tell.view import MoveState, RunState, RunView
+from core.run.tell.view import MoveState, RunRequest, RunState, RunView
 from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui.app import TrimtabApp
@@ -23,6 +23,8 @@ STUCK = a_run(moves=(a_move("orders-2", MoveState.STUCK, 25, why="b9 is down"),)
 WAITS = a_run(RunState.WAITING, why="broker 9 is down")
 DONE = a_run(RunState.DONE, ended_at=at(3, 11, 1))
 DIED = a_run(RunState.DIED)
+HALTS = a_run(RunState.PAUSED, why="its throttles go")
+PAUSED = replace(HALTS, requests=(RunRequest(at(2, 0), "pause", "pause", "ann", taken=True),))
 
 
 def later(run: RunView, minutes: int) -> RunView:
@@ -39,6 +41,8 @@ def later(run: RunView, minutes: int) -> RunView:
         ([DONE, DONE], []),
         ([MOVING, STUCK, STUCK], ["orders-2 b9 is down"]),
         ([MOVING, WAITS, WAITS], ["broker 9 is down"]),
+        ([MOVING, HALTS, HALTS], ["its throttles go"]),
+        ([MOVING, PAUSED, PAUSED], []),
         ([MOVING, STUCK, MOVING, STUCK], ["b9 is down"]),
         ([MOVING, STUCK, later(MOVING, 5), later(STUCK, 9)], ["b9 is down", "b9 is down"]),
         ([STUCK, STUCK], []),

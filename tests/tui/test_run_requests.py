@@ -122,7 +122,8 @@ async def test_a_run_without_a_throttle_cannot_be_held() -> None:
 
 
 async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any]]) -> None:
-    async with dashboard(showing(a_run(RunState.PAUSED)), "moves") as pilot:
+    itself = a_run(RunState.PAUSED, why="its throttles go")
+    async with dashboard(showing(itself), "moves") as pilot:
         assert "P resume" in footer(pilot)
         assert "PAUSED" in body(pilot)
         await pressed(pilot, "P")

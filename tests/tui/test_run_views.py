@@ -96,6 +96,11 @@ def test_what_has_been_moved_back_is_not_offered_again() -> None:
     ("state", "other", "words"),
     [
         (RunState.PAUSED, {}, "No batch begins until it is resumed (P); 2 in flight go on"),
+        (
+            RunState.PAUSED,
+            {"why": "somebody takes its throttles"},
+            "Somebody takes its throttles. P",
+        ),
         (RunState.WAITING, {"why": "broker 9 is down"}, "Broker 9 is down"),
         (RunState.WAITING, {"why": "ads.in-62 has moved, but"}, "   ads.in-62 has moved, but"),
         (RunState.SCHEDULED, {"starts_at": at(4, 0)}, "It begins at 2026-01-01 04:00Z."),

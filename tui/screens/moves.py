@@ -18,7 +18,6 @@ from tui.screens.export import export_report
 from tui.screens.filtering import Filtering
 from tui.screens.run_again import RunAgain
 from tui.screens.run_history import RunHistory
-from tui.screens.run_requests import goes_on
 from tui.session import Session
 from tui.shown_on import InFlight
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
@@ -29,7 +28,7 @@ from tui.widgets.report_page import report_lines, whole
 from tui.widgets.run_log import log_lines, matching
 from tui.widgets.run_page import run_lines
 from tui.widgets.run_rows import MoveHit, in_order
-from tui.widgets.run_state import is_paused
+from tui.widgets.run_state import goes_on, is_paused
 from tui.widgets.runs_page import RunHit, runs_lines
 
 

@@ -17,7 +17,8 @@ from core.run.tell.runs import read_journal
 from core.run.tell.view import RunState, RunSummary
 from tui.screens.apply import ApplyDialog
 from tui.screens.plan_review import Order
-from tui.screens.run_requests import AGAIN, RunRequests, goes_on
+from tui.screens.run_requests import AGAIN, RunRequests
+from tui.widgets.run_state import goes_on
 
 
 class RunAgain(RunRequests):

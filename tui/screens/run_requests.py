@@ -28,14 +28,9 @@ from tui.screens.run_questions import (
     recover_dialog,
     roll_back_dialog,
 )
-from tui.widgets.run_state import bounds_words, is_paused
+from tui.widgets.run_state import bounds_words, goes_on, is_paused
 
 AGAIN = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
-
-
-def goes_on(run: RunView | None) -> bool:
-    """Return whether a run may be asked for anything: a dead one may, it takes it up later."""
-    return run is not None and (not run.state.ended or run.state is RunState.DIED)
 
 
 class RunRequests(DashboardScreen):

@@ -11,7 +11,7 @@ from datetime import UTC
 from typing import NamedTuple
 
 from core.run.limits.pace import Bounds
-from core.run.tell.view import MoveState, RunState, RunView
+from core.run.tell.view import PAUSING, MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
@@ -42,8 +42,6 @@ _LOOKS = {
     RunState.FAILED: Look("✗", Tone.ACT, "failed"),
     RunState.DIED: Look("✗", Tone.ACT, "its process died"),
 }
-PAUSING = ("pause", "resume", "rollback")
-"""What pauses a run, and what ends that."""
 HALTED = (RunState.SCHEDULED, RunState.PAUSED, RunState.WAITING, RunState.DIED)
 """States of which nobody can tell how long they last."""
 
@@ -52,6 +50,11 @@ def is_paused(run: RunView) -> bool:
     """Return whether a run is paused, or will be as soon as its process is back."""
     asked = [r.kind for r in run.requests if r.kind in PAUSING and not r.refused]
     return run.state is RunState.PAUSED or asked[-1:] == ["pause"]
+
+
+def goes_on(run: RunView | None) -> bool:
+    """Return whether a run may be asked for anything: a dead one may, it takes it up later."""
+    return run is not None and (not run.state.ended or run.state is RunState.DIED)
 
 
 def look_of(state: RunState) -> Look:
@@ -126,6 +129,8 @@ def _sentence(run: RunView) -> str:
         case RunState.SCHEDULED:
             at = f" at {run.starts_at.astimezone(UTC):%Y-%m-%d %H:%M}Z" if run.starts_at else ""
             return f"It begins{at}. Nothing has been changed yet."
+        case RunState.PAUSED if run.paused_itself and run.why:
+            return f"{run.why}. P lets it go on."
         case RunState.PAUSED:
             flying = sum(move.state in (MoveState.MOVING, MoveState.STUCK) for move in run.moves)
             last = next((r for r in reversed(run.requests) if r.kind == "pause"), None)

@@ -54,7 +54,7 @@ class Notices:
 
 
 def _stall(run: RunView) -> str:
-    if run.state is RunState.WAITING:
+    if run.state is RunState.WAITING or run.paused_itself:
         return run.why or "it waits"
     stuck = [move for move in run.moves if move.state is MoveState.STUCK]
     if not stuck or any(move.state is MoveState.MOVING for move in run.moves):

@@ -294,7 +294,7 @@ def _state(
         return RunState.CANCELLING
     if history.rollback_requested:
         return RunState.ROLLING_BACK
-    if history.paused:
+    if history.paused or (guard.pauses(history) and history.queued):
         return RunState.PAUSED
     if history.rolling_back:
         return RunState.ROLLING_BACK

@@ -152,6 +152,10 @@ class RunRequest:
     """Why it was not done, in one sentence."""
 
 
+PAUSING = ("pause", "resume", "rollback")
+"""Kinds of requests that pause a run, and that end a pause."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunEvent:
     """One line of the run's story, in plain words."""
@@ -245,6 +249,12 @@ class RunView:
     """Whether its last look at the plan refused nothing; until then it has changed nothing."""
     begun_at: datetime | None = None
     """When it set about its moves, if it had to wait for that; None for as it was started."""
+
+    @property
+    def paused_itself(self) -> bool:
+        """Return whether it is paused though nobody asked for that since: `why` says what for."""
+        asked = [r.kind for r in self.requests if r.kind in PAUSING and not r.refused]
+        return self.state is RunState.PAUSED and asked[-1:] != ["pause"]
 
     @property
     def newest(self) -> Mapping[TopicPartition, MoveProgress]:

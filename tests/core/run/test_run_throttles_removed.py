@@ -137,11 +137,15 @@ def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
     before = throttles(run.client)
     play(run, 20, lists, until=120)
+    assert run.view().state is RunState.PAUSED
+    assert run.view().paused_itself
     moved = sum(m.phase is Phase.DONE for m in run.runner.history.moves)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
     play(run, 3600, lists, until=300)
     assert sum(m.phase is Phase.DONE for m in run.runner.history.moves) == moved < PARTITIONS
     request(run.runner.history.cluster_id, run.path.stem, "resume")
+    play(run, 3600, lists, until=2)
+    assert run.view().state is RunState.RUNNING
     play(run, 3600, lists)
     assert run.runner.history.ended is Outcome.DONE
     assert throttles(run.client) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hands import rested
@@ -11,9 +12,12 @@ from test_apply_left_open import Clock, down, grown, picture, told
 from textual.pilot import Pilot
 from textual.widgets import Button, Static
 
+from core.errors import TrimtabError
 from core.plan.plan import Plan
 from core.run.tell.view import RunState, RunView
 from tui.feed_events import RunSeen
+from tui.screens import rate_dialog as rate_module
+from tui.screens import retarget_dialog as retarget_module
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of
 
@@ -41,7 +45,13 @@ def a_real_run() -> RunView:
     )
 
 
-async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes() -> None:
+def fail(*_: Any, **__: Any) -> Any:
+    raise TrimtabError("No rate can be reckoned.")
+
+
+async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     session = a_session(Plan())
     session.run = run = a_real_run()
     async with dashboard(session, "moves", (80, 24), monotonic=Clock()) as pilot:
@@ -55,6 +65,15 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes()
         await told(pilot, picture(grown(4)))
         assert dialog.chosen == chosen
         assert table(pilot) != shown
+        await told(pilot, RunSeen(replace(run, state=RunState.DIED)))
+        assert dialog.chosen == chosen, "it takes that up when it is back"
+        with monkeypatch.context() as broken:
+            broken.setattr(rate_module, "study", fail)
+            await told(pilot, picture(grown(6)))
+        assert "No rate can be reckoned." in table(pilot)
+        assert yes(pilot).disabled
+        await told(pilot, picture(grown(8)))
+        assert dialog.chosen == chosen
         await told(pilot, RunSeen(a_run(RunState.DONE, ended_at=at(3, 0))))
         assert dialog.chosen is None
         assert yes(pilot).disabled
@@ -62,7 +81,9 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_destination_that_may_not_be_any_more_is_not_taken(size: tuple[int, int]) -> None:
+async def test_a_destination_that_may_not_be_any_more_is_not_taken(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = a_session(Plan())
     session.run = run = a_real_run()
     async with dashboard(session, "moves", size, monotonic=Clock()) as pilot:
@@ -78,8 +99,15 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(size: tuple[i
             table(pilot).split()
         )
         assert yes(pilot).disabled
+        with monkeypatch.context() as broken:
+            broken.setattr(retarget_module, "targets_of", fail)
+            await told(pilot, picture(down([first], grown(4))))
         await pressed(pilot, "up")
+        assert yes(pilot).disabled, "nothing is known of this picture"
+        await told(pilot, picture(down([first], grown(8))))
         assert not yes(pilot).disabled
+        await told(pilot, RunSeen(replace(run, state=RunState.DIED)))
+        assert not yes(pilot).disabled, "it takes that up when it is back"
         yes(pilot).focus()
         await pressed(pilot, "enter")
         assert answers == [second]

@@ -19,7 +19,7 @@ from core.run.tell.view import DUE, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button
-from tui.screens.studying import Studying
+from tui.screens.studying import StudyFailed, Studying
 from tui.study import Study, study
 from tui.widgets.lines import (
     Line,
@@ -34,7 +34,7 @@ from tui.widgets.lines import (
     right,
     wrapped,
 )
-from tui.widgets.run_state import bounds_words
+from tui.widgets.run_state import bounds_words, goes_on
 from tui.widgets.throttle_table import throttle_lines
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class RateDialog(TableDialog[int | Bounds | None]):
         self._looked_at: tuple[Picture, Plan] | None = None
         """What was last asked to be studied."""
         self._study: Study | None = None
+        self._failed = ""
+        """Why the newest picture could not be studied."""
         self._bounds: Bounds | None = None
         self._adapt = False
         self._at = 0
@@ -105,7 +107,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
             self._run = run
         if session.state is not None and session.load is not None:
             self._state, self._load = session.state, session.load
-        if not self._run.state.ended:
+        if goes_on(self._run):
             self._have_studied()
         self.draw()
 
@@ -125,6 +127,11 @@ class RateDialog(TableDialog[int | Bounds | None]):
         if self._studying.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
             self._looked_at = (state, load), plan
 
+    def on_study_failed(self, message: StudyFailed) -> None:
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._looked_at, self._failed = None, f"What is left could not be studied: {message.error}"
+        self.draw()
+
     def on_rate_dialog_studied(self, message: Studied) -> None:
         """Take what is left at each rate; the rate that was chosen stays chosen."""
         self._studying.done(cast("Dashboard", self.app).monotonic())
@@ -132,7 +139,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
         rate = message.run.rate_bytes_per_s
         if before is not None and before.table:
             rate = before.table[self._at].rate_bytes_per_s
-        self._study, self._bounds = message.study, message.bounds
+        self._study, self._bounds, self._failed = message.study, message.bounds, ""
         self._at = message.study.row_of(rate)
         if before is None:
             for step in self._steps:
@@ -144,7 +151,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
     @property
     def chosen(self) -> int | Bounds | None:
         """Return what was chosen; None when it changes nothing or never ends."""
-        if self._run.state.ended:
+        if self._failed or not goes_on(self._run):
             return None
         if self._adapt:
             return None if self._run.bounds else self._bounds
@@ -173,7 +180,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
 
     def table(self, width: int) -> Lines:
         run = self._run
-        if run.state.ended:
+        if not goes_on(run):
             ended = f"The run has ended ({run.state.value}): there is nothing to change any more."
             return tuple((Span(part, Tone.LOOK),) for part in wrapped(ended, width, 2))
         limit = f"{format_rate(run.rate_bytes_per_s)} a side"
@@ -184,6 +191,9 @@ class RateDialog(TableDialog[int | Bounds | None]):
             plain(f"{limit}   "),
             bright(f"{format_duration(run.left_seconds)} left"),
         )
+        if self._failed:
+            words = wrapped(self._failed, width, 3)
+            return (fit(now, width), (), *((Span(part, Tone.ACT),) for part in words))
         if self._study is None:
             return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
         found = self._study

@@ -21,7 +21,7 @@ from core.units import format_bytes
 from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button
 from tui.screens.run_questions import named
-from tui.screens.studying import Studying
+from tui.screens.studying import StudyFailed, Studying
 from tui.widgets.lines import (
     Line,
     Lines,
@@ -35,6 +35,7 @@ from tui.widgets.lines import (
     window,
     wrapped,
 )
+from tui.widgets.run_state import goes_on
 
 if TYPE_CHECKING:
     from tui.session import Session
@@ -167,11 +168,15 @@ class RetargetDialog(TableDialog[int | None]):
 
     def __init__(self, run: str, targets: Targets, picture: Picture) -> None:
         super().__init__()
-        self._run, self._picture = run, picture
+        self._run = run
+        self._picture: Picture | None = picture
+        """What was last asked to be studied."""
         self._studying = Studying(self, rest_seconds=REST_SECONDS)
         self._at = 0
         self._gone = ""
         """Why what was chosen cannot be any more, until another is."""
+        self._failed = ""
+        """Why it is not known where the moves may go by the newest picture."""
         self._over = False
         self._take(targets)
 
@@ -185,13 +190,14 @@ class RetargetDialog(TableDialog[int | None]):
         if state is None or load is None or run is None or run.run != self._run:
             return
         moves = {index: run.moves[index] for index in self.targets.moves}
-        if run.state.ended or any(move.state is MoveState.DONE for move in moves.values()):
+        ended = not goes_on(run)
+        if ended or any(move.state is MoveState.DONE for move in moves.values()):
             self._over = True
-            self._gone = f"{'The run' if run.state.ended else 'The move'} has ended meanwhile."
+            self._gone = f"{'The run' if ended else 'The move'} has ended meanwhile."
             self.draw()
             return
         plan = Plan(state.cluster_id, tuple(move.as_move() for move in moves.values()))
-        if is_alike(self._picture, (state, load), plan):
+        if self._picture is not None and is_alike(self._picture, (state, load), plan):
             return
 
         def work(go_on: Callable[[], None]) -> Message:
@@ -203,9 +209,16 @@ class RetargetDialog(TableDialog[int | None]):
         if self._studying.ask(Plan(), 0, now, work, known=True):
             self._picture = state, load
 
+    def on_study_failed(self, message: StudyFailed) -> None:
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._picture = None
+        self._failed = f"Where it may go now could not be studied: {message.error}"
+        self.draw()
+
     def on_retarget_dialog_looked(self, message: Looked) -> None:
         """Keep the broker that was chosen; where it may not be any more, none is."""
         self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._failed = ""
         before = self._choices[self._at] if self._legal else None
         self._take(message.targets)
         if before is not None and not self._gone:
@@ -223,9 +236,10 @@ class RetargetDialog(TableDialog[int | None]):
     def draw(self) -> None:
         super().draw()
         button = self.query_one("#yes", Button)
-        if (not self._legal or self._gone) and button.has_focus:
+        refused = not self._legal or bool(self._gone or self._failed)
+        if refused and button.has_focus:
             self.query_one("#no").focus()
-        button.disabled = not self._legal or bool(self._gone)
+        button.disabled = refused
 
     def compose(self) -> ComposeResult:
         old = ", ".join(f"b{b}" for b in sorted(set(self.targets.instead_of.values())))
@@ -252,7 +266,8 @@ class RetargetDialog(TableDialog[int | None]):
         if not self._legal:
             what = "it" if len(moves) == 1 else "all of them: mark fewer"
             lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
-        for part in wrapped(self._gone, width) if self._gone else ():
+        problem = self._failed or self._gone
+        for part in wrapped(problem, width) if problem else ():
             lines.append((Span(part, Tone.LOOK),))
         taken = "It is" if len(moves) == 1 else "They are"
         words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."

@@ -188,6 +188,7 @@ def _wishes(look: Reading, words: Mapping[str, Any]) -> Wishes:
         allow=parse_allow(words["allow"]),
         elect=look.history.elect if words["elect"] is None else words["elect"],
         override_throttles=words["override_throttles"],
+        pause_if_removed=look.history.pause_if_removed,
         as_json=words["as_json"],
     )
 

@@ -43,7 +43,7 @@ from tui.screens.apply import ApplyDialog
 from tui.screens.dialog import ChoiceDialog
 from tui.screens.plan_review import Order
 from tui.screens.run_history import RunHistory
-from tui.screens.ticks import Adapt, Allow, Elect, Spare
+from tui.screens.ticks import Adapt, Allow, Elect, PauseIfRemoved, Spare
 from tui.seen import Seen
 from tui.session import PlanHistory, Session
 from tui.study import Study
@@ -99,6 +99,7 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
     assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
     assert plan.moves == a_plan().moves
     assert options.cluster_name == "prod-eu"
+    assert not options.pause_if_removed
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
 
 
@@ -165,9 +166,12 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
     session = a_session()
     session.choose_rate(50 * MB)
     async with dashboard(session, "plan") as pilot:
-        await pressed(pilot, "A", "tab", *"prod-eu", "enter", "enter")
+        await pressed(pilot, "A")
+        pilot.app.screen.query_one(PauseIfRemoved).focus()
+        await pressed(pilot, "space", "tab", *"prod-eu", "enter", "enter")
         await seen(pilot, RunSeen(a_run()))
     [(_, _, _, options, estimate)] = started
+    assert options.pause_if_removed
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
     assert not session.rate_chosen
 
@@ -252,8 +256,12 @@ async def test_what_follows_a_run_elects_as_it_did(
     for name, held in targets.items():
         plan = plan.with_target(session.state, tp(name), held)
     async with dashboard(session, "plan") as pilot:
-        pilot.app.push_screen(ApplyDialog(session, Order(plan, "Again", elect=own)))
+        pilot.app.push_screen(
+            ApplyDialog(session, Order(plan, "Again", elect=own, pause_if_removed=True))
+        )
         await rested(pilot)
+        copies = any(move.receiving for move in plan)
+        assert [pause.ticked for pause in pilot.app.screen.query(PauseIfRemoved)] == [True] * copies
         assert [elect.ticked for elect in pilot.app.screen.query(Elect)] == boxes
 
 

@@ -247,6 +247,7 @@ class ApplyDialog(PlanReview):
             apart={} if self._sparing is None else as_keys(self._sparing.apart),
             auto=self._bounds,
             elect=self._elects,
+            pause_if_removed=self._pauses_if_removed,
         )
         estimate = self._sparing or found.estimate(self._expected)
         document = None if estimate is None else to_json(estimate)

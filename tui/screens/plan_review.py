@@ -23,7 +23,7 @@ from core.units import UNLIMITED
 from tui.changed import Picture, Read, changed
 from tui.screens.naming import NamingDialog
 from tui.screens.studying import StudyFailed, Studying
-from tui.screens.ticks import Adapt, Allow, Elect, Spare, Tick
+from tui.screens.ticks import Adapt, Allow, Elect, PauseIfRemoved, Spare, Tick
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
 from tui.widgets.lines import Lines
@@ -50,6 +50,8 @@ class Order:
     """What is not in the plan though it was asked for, and why."""
     elect: bool | None = None
     """Whether preferred leaders were elected before; None where the plan is a new one."""
+    pause_if_removed: bool = False
+    """It was to pause before when its throttles are removed time and again."""
 
 
 class PlanReview(NamingDialog[str | None]):
@@ -194,6 +196,8 @@ class PlanReview(NamingDialog[str | None]):
         if sparing is not None and sparing.rate_bytes_per_s == self._rate and sparing.apart:
             ticks.append(Spare(sparing))
         ticks += self._elections()
+        if any(move.receiving for move in self._order.plan) and self._expected != UNLIMITED:
+            ticks.append(PauseIfRemoved(ticked=self._order.pause_if_removed))
         unsafe: dict[str, list[Finding]] = {}
         for finding in message.study.findings_at(self._expected):
             if finding.severity is Severity.UNSAFE:
@@ -274,6 +278,10 @@ class PlanReview(NamingDialog[str | None]):
     @property
     def _elects(self) -> bool:
         return any(elect.ticked for elect in self.query(Elect))
+
+    @property
+    def _pauses_if_removed(self) -> bool:
+        return any(pause.ticked for pause in self.query(PauseIfRemoved))
 
     @property
     def _expected(self) -> int:

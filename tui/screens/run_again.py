@@ -126,6 +126,7 @@ class RunAgain(RunRequests):
                 history.pace.bounds,
                 tuple(map(str, found.left)),
                 history.elect,
+                history.pause_if_removed,
             )
             self.post_message(self.Planned(order))
 

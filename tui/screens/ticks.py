@@ -121,6 +121,17 @@ class Elect(Tick):
         self.ticked = ticked
 
 
+class PauseIfRemoved(Tick):
+    """Whether the run pauses when its throttles are taken away time and again.
+
+    It is `--if-throttles-removed pause`; unticked is `hold`.
+    """
+
+    def __init__(self, *, ticked: bool) -> None:
+        super().__init__("pause if throttles are removed", "else moves wait to hold the rate")
+        self.ticked = ticked
+
+
 class Spare(Tick):
     """Whether brokers that need less of the rate are to get less (`--within` does that, too)."""
 

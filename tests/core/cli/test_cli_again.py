@@ -40,7 +40,7 @@ def targets(plan: Path) -> set[tuple[str, int, tuple[int, ...]]]:
 def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Here) -> None:
     plan = here.plan(skip=200)
     before = here.replicas(plan)
-    run = done(here, plan, "--elect")
+    run = done(here, plan, "--elect", "--if-throttles-removed", "pause")
     code, out, err = here("runs", "rollback", run, *ALLOWED, "--json")
     assert code == ExitCode.DONE, err
     for line in out.splitlines():
@@ -51,6 +51,7 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     cluster_id = here.state().cluster_id
     history = read_journal(cluster_id, back).history
     assert (history.rate_bytes_per_s, history.elect) == (2 * 10**9, True)
+    assert history.pause_if_removed
     again = here.home / "again.json"
     again.write_text("an older plan")
     code, out, err = here("runs", "rollback", run, "-o", again, "--json")

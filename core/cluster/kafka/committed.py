@@ -71,9 +71,13 @@ def _offsets(group: Any) -> Committed | Fault:
     failed = fault(group.error_code or 0)
     if failed is not None:
         return failed
+    partitions = [(t.name, p) for t in group.topics or () for p in t.partitions]
+    for _, partition in partitions:  # what is not told of one is not that there is none
+        failed = fault(partition.error_code or 0)
+        if failed is not None:
+            return failed
     return {
-        TopicPartition(topic.name, partition.partition_index): partition.committed_offset
-        for topic in group.topics or ()
-        for partition in topic.partitions
-        if partition.committed_offset >= 0 and not partition.error_code
+        TopicPartition(topic, partition.partition_index): partition.committed_offset
+        for topic, partition in partitions
+        if partition.committed_offset >= 0
     }

@@ -65,8 +65,12 @@ def _listed(admin: Admin, seconds: float) -> Any:
         listed = client.list_consumer_groups(request_timeout=seconds).result()
     except KafkaException as error:
         raise admin.explained(error) from error
-    admin.forget_if_in_vain(map(fault_of, listed.errors))
-    admin.hear()
+    silent = [fault_of(error) for error in listed.errors]
+    admin.forget_if_in_vain(silent)
+    if listed.valid or len(silent) < admin.known:  # who has no group lists none
+        admin.hear()
+    else:
+        admin.hear_any(silent)
     if listed.errors and not listed.valid and len(listed.errors) >= admin.known:
         raise admin.explained(listed.errors[0])
     return listed
@@ -81,7 +85,7 @@ def _described(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, An
         client = admin.client()  # held, as above
         asked = client.describe_consumer_groups(some, request_timeout=seconds)
         answers = {id: settled(future) for id, future in asked.items()}
-        admin.hear()
+        admin.hear_any(answers.values())
         return answers
 
     found = ask(ids)
@@ -89,4 +93,5 @@ def _described(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, An
     if moved:
         admin.forget()  # it remembers coordinators for minutes, whatever they answer
         found |= ask(moved)
+    admin.forget_if_in_vain(found.values())
     return found

@@ -47,7 +47,9 @@ def alter_log_dirs(
         if isinstance(answer, Exception):
             for tp, at in moves:
                 if at == broker:
-                    results[tp, at] = Fault("BROKER_NOT_AVAILABLE", str(answer))
+                    # It may have been taken, or may be yet.
+                    failed = Fault("REQUEST_TIMED_OUT", str(answer) or type(answer).__name__)
+                    results[tp, at] = failed
             continue
         for topic in answer.results:
             for partition in topic.partitions:

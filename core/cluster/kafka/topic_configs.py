@@ -92,7 +92,7 @@ def _alter(
         for resource, future in pending.items()
     }
     admin.forget_if_in_vain(answers.values())
-    admin.hear()
+    admin.hear_any(answers.values())
     return answers
 
 

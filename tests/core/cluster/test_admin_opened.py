@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
 from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin
+from core.cluster.kafka.committed import committed
+from core.cluster.kafka.configs import read_configs
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.groups import active_groups, groups
+from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.topic_configs import alter_configs, topic_configs
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
+PARTITIONS = (TopicPartition("t", 0), TopicPartition("t", 1))
+TOPICS = (Resource.topic("t"), Resource.topic("u"))
+TIMED_OUT = "REQUEST_TIMED_OUT"
 CHANGE = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.SET, "1000")
 
 
@@ -101,6 +111,17 @@ class Failing:
     def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
         return self.describe_configs(list(asked))
 
+    def list_consumer_groups(self, **_: object) -> Any:
+        state = SimpleNamespace(name="STABLE")
+        valid = [SimpleNamespace(group_id=id, state=state) for id in "ab"]
+        return SimpleNamespace(result=lambda: SimpleNamespace(valid=valid, errors=[]))
+
+    def describe_consumer_groups(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        return self.describe_configs(asked)
+
+    def incremental_alter_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        return self.describe_configs(asked)
+
     def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
         return {
             one: SimpleNamespace(result=partial(self._fail, error))
@@ -120,22 +141,103 @@ class Failing:
     ],
 )
 @pytest.mark.parametrize(
-    "ask",
+    ("ask", "first"),
     [
-        lambda admin: offsets(
-            admin, [TopicPartition("t", 0), TopicPartition("t", 1)], OffsetAt.LATEST
-        ),
-        lambda admin: topic_configs(admin, [Resource.topic("t"), Resource.topic("u")], ["a"]),
+        (lambda admin: offsets(admin, PARTITIONS, OffsetAt.LATEST), 0),
+        (lambda admin: topic_configs(admin, TOPICS, ["a"]), 0),
+        (lambda admin: alter_configs(admin, [replace(CHANGE, resource=t) for t in TOPICS]), 0),
+        (lambda admin: groups(admin, None, lambda _: {}), 1),
+        (lambda admin: active_groups(admin, 9), 1),
     ],
-    ids=["offsets", "configs"],
+    ids=["offsets", "configs", "alter configs", "groups", "active groups"],
 )
 def test_silence_is_no_answer(
     ask: Callable[[Admin], object],
+    first: int,
     errors: tuple[int, ...],
     heard: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """`first` are answers that come before: groups are listed before they are described."""
     admin = Admin(ConnectionSettings("h:1"))
     monkeypatch.setattr(admin, "client", lambda: Failing(*errors))
+    came: list[None] = []
+    monkeypatch.setattr(admin, "hear", lambda: came.append(None))
     ask(admin)
+    assert len(came) == first + heard
+
+
+@pytest.mark.parametrize(
+    ("error", "listed", "known", "heard"),
+    [
+        (None, "", 3, True),
+        (KafkaError._TIMED_OUT, "a", 3, True),
+        (KafkaError._TIMED_OUT, "", 3, True),
+        (KafkaError._TIMED_OUT, "", 1, False),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "", 1, True),
+    ],
+)
+def test_brokers_that_list_no_group_have_answered(
+    error: int | None, listed: str, known: int, heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [] if error is None else [KafkaException(KafkaError(error, "broker 2"))]
+    valid = [SimpleNamespace(group_id=id, state=SimpleNamespace(name="EMPTY")) for id in listed]
+    told = SimpleNamespace(result=lambda: SimpleNamespace(valid=valid, errors=errors))
+    admin = Admin(ConnectionSettings("h:1"))
+    monkeypatch.setattr(Admin, "known", property(lambda _: known))
+    one = SimpleNamespace(list_consumer_groups=lambda **_: told)
+    monkeypatch.setattr(admin, "client", lambda: one)
+    with suppress(UnreachableError):  # nobody else lists groups
+        active_groups(admin, 9)
     assert (admin.heard_at > -math.inf) is heard
+
+
+@pytest.mark.parametrize("answer", [KafkaTimeoutError("broker 2"), KafkaConnectionError()])
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (
+            lambda wire: committed(wire, {"g": 2}),
+            lambda found: {id: fault.name for id, fault in found.items()} == {"g": TIMED_OUT},
+        ),
+        (
+            lambda wire: alter_log_dirs(wire, {(PARTITIONS[0], 2): "/d"}),
+            lambda found: [fault.name for fault in found.values()] == [TIMED_OUT],
+        ),
+        (lambda wire: log_dirs(wire, [2]), lambda found: found[0].error is not None),
+        (
+            lambda wire: read_configs(wire, [Resource.broker(2)], ["a"]),
+            lambda found: found[Resource.broker(2)].name == TIMED_OUT,
+        ),
+    ],
+    ids=["committed", "alter log dirs", "log dirs", "configs of brokers"],
+)
+def test_what_a_broker_left_without_an_answer_is_unknown(
+    ask: Callable[[Any], Any], told: Callable[[Any], bool], answer: Exception
+) -> None:
+    """Neither a value nor a refusal: what was asked for may have been done."""
+    version = SimpleNamespace(api_version=lambda _: 8)
+    manager = SimpleNamespace(broker_version_data=version)
+    wire = SimpleNamespace(
+        manager=lambda: manager, each=lambda requests: dict.fromkeys(requests, answer)
+    )
+    assert told(ask(wire))
+
+
+def test_a_commit_that_is_not_told_is_unknown() -> None:
+    """A partition with an error is not one without a commit."""
+
+    def partition(offset: int, error: int) -> Any:
+        return SimpleNamespace(partition_index=0, committed_offset=offset, error_code=error)
+
+    def asked(*partitions: Any) -> Any:
+        topics = [SimpleNamespace(name=f"t{n}", partitions=[p]) for n, p in enumerate(partitions)]
+        group = SimpleNamespace(group_id="g", error_code=0, topics=topics)
+        each = {2: SimpleNamespace(groups=[group])}
+        version = SimpleNamespace(api_version=lambda _: 8)
+        manager = SimpleNamespace(broker_version_data=version)
+        wire: Any = SimpleNamespace(manager=lambda: manager, each=lambda _: each)
+        return committed(wire, {"g": 2})["g"]
+
+    assert asked(partition(5, 0), partition(-1, 0)) == {TopicPartition("t0", 0): 5}
+    assert asked(partition(5, 0), partition(-1, 88)).name == "UNSTABLE_OFFSET_COMMIT"

@@ -70,9 +70,9 @@ class TimesLearned:
 
 @dataclass(frozen=True, slots=True)
 class GroupsSeen:
-    """The consumer groups of this cluster, with their lags."""
+    """The consumer groups of this cluster, with their lags; None while not all may be known."""
 
-    groups: tuple[DocumentGroup, ...]
+    groups: tuple[DocumentGroup, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

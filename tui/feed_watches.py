@@ -112,7 +112,7 @@ def watch_groups(
     """Follow consumer groups slowly; when they cannot be listed they stay what they were."""
     from core.cluster.document import read_groups
 
-    groups: tuple[DocumentGroup, ...] | None = None
+    known: tuple[DocumentGroup, ...] | None = None
     attempts = Attempts(send, "The list of groups")
     while not stopped.is_set():
         running.wait()
@@ -120,9 +120,10 @@ def watch_groups(
         with attempts.attempt():
             try:
                 if now is not None:
-                    groups = read_groups(now.client, groups)
-                    if groups is not None:
+                    groups = read_groups(now.client, known)
+                    if groups is not None or known is not None:
                         send(GroupsSeen(groups))
+                    known = known if groups is None else groups
             except AccessDeniedError as error:
                 raise _not_shown(error) from error
         stopped.wait(GROUPS_POLL_SECONDS)

@@ -32,7 +32,7 @@ def groups(
     """Show groups of every type: a line each, or in full those whose whole id REGEX matches.
 
     With --over it looks twice, and tells how long each takes to catch up at the rates between.
-    --json has everything always. Exit 5 when a broker does not list its groups.
+    --json has everything always. Exit 5 when a broker does not list its groups, or not all.
     """
     from core.errors import ExitCode, UsageError
     from core.patterns import pattern
@@ -55,7 +55,7 @@ def groups(
             _nothing_matches(connection.client, regex)
     for trouble in now.troubles:
         say(trouble)
-    for id in _gone(before.groups if before and not now.lost else (), now.groups):
+    for id in _gone(before.groups if before and now.is_complete else (), now.groups):
         say(f"Group {printable(id)} is gone meanwhile.")
     found = views(now, before)
     if as_json:
@@ -63,7 +63,8 @@ def groups(
     elif not found and regex is not None and not now.lost:
         say_none(f"No group that {printable(regex)} matches is there any more.", output)
     elif not found:
-        say_none(f"There is no group{' that others list' if now.lost else ''}.", output)
+        others = "that you may see" if now.is_complete else "that others list"
+        say_none(f"There is no group{f' {others}' if now.lost else ''}.", output)
     elif regex is None:
         write_text(_lines(found, whole=output is not None), output)
     else:

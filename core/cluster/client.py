@@ -161,7 +161,10 @@ GROUPS_HIDDEN = Fault(
     "CLUSTER_AUTHORIZATION_FAILED",
     "without DESCRIBE on the cluster brokers list only groups that this user may describe",
 )
-"""Why groups may be missing of which this user is never told, though every broker has answered."""
+"""Why groups may be missing of which this user is never told, though every broker has answered.
+
+So it is never wholly known who reads; one that was listed once and is no more is gone.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster import hidden
-from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -86,19 +86,21 @@ def read_groups(
 ) -> tuple[DocumentGroup, ...] | None:
     """Return the groups that `client` lists, with their lags. Raises what its calls raise.
 
-    Where a coordinator does not list its groups, they are those of `before` that are missing;
-    without such a list it is not known which groups there are, and None is returned.
+    Where a coordinator does not list its groups, they are those of `before` that are missing.
+    None is returned where it is not known which groups there are, and some may well read what
+    nobody else does: without such a list, where none of it is missing, and where this user is not
+    told of all.
     """
     lost: list[Fault] = []
     groups = client.groups(lost=lost.append)
-    if lost and before is None:
+    listed = {group.id for group in groups}
+    missing = [group for group in before or () if group.id not in listed]
+    if lost and (GROUPS_HIDDEN in lost or not missing):
         return None
     read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
     ends = client.offsets(read, OffsetAt.LATEST) if read else {}
     found = [DocumentGroup.of(group, ends) for group in groups]
     if lost:
-        listed = {group.id for group in groups}
-        missing = (group for group in before or () if group.id not in listed)
         found += (DocumentGroup(group.id, "unknown", (), {}, unknown=True) for group in missing)
     return tuple(sorted(found, key=lambda group: group.id))
 

@@ -29,7 +29,7 @@ from core.run.record.history import History, Phase
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
 from core.run.tell.rates import RATE_SECONDS
-from core.run.tell.stuck import waiting_their_turn
+from core.run.tell.stuck import is_held, waiting_their_turn
 from core.settings import NotifyBy
 from core.terminal import printable
 from core.units import format_bytes, format_duration, format_time
@@ -150,6 +150,10 @@ def idle(
     """
     for index, size, _, arrived, since, *_ in (sample or {"moves": ()})["moves"]:
         m = history.moves[index]
+        if is_held(history, m):
+            continue
+        if history.unheld_at is not None:
+            since = max(since, history.unheld_at.timestamp())
         whole = size is not None and sum(b or 0 for b in arrived) >= size * len(arrived)
         seconds = now.timestamp() - since
         idles = m.phase.in_flight and not whole and seconds >= STALLED_SECONDS

@@ -11,7 +11,15 @@ from enum import Enum
 from functools import cached_property
 
 from core.clock import Clock
-from core.cluster.client import CONSUMERS, ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.client import (
+    CONSUMERS,
+    GROUPS_HIDDEN,
+    ClusterClient,
+    Fault,
+    Group,
+    Member,
+    OffsetAt,
+)
 from core.cluster.document import DocumentGroup
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
@@ -58,7 +66,12 @@ class Look:
     ends_fault: str = ""
     """Why no end is known."""
     lost: tuple[Fault, ...] = ()
-    """Of brokers that did not list their groups, which are missing here."""
+    """Of brokers that did not list their groups, which are missing here; and GROUPS_HIDDEN."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether a group that is missing, and was listed before, is gone."""
+        return all(fault == GROUPS_HIDDEN for fault in self.lost)
 
     @property
     def troubles(self) -> tuple[str, ...]:

@@ -141,8 +141,8 @@ class Looking(DashboardScreen):
             self.run_worker(recall, thread=True, group="rebalances")
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
-        complete = not look.lost
-        self._watched, happened = self._watched.then(at, look.groups, complete=complete)
+        then = self._watched.then(at, look.groups, complete=look.is_complete)
+        self._watched, happened = then
         self._happened = (*self._happened, *happened)[-KEPT:]
 
     def on_looking_recalled(self, message: Recalled) -> None:

@@ -131,6 +131,8 @@ class History(Known):
                 self._keep(record)
             case Kind.RATES_CHANGING:
                 wanted = [(_key(rate), rate["rate_bytes_per_s"]) for rate in p["rates"]]
+                if not p.get("held") and any(key in self.held_back for key, _ in wanted):
+                    self.unheld_at = record.at
                 for key, _ in wanted:
                     if p.get("held"):
                         self.held_back.setdefault(key, self.rate_in_force(key))

@@ -76,7 +76,7 @@ class Known(Holdings):
     """Moves of others that were in flight before we set the first rate."""
     paused: bool = False
     unheld_at: datetime | None = None
-    """When a pause on the floor last ended: until then no byte was meant to come."""
+    """When copies that were held on the floor last went on: until then none was meant to."""
     cancel_requested: bool = False
     """All of it is to be taken back; what is asked of single moves is their `wish`."""
     leave_requested: bool = False

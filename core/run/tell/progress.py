@@ -371,7 +371,8 @@ def _move(
                 m, track, *ailing, never, held=held, turn=bool(turn), unheld_at=history.unheld_at
             )
             state = MoveState.STUCK if reason else MoveState.MOVING
-            why = reason or ("held, as asked" if held else turn or slowed(history, m))
+            floor = "as asked" if history.pace.floored else "ahead of its rate"
+            why = reason or (f"held, {floor}" if held else turn or slowed(history, m))
             lately = pace.of.get(index) or rate
             if lately and total is not None and not (reason or held):
                 left = max(0.0, total - moved) / lately

@@ -206,8 +206,10 @@ def slowed(history: History, m: MoveHistory) -> str:
 
 
 def is_held(history: History, m: MoveHistory) -> bool:
-    """Return whether a move waits on the floor, because the run was paused like that."""
+    """Return whether a move waits on the floor: the run was paused so, or it is ahead of its rate."""
     sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    if sides and all(side in history.held_back for side in sides):
+        return True
     held = [history.rates.get(side) for side in sides]
     return (
         history.pace.floored

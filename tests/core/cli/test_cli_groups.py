@@ -13,7 +13,7 @@ from in_process import Hand
 from run_help import MB, Faulty, cluster
 
 from core.cli.context import print_lines, say, write_text
-from core.cluster.client import Fault, Group
+from core.cluster.client import GROUPS_HIDDEN, Fault, Group
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 
@@ -133,6 +133,26 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
     code, out, err = hand("groups", "left", "--over", "1s")
     assert (code, out) == (0, "")
     assert err.endswith("No group that left matches is there any more.\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "gone"), [(GROUPS_HIDDEN, True), (Fault("COORDINATOR_LOAD_IN_PROGRESS"), False)]
+)
+def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
+    hand: Hand, living: SimulatedCluster, fault: Fault, gone: bool
+) -> None:
+    """Groups that one never sees are none of those that were there; not all is known, though."""
+    through, looks = Faulty(living), list[int]()
+
+    def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
+        looks.append(1)
+        lost(fault)
+        return tuple(g for g in real(matching) if len(looks) == 1 or g.id != "left")
+
+    through.replaced["groups"] = listed
+    code, _, err = hand.on(living, through)("groups", "--over", "1s")
+    assert code == 5
+    assert ("Group left is gone meanwhile." in err) is gone
 
 
 def test_a_broker_that_does_not_list_its_groups_is_told(

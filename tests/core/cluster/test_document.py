@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.document import ClusterDocument, DocumentGroup, read_groups, to_json
 from core.cluster.document_reader import read_document
 from core.cluster.json_object import JsonObject, WrongError
@@ -127,15 +127,18 @@ GROUPS = (
 )
 
 
+BUSY = Fault("COORDINATOR_LOAD_IN_PROGRESS")
+
+
 class Listing:
     """A cluster that lists `groups`; all but one of its coordinators when it is told so."""
 
-    def __init__(self, *groups: Group, whole: bool = True) -> None:
-        self._groups, self._whole = groups, whole
+    def __init__(self, *groups: Group, lost: Sequence[Fault] = ()) -> None:
+        self._groups, self._lost = groups, lost
 
     def groups(self, lost: Callable[[Fault], None]) -> tuple[Group, ...]:
-        if not self._whole:
-            lost(Fault("COORDINATOR_LOAD_IN_PROGRESS"))
+        for fault in self._lost:
+            lost(fault)
         return self._groups
 
     def offsets(self, asked: Collection[TopicPartition], _: OffsetAt) -> dict[TopicPartition, int]:
@@ -143,9 +146,9 @@ class Listing:
 
 
 def listed(
-    *groups: Group, whole: bool = True, before: Sequence[DocumentGroup] | None = None
+    *groups: Group, lost: Sequence[Fault] = (), before: Sequence[DocumentGroup] | None = None
 ) -> dict[str, dict[TopicPartition, int] | None] | None:
-    found = read_groups(cast(ClusterClient, Listing(*groups, whole=whole)), before)
+    found = read_groups(cast(ClusterClient, Listing(*groups, lost=lost)), before)
     if found is None:
         return None
     return {group.id: None if group.unknown else dict(group.lag) for group in found}
@@ -167,11 +170,21 @@ def test_a_group_whose_coordinator_is_away_is_kept_and_its_lag_unknown(tmp_path:
 
 def test_groups_that_were_not_listed_are_those_that_were_there_before() -> None:
     before = read_groups(cast(ClusterClient, Listing(*GROUPS)))
-    assert listed(GROUPS[0], whole=False) is None
-    assert listed(GROUPS[0], whole=False, before=before) == {
+    assert listed(GROUPS[0], lost=[BUSY]) is None
+    assert listed(GROUPS[0], lost=[BUSY], before=before) == {
         "away": None, "etl": None, "late": None
     }  # fmt: skip
     assert listed(GROUPS[0], before=before) == {"away": None}
+
+
+@pytest.mark.parametrize("lost", [[GROUPS_HIDDEN], [GROUPS_HIDDEN, BUSY], [BUSY]])
+@pytest.mark.parametrize("known", [False, True], ids=["at first", "known before"])
+def test_who_reads_is_not_wholly_known_while_some_groups_may_be_hidden(
+    lost: list[Fault], known: bool
+) -> None:
+    """Nothing that deletes is advised or done then: there may be a group that nobody has seen."""
+    before = read_groups(cast(ClusterClient, Listing(*GROUPS))) if known else None
+    assert listed(*GROUPS, lost=lost, before=before) is None
 
 
 def test_unknown_keys_are_ignored(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from run_help import Faulty, Run, Start, cluster, plan_of
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted
 from told_help import LIMIT, records, samples
 from waiting import eventually
 
@@ -26,7 +26,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.run import notify, service
 from core.run.decide.steps import Poll
-from core.run.notify import STALLED_SECONDS, Notifier, post, run_command
+from core.run.limits.throttle import Side
+from core.run.notify import STALLED_SECONDS, Notifier, idle, post, run_command
 from core.run.record.chronicle import Chronicle
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
@@ -304,6 +305,25 @@ def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, others: int, stalls:
             chronicle.sample(dict(sample.payload))
             notifier.look(chronicle)
     assert [document["event"] for document in sent] == (["stalled"] if stalls else [])
+
+
+@pytest.mark.parametrize(
+    ("unheld", "held_back", "stalls"),
+    [(None, False, True), (100, False, True), (10, False, False), (None, True, False)],
+)
+def test_what_was_held_is_idle_from_when_it_goes_on(
+    client: SimulatedCluster, start: Start, unheld: float | None, held_back: bool, stalls: bool
+) -> None:
+    """Seconds since it went on; no byte has come for two minutes."""
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    history, now = run.runner.history, client.now
+    if unheld is not None:
+        history.unheld_at = now - timedelta(seconds=unheld)
+    if held_back:
+        history.held_back = {(3, Side.FOLLOWER): MB}
+    sample = {"moves": [[0, 2 * MB, 1, [MB], now.timestamp() - 120]]}
+    assert bool(idle(history, sample, now, tuple)) is stalls
 
 
 def test_a_slow_webhook_does_not_hold_the_run_up(

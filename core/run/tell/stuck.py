@@ -206,7 +206,7 @@ def slowed(history: History, m: MoveHistory) -> str:
 
 
 def is_held(history: History, m: MoveHistory) -> bool:
-    """Return whether a move waits on the floor: the run was paused so, or it is ahead of its rate."""
+    """Return whether a move waits on the floor: as it was paused so, or is ahead of its rate."""
     sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
     if sides and all(side in history.held_back for side in sides):
         return True

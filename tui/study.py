@@ -14,6 +14,7 @@ from core.load.heat import Metric, weights
 from core.load.snapshot import Float64, Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import Checked, in_flight
+from core.plan.check_brokers import not_compared, not_compared_words
 from core.plan.effect import Effect, effect_of, with_growth
 from core.plan.estimate import Estimate, estimate_at
 from core.plan.extra_disk import peak_extra
@@ -45,6 +46,8 @@ class Study:
     """Who notices that it is carried out."""
     rebased: Rebased
     """What of the plan still holds for the picture that was studied."""
+    not_compared: tuple[str, ...] = ()
+    """What checks could not compare, as it is not known: a sentence each."""
 
     def row_of(self, rate_bytes_per_s: int) -> int:
         """Return the row of a rate, else of the nearest one; 0 when there is none."""
@@ -105,6 +108,7 @@ def study(
         parts={metric: weights(state, metric) for metric in Metric},
         impact=impact_of(state, load, plan, groups),
         rebased=rebase(state, plan),
+        not_compared=tuple(not_compared_words(state, not_compared(state, plan.moves))),
     )
 
 

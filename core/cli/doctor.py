@@ -266,8 +266,10 @@ def rights(
 def hidden_topics(hidden: HiddenTopics) -> Finding:
     """Say whether there are topics that metadata does not name to this user."""
     found = hidden.sentence or "none"
-    if not hidden.sentence and hidden.untold:
-        found = f"none, as far as is told: not by brokers {', '.join(map(str, hidden.untold))}"
+    if not hidden.sentence and hidden.unknown_brokers:
+        found = (
+            f"none, as far as is told: not by brokers {', '.join(map(str, hidden.unknown_brokers))}"
+        )
     return Finding("hidden topics", found, hidden.remedy, "balance, disks and plans as a whole")
 
 

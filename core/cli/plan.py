@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from core.cli.table import table, with_dirs
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.plan.check import Checked, Severity, in_flight, parse_allow
-from core.plan.check_brokers import not_compared
+from core.plan.check_brokers import not_compared, not_compared_words
 from core.plan.estimate import Estimate, estimate_at
 from core.plan.findings import Finding
 from core.plan.plan import Plan
@@ -134,27 +133,9 @@ def check(
         )
     else:
         told = _findings_text(wanted, findings, allowed)
-        configured = any(b.in_capacity_bytes_per_s for b in state.brokers)
-        told += _not_compared_text(blind, configured=configured)
+        told += "".join(textwrap.fill(one, 79) + "\n" for one in not_compared_words(state, blind))
         write_text(told + _reckoned_text(reckoned, asked=rate is not None), output)
     return ExitCode.NO if against else ExitCode.DONE
-
-
-def _not_compared_text(blind: Mapping[str, Sequence[int]], *, configured: bool) -> str:
-    """Say what was not compared; capacities only where some broker has one."""
-    said = []
-    if "disk" in blind:
-        said.append(f"What is free on the disks of {broker_words(blind['disk'])} is not known")
-    if "capacity" in blind and configured:
-        said.append(f"What {broker_words(blind['capacity'])} can carry is not configured")
-    return "".join(textwrap.fill(f"{one}: not compared.", 79) + "\n" for one in said)
-
-
-def broker_words(brokers: Sequence[int]) -> str:
-    """Return `broker 3`, or `brokers 1, 2, 3 and 4 more`."""
-    more = f" and {len(brokers) - 3} more" if len(brokers) > 3 else ""
-    names = ", ".join(map(str, brokers[:3]))
-    return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
 
 
 def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:

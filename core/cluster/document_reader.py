@@ -158,7 +158,7 @@ def _hidden(document: JsonObject) -> HiddenTopics | None:
         )
         for log in found.each("log_dirs")
     )
-    return HiddenTopics(topics or 0, logs, found.ids("untold_brokers"), why)
+    return HiddenTopics(topics or 0, logs, found.ids("unknown_brokers"), why)
 
 
 def from_arrow(columns: arrow_document.Columns, written_at: datetime) -> ClusterDocument:

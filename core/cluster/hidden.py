@@ -34,7 +34,7 @@ class HiddenTopics:
 
     topics: int = 0
     logs: tuple[HiddenLogs, ...] = ()
-    untold: tuple[int, ...] = ()
+    unknown_brokers: tuple[int, ...] = ()
     """Brokers that did not tell what their log dirs hold: it may be more."""
     why_unknown: str = ""
     """Why it is not known whether any is hidden, in a clause; "" where it is."""
@@ -65,7 +65,7 @@ class HiddenTopics:
         if not self.topics:
             return ""
         one = self.topics == 1
-        least = "At least " if self.untold else ""
+        least = "At least " if self.unknown_brokers else ""
         return (
             f"{least}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
             f"user may not describe {'it' if one else 'them'}: brokers hold "
@@ -103,6 +103,6 @@ def to_json(hidden: HiddenTopics | None) -> dict[str, Any] | None:
             }
             for log in hidden.logs
         ],
-        "untold_brokers": list(hidden.untold),
+        "unknown_brokers": list(hidden.unknown_brokers),
         "why_unknown": hidden.why_unknown or None,
     }

@@ -95,15 +95,17 @@ def find_hidden(
     A topic that was created or deleted between the two looks is not denied, and is not hidden.
     Raises what `client` raises.
     """
-    untold = tuple(sorted(answer.broker for answer in answers if answer.error is not None))
+    unknown = tuple(sorted(answer.broker for answer in answers if answer.error is not None))
     denied = any("AUTHORIZATION" in (answer.error or "") for answer in answers)
     if denied:
-        return HiddenTopics(untold=untold, why_unknown="this user may not describe log dirs")
+        return HiddenTopics(
+            unknown_brokers=unknown, why_unknown="this user may not describe log dirs"
+        )
     known = state.topic_index
     absent = {log.topic for answer in answers for log in answer.replicas if log.topic not in known}
     hidden = client.denied_topics(absent) if absent else frozenset()
     if not hidden:
-        return HiddenTopics(untold=untold)
+        return HiddenTopics(unknown_brokers=unknown)
     topics: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
     replicas: defaultdict[tuple[int, str], int] = defaultdict(int)
     sizes: defaultdict[tuple[int, str], int] = defaultdict(int)
@@ -117,7 +119,7 @@ def find_hidden(
     logs = tuple(
         HiddenLogs(*key, len(topics[key]), replicas[key], sizes[key]) for key in sorted(topics)
     )
-    return HiddenTopics(len(hidden), logs, untold)
+    return HiddenTopics(len(hidden), logs, unknown)
 
 
 class _Cadence:

@@ -237,10 +237,10 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
 
 
 def _skew(values: Float64, share: Float64) -> Float64:
-    """Return the largest ratio of each row; what is unknown does not count."""
+    """Return the largest ratio of each row; what is unknown does not count, NaN where all is."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(share > 0, values / share, 0.0)
-    return np.asarray(np.fmax.reduce(ratio, axis=1, initial=0.0))
+        ratio = np.where(share > 0, values / share, np.where(np.isnan(share), np.nan, 0.0))
+    return np.asarray(np.fmax.reduce(ratio, axis=1, initial=np.nan))
 
 
 def _excess(off: Float64, piece: Float64, alive: Bool) -> Float64:

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.heat import HeatMap, Metric, Order, heat_map
-from core.load.scale import Scale, scale_of
+from core.load.scale import UNKNOWN, Scale, scale_of
 from core.load.snapshot import Float64, Load
 from core.load.totals import broker_totals
 from core.load.verdicts import Weight, verdicts
@@ -74,7 +74,11 @@ def _row(heat: HeatMap, row: int, shown: int, cell: int, scale: Scale) -> str:
             mark = "!"
         cells.append(f"{scale.text(float(heat.values[row, column])):>{cell - 1}}{mark}")
     total = scale.text(float(heat.total[row]))
-    return f"{name:<{NAME}}{total:>9} {''.join(cells)} {heat.skew[row]:.1f}×"
+    return f"{name:<{NAME}}{total:>9} {''.join(cells)} {_ratio(float(heat.skew[row]))}"
+
+
+def _ratio(skew: float) -> str:
+    return UNKNOWN if math.isnan(skew) else f"{skew:.1f}×"
 
 
 def _scale_of(values: Float64, metric: Metric) -> Scale:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 PREFIXES = ("", "k", "M", "G", "T", "P")
+UNKNOWN = "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Scale:
     def text(self, value: float, nothing: str = "·") -> str:
         """Return a number in this scale; too small to show is `nothing`, unknown is `?`."""
         if math.isnan(value):
-            return "?"
+            return UNKNOWN
         scaled = value / self.divisor
         if round(scaled, self.decimals) == 0:
             return nothing

@@ -19,7 +19,7 @@ from core.plan.disk_room import (
     whole_bytes,
 )
 from core.plan.effect import effect_of
-from core.plan.findings import Finding, finding
+from core.plan.findings import Finding, broker_words, finding
 from core.plan.plan import Move
 from core.plan.planner.problem import BAND
 from core.units import format_bytes, format_rate
@@ -76,6 +76,16 @@ def not_compared(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
         ),
     }
     return {id: brokers for id, brokers in found.items() if brokers}
+
+
+def not_compared_words(state: ClusterState, blind: Mapping[str, Sequence[int]]) -> list[str]:
+    """Say what was not compared; capacities only where some broker has one."""
+    said = []
+    if "disk" in blind:
+        said.append(f"What is free on the disks of {broker_words(blind['disk'])} is not known")
+    if "capacity" in blind and any(b.in_capacity_bytes_per_s for b in state.brokers):
+        said.append(f"What {broker_words(blind['capacity'])} can carry is not configured")
+    return [f"{one}: not compared." for one in said]
 
 
 def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: float) -> Arrivals:

@@ -95,6 +95,11 @@ class Finding:
         return self.id, self.broker, self.partitions
 
 
+def is_blind(findings: Iterable[Finding]) -> bool:
+    """Return whether something was not known that a check would have gone by."""
+    return any(one.id.endswith("-unknown") or one.id == "hidden-topics" for one in findings)
+
+
 def finding(
     id: str,
     sentence: str,
@@ -148,6 +153,13 @@ def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
         else f"Change the plan, or say --allow {','.join(ids)} if you know better.",
         checks=ids,
     )
+
+
+def broker_words(brokers: Sequence[int]) -> str:
+    """Return `broker 3`, or `brokers 1, 2, 3 and 4 more`."""
+    more = f" and {len(brokers) - 3} more" if len(brokers) > 3 else ""
+    names = ", ".join(map(str, brokers[:3]))
+    return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
 
 
 def named(tps: Sequence[TopicPartition], most: int = 3) -> str:

@@ -172,7 +172,7 @@ def test_topics_that_may_not_be_described_are_found_in_log_dirs(
     client.close()
     whole.close()
     assert nothing is not None
-    assert (nothing.count, nothing.untold) == (None, (1,))
+    assert (nothing.count, nothing.unknown_brokers) == (None, (1,))
     assert [topic.name for topic in state.topics] == ["open"]
     assert state.hidden is not None
     assert state.hidden.topics == len(known) - 1

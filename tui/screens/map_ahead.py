@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from textual.message import Message
 
+from core.load.heat import Metric, spread
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
 from tui.screens.studying import Studying
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from core.load.snapshot import Load
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
+    from tui.map_view import Model
     from tui.screens.map_shown import ShownMap
 
 REST_SECONDS = 0.12
@@ -156,8 +159,18 @@ class Ahead:
         if self._known_suggestion is None:
             return worked_out
         if value <= float(model.totals.fair[metric][column]):
-            return "Nothing to suggest here: this broker is at or below its fair share."
+            known = self._is_whole(model, metric, column)
+            far = "" if known else ", as far as is known"
+            return f"Nothing to suggest here: this broker is at or below its fair share{far}."
         return f"No single move helps broker {model.broker} here."
+
+    @staticmethod
+    def _is_whole(model: Model, metric: Metric, column: int) -> bool:
+        """Return whether all is known of what a broker carries, and no topic is hidden."""
+        _, columns, values = spread(model.state, model.load, metric)
+        hidden = model.state.hidden
+        unknown = np.isnan(values[columns == column]).any()
+        return not unknown and (hidden is None or hidden.is_whole)
 
     @property
     def _known_suggestion(self) -> WorkedOut | None:

@@ -14,7 +14,8 @@ from textual.widgets import Button, Static
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.check import check_plan
-from core.plan.findings import OF_ITS_OWN, Severity
+from core.plan.check_brokers import not_compared
+from core.plan.findings import OF_ITS_OWN, Severity, is_blind
 from core.plan.plan import Move, Plan
 from core.run.tell.view import MoveProgress, MoveState
 from core.units import format_bytes
@@ -58,6 +59,8 @@ class Choice:
     refused: str = ""
     doubt: str = ""
     allow: frozenset[str] = frozenset()
+    unknown: bool = False
+    """Whether something is not known that would speak against it, or for it."""
 
 
 def choices_of(
@@ -67,7 +70,7 @@ def choices_of(
     found = []
     for broker in state.brokers:
         after = instead(move, instead_of, broker.id)
-        refused, doubt, allow = "", "", set()
+        refused, doubt, allow, unknown = "", "", set(), False
         if broker.id == instead_of:
             refused = "it goes there already"
         elif broker.id in move.after:
@@ -78,14 +81,17 @@ def choices_of(
             refused = "is down"
         else:
             plan = Plan(state.cluster_id, (Move(move.tp, move.before, after),))
-            found_of = (f for f in check_plan(state, load, plan) if f.id not in OF_ITS_OWN)
+            found_of = [f for f in check_plan(state, load, plan) if f.id not in OF_ITS_OWN]
+            unknown = is_blind(found_of) or "disk" in not_compared(state, plan.moves)
             for finding in found_of:
                 if finding.severity is Severity.ILLEGAL:
                     refused = finding.sentence
                 elif finding.severity is Severity.UNSAFE:
                     doubt = doubt or finding.sentence
                     allow.add(finding.id)
-        found.append(Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow)))
+        found.append(
+            Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow), unknown)
+        )
     return _legal_first(found)
 
 
@@ -135,9 +141,10 @@ def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress
                     doubt=choice.doubt and f"{move.tp}: {choice.doubt}",
                 )
             allow = choice.allow | (known.allow if known else frozenset())
+            unknown = choice.unknown or bool(known and known.unknown)
             if known and (known.refused or (known.doubt and not choice.refused)):
                 choice = known
-            worst[choice.broker] = replace(choice, allow=allow)
+            worst[choice.broker] = replace(choice, allow=allow, unknown=unknown)
     return Targets(
         {index: move for index, (move, _) in going.items()},
         {index: old for index, (_, old) in going.items()},
@@ -278,7 +285,8 @@ class RetargetDialog(TableDialog[int | None]):
         rack = dim(left(f"rack {choice.rack}" if choice.rack else "", 14))
         if choice.refused:
             return fit((dim(f"  {name}"), rack, dim(f"✗ {choice.refused}")), width)
-        doubt = Span(f"▲ {choice.doubt}", Tone.LOOK) if choice.doubt else Span("√", Tone.FINE)
+        fine = Span("? not all is known", Tone.DIM) if choice.unknown else Span("√", Tone.FINE)
+        doubt = Span(f"▲ {choice.doubt}", Tone.LOOK) if choice.doubt else fine
         mark = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
         line: Line = (mark, bright(name) if chosen else Span(name), rack, doubt)
         return highlighted(line, width) if chosen else fit(line, width)

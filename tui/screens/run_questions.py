@@ -88,11 +88,13 @@ def roll_back_dialog(run: RunView) -> TypedDialog:
     """Return the question before a run is rolled back."""
     started = sum(move.state in FLYING for move in run.moves)
     done = [move for move in run.moves if move.state is MoveState.DONE]
-    back = sum(move.total_bytes or 0 for move in done)
+    back = format_bytes(sum(move.total_bytes or 0 for move in done))
+    if any(move.total_bytes is None for move in done):
+        back = f"at least {back}"
     return TypedDialog(
         f"Roll run {run.run} back?",
         (
-            f"{len(done):,} done move back to where they were: {format_bytes(back)} to copy again.",
+            f"{len(done):,} done move back to where they were: {back} to copy again.",
             f"{started} in flight go back at once, in the order they had.",
             "Queued ones are not begun. It takes the same throttle.",
         ),

@@ -10,10 +10,10 @@ from core.plan.findings import Severity
 from core.plan.meanwhile import meanwhile
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
-from core.units import UNLIMITED, counted, format_bytes, format_duration, format_rate
+from core.units import UNLIMITED, counted, format_duration, format_rate
 from tui.study import Study
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
-from tui.widgets.plan_diff import total_to_copy
+from tui.widgets.plan_diff import copied_words, total_to_copy
 from tui.widgets.throttle_table import SIDES
 
 LABEL = 9
@@ -44,7 +44,7 @@ def summary_lines(
     data = sum(bool(move.receiving) for move in plan)
     what: list[Span] = [bright(counted(data, "move"))]
     if data:
-        what.append(bright(f", {format_bytes(total)} to copy"))
+        what.append(bright(copied_words(total, unknown)))
     if unknown:
         what.append(Span(f", {unknown} of unknown size", Tone.LOOK))
     if data < len(plan):
@@ -70,7 +70,8 @@ def summary_lines(
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
         for i, text in enumerate(wrapped(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
-    for sentence in meanwhile(state, plan, elects=elects, by="tick elect leaders"):
+    alone = meanwhile(state, plan, elects=elects, by="tick elect leaders")
+    for sentence in (*study.not_compared, *alone):
         for i, text in enumerate(wrapped(sentence, width - LABEL)):
             lines.append(_row("" if i else "note", (dim(text),), width))
     return tuple(lines)

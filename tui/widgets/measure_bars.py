@@ -69,11 +69,18 @@ def _percent(share: float) -> str:
 def balance_spans(even: Evenness) -> tuple[Span, ...]:
     """Return in a word whether brokers are even, and whether they get so: `no → yes`."""
     now, then = (even.is_within(loads) for loads in (even.before, even.after))
-    words = [dim("balanced "), _yes_or_no(now)]
-    return (*words, dim(" → "), _yes_or_no(then)) if now != then or not then else tuple(words)
+    words = [dim("balanced "), _yes_or_no(now, even)]
+    if now == then and then:
+        return tuple(words)
+    return (*words, dim(" → "), _yes_or_no(then, even))
 
 
-def _yes_or_no(fine: bool) -> Span:
+def _yes_or_no(fine: bool, even: Evenness) -> Span:
+    """Return the word; what is even by what is known need not be."""
+    if fine and not even.measures:
+        return dim("not known")
+    if fine and not even.is_whole:
+        return Span("as far as known", Tone.LOOK)
     return Span("yes" if fine else "no", Tone.FINE if fine else Tone.LOOK, bold=True)
 
 

@@ -52,6 +52,13 @@ def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
     return sum(size for size in sizes if size is not None), sum(size is None for size in sizes)
 
 
+def copied_words(total_bytes: int, unknown: int) -> str:
+    """Return `, 418 GB to copy`, the least where sizes are unknown; "" where all of them are."""
+    if unknown and not total_bytes:
+        return ""
+    return f", {'at least ' if unknown else ''}{format_bytes(total_bytes)} to copy"
+
+
 def change_words(before: Sequence[int], after: Sequence[int], dirs: Sequence[int] = ()) -> str:
     """Return what changes in short: `7→12`, `+4`, `−4`, `order` when only the order does.
 

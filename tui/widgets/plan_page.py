@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
-from core.plan.findings import Finding, Severity
+from core.plan.findings import Finding, Severity, is_blind
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.rebase import Rebased
-from core.units import counted, format_bytes, format_duration, format_rate
+from core.units import counted, format_duration, format_rate
 from tui.made import Made
 from tui.study import Study
 from tui.widgets.effect_table import effect_lines, effect_sentence
@@ -31,7 +31,7 @@ from tui.widgets.lines import (
 from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
 from tui.widgets.over_time import lane_lines
 from tui.widgets.plan_checks import check_lines
-from tui.widgets.plan_diff import diff_header, diff_lines, total_to_copy
+from tui.widgets.plan_diff import copied_words, diff_header, diff_lines, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
 SIDE_BY_SIDE = 110
@@ -139,7 +139,7 @@ def title_line(view: PlanView, width: int) -> Line:
         plain(" "),
         Span("plan  ", Tone.DIM),
         bright(counted(data, "move")),
-        *((bright(f", {format_bytes(total)} to copy"),) if data else ()),
+        *((bright(copied_words(total, unknown)),) if data else ()),
     ]
     if unknown:
         spans.append(Span(f"   {unknown} of unknown size", Tone.LOOK))
@@ -214,6 +214,8 @@ def _verdict(view: PlanView) -> Line:
     ):
         if worst[severity]:
             return (Span(f"   {mark} {worst[severity]} {word}", tone, bold=True),)
+    if is_blind(found) or view.study.not_compared:
+        return (Span("   ? safe as far as known", Tone.LOOK),)
     return (Span("   √ safe", Tone.FINE),)
 
 
@@ -292,7 +294,7 @@ def _checks(view: PlanView, width: int, height: int) -> Lines:
     if view.study is None:
         return ((dim("  checking"),),)
     found = view.study.findings_at(view.rate_bytes_per_s)
-    return check_lines(view.notes, found, width, height)
+    return check_lines((*view.notes, *view.study.not_compared), found, width, height)
 
 
 def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:

@@ -109,8 +109,11 @@ def plan_words(state: ClusterState, plan: Plan) -> str:
     """Return `2 moves, 418 GB`."""
     if not plan.moves:
         return "empty"
-    total = sum((size_of(state, move.tp) or 0) * len(move.adding) for move in plan)
+    sizes = [(size_of(state, move.tp), len(move.adding)) for move in plan if move.adding]
+    total = sum((size or 0) * copies for size, copies in sizes)
     count = counted(len(plan), "move")
+    if any(size is None for size, _ in sizes):
+        return f"{count}, {f'at least {format_bytes(total)}' if total else 'of unknown size'}"
     return f"{count}, {format_bytes(total)}" if total else count
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from rich.style import Style
 
 from core.load.heat import PALE, SMALL, HeatMap, Metric
-from core.load.scale import Scale, scale_of
+from core.load.scale import UNKNOWN, Scale, scale_of
 from core.load.verdicts import SKEW
 from tui.map_view import Model
 from tui.theming import Glyphs, Palette
@@ -221,7 +221,7 @@ def _cell_text(
     off = "" if by_amount else sign(level)
     if len(number) <= room:
         return signed(number, off, columns) if brush.few_colors else number
-    if number == brush.glyphs.nothing:
+    if number in (brush.glyphs.nothing, UNKNOWN):
         return number
     # The colour says how far off it is; that it is off, and which way, is written too.
     return off or (brush.glyphs.levels[amount] if by_amount or brush.few_colors else "")

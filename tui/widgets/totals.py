@@ -127,6 +127,8 @@ def draw_totals(
             text = signed(text, off, columns)
             if column in changed and abs(level) < 3:
                 style = brush.style("fine", bold=True) + Style(bgcolor=style.bgcolor)
+        elif np.isnan(value):
+            pass  # it is not even for being unknown
         elif off or len(text) > columns.cell or row.chars[at - 1].isdigit():
             text = off
         elif not level and column != model.column:

@@ -28,6 +28,8 @@ class Evenness:
     before: Float64
     after: Float64
     band: float
+    is_whole: bool = True
+    """Whether all is known: every measure, every size and rate, and every topic."""
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -78,6 +80,15 @@ def evenness(
     given = problem(state, load, band=band, leaving=leaving, excluded=excluded)
     start = Placement(given)
     end = Placement(with_moves(given, plan))
+    unknown = np.isnan(load.in_bytes_per_s) | np.isnan(load.out_bytes_per_s)
+    unknown |= state.partition_size_bytes < 0
+    hidden = state.hidden is not None and not state.hidden.is_whole
     return Evenness(
-        tuple(given.ids.tolist()), given.counts, given.active, start.loads, end.loads, band
+        tuple(given.ids.tolist()),
+        given.counts,
+        given.active,
+        start.loads,
+        end.loads,
+        band,
+        is_whole=not (hidden or unknown.any()),
     )

@@ -115,7 +115,7 @@ def test_what_a_cluster_is_called_forges_no_finding() -> None:
     ("hidden", "found", "remedy"),
     [
         (HiddenTopics(), "none", ""),
-        (HiddenTopics(untold=(2, 3)), "none, as far as is told: not by brokers 2, 3", ""),
+        (HiddenTopics(unknown_brokers=(2, 3)), "none, as far as is told: not by brokers 2, 3", ""),
         (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
         (HiddenTopics(why_unknown="nobody told"), "not known", "Allow DESCRIBE on the cluster."),
     ],

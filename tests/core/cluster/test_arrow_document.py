@@ -59,8 +59,8 @@ def test_that_moves_were_not_seen_is_kept_in_both_forms(tmp_path: Path) -> None:
     [
         None,
         HiddenTopics(),
-        HiddenTopics(2, (HiddenLogs(1, "/d", 2, 3, 9),), untold=(2,)),
-        HiddenTopics(untold=(1, 2), why_unknown="this user may not describe log dirs"),
+        HiddenTopics(2, (HiddenLogs(1, "/d", 2, 3, 9),), unknown_brokers=(2,)),
+        HiddenTopics(unknown_brokers=(1, 2), why_unknown="this user may not describe log dirs"),
     ],
 )
 def test_what_is_hidden_is_kept_in_both_forms(tmp_path: Path, hidden: HiddenTopics | None) -> None:

@@ -329,4 +329,4 @@ def test_where_log_dirs_are_not_told_it_is_not_known(
         for answer in cluster.log_dirs([1, 2, 3])
     ]
     hidden = find_hidden(cluster, cluster.describe(), logs)
-    assert (hidden.untold, hidden.count) == (untold, count)
+    assert (hidden.unknown_brokers, hidden.count) == (untold, count)

@@ -453,7 +453,7 @@ def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
     assert not any("of the mean" in note for note in nothing.notes)
 
 
-REFUSED = HiddenTopics(untold=(1, 2), why_unknown="this user may not describe log dirs")
+REFUSED = HiddenTopics(unknown_brokers=(1, 2), why_unknown="this user may not describe log dirs")
 
 
 def partly_seen(hidden: HiddenTopics | None) -> ClusterState:

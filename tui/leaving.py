@@ -28,6 +28,7 @@ from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from tui.screens.dialog import ChoiceDialog
+    from tui.session import Session
 
 Answer = Literal["stay", "keep", "drop"]
 Stamp = tuple[int, int]
@@ -156,7 +157,7 @@ class Leaving(Speaking):
         driver = self._driver
         blind = isinstance(driver, TerminalDriver) and driver.leave_out()
         asked = self._answer == "keep" or (self._dialog is not None and self.screen is self._dialog)
-        if asked or blind or not self._worth_keeping:
+        if asked or blind or not self._has_plan_to_keep:
             self.exit()
             return
 
@@ -170,7 +171,7 @@ class Leaving(Speaking):
             elif answer == "drop":
                 self.exit()
 
-        self._dialog = leave_dialog(len(self.session.unhanded))
+        self._dialog = leave_dialog(self.session)
         self.push_screen(self._dialog, answered)
 
     def _keep(self) -> None:
@@ -188,7 +189,7 @@ class Leaving(Speaking):
             self.tell(message.result)
 
     @property
-    def _worth_keeping(self) -> bool:
+    def _has_plan_to_keep(self) -> bool:
         """Return whether there is a plan, and a cluster that may be met again."""
         address = self.session.address
         return bool(len(self.session.unhanded)) and not (address is not None and address.simulated)
@@ -293,17 +294,23 @@ class Leaving(Speaking):
             self.say(here, "fine")
 
 
-def leave_dialog(moves: int) -> ChoiceDialog[Answer]:
+def leave_dialog(session: Session) -> ChoiceDialog[Answer]:
     """Return what asks what becomes of the plan; staying is focused."""
-    from tui.screens.dialog import ChoiceDialog  # a map without one is painted without it
+    from tui.screens.dialog import ChoiceDialog, Question  # a map without one is painted without it
+
+    def ask(session: Session) -> Question:
+        moves = len(session.unhanded)
+        kept = (
+            f"It has {counted(moves, 'move')}. Kept, it is here again when the dashboard is next "
+            "opened on this cluster, from this machine."
+        )
+        return Question([kept if moves else "A run carries it out by now: nothing would be lost."])
 
     return ChoiceDialog(
         "Leave with a plan that is not applied?",
-        [
-            f"It has {counted(moves, 'move')}. Kept, it is here again when the dashboard is next "
-            "opened on this cluster, from this machine."
-        ],
+        ask(session).words,
         ("stay", "Stay", "stay"),
         ("keep", "Leave, keep it", "keep"),
         ("drop", "Leave, throw it away", "drop"),
+        ask=ask,
     )

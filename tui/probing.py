@@ -13,6 +13,8 @@ from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from core.watch.clients.background import Probe
+    from tui.screens.dialog import Question
+    from tui.session import Session
 
 
 class Switching(Speaking):
@@ -44,14 +46,11 @@ class Switching(Speaking):
         if session.clients is not None or self._probe is not None:
             self._end_probe()
             return
-        from core.watch.clients.topic import explained
         from tui.screens.dialog import ConfirmDialog
 
+        words = _question(session).words
         dialog = ConfirmDialog(
-            "Feel what clients feel?",
-            [*explained(session.state).splitlines(), "W ends it again, and so does leaving."],
-            no="Leave it",
-            yes="Begin",
+            "Feel what clients feel?", words, no="Leave it", yes="Begin", ask=_question
         )
         self.push_screen(dialog, lambda yes: self._begin_probe() if yes else None)
 
@@ -103,3 +102,17 @@ class Switching(Speaking):
         """End the probe that was begun here; nobody waits for it."""
         if self._probe is not None:
             self._probe.close()
+
+
+def _question(session: Session) -> Question:
+    """Return what to ask before a probe begins: what it does and costs on the cluster as it is."""
+    from core.watch.clients.topic import explained
+    from tui.screens.dialog import Question
+
+    assert session.state is not None
+    words = [*explained(session.state).splitlines(), "W ends it again, and so does leaving."]
+    if not session.writable:
+        return Question(words, {"yes": f"Read-only: {session.read_only_because}."})
+    if session.clients is not None:
+        return Question(words, {"yes": "A probe of this machine is at work by now: W ends it."})
+    return Question(words)

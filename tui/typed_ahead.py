@@ -61,14 +61,14 @@ class TypedAhead(App[int]):
         more, and a dialog that this opens or closes has its own to do.
         """
 
-        async def again() -> None:
+        async def look_whether_handled() -> None:
             now = self._addressed()
             if rounds > 1 and (now == before or rounds == MOST_ROUNDS):
                 await self._hand_next_on()
             else:
                 await self._once_handled(now, rounds + 1)
 
-        await _after(before, again)
+        await _after(before, look_whether_handled)
 
     def _addressed(self) -> list[MessagePump]:
         """Return who is told of a key now, one after the other."""

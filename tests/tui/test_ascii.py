@@ -92,7 +92,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "ask": lambda session: AskDialog("Write it where…", f"{NAME}.json", "Write…"),
     "autopilot": lambda session: AutopilotDialog(NAME, None, writable=True, because=""),
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
-    "cancel some": lambda session: cancel_some_dialog(a_run().moves),
+    "cancel some": lambda session: cancel_some_dialog(a_run(), range(4)),
     "drill": lambda session: DrillDialog(NAME),
     "pause": lambda session: pause_dialog(a_run()),
     "problem": lambda session: ProblemDialog((TrimtabError("größe → …", detail="±—✓"),)),
@@ -103,7 +103,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     ),
     "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
     "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
-    "leave": lambda session: leave_dialog(3),
+    "leave": leave_dialog,
 }
 
 

@@ -94,6 +94,25 @@ async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -
         assert found.settings == switch.settings
 
 
+async def test_the_open_dialog_goes_with_the_autopilot() -> None:
+    async with living(writable=True) as pilot:
+        known = session(pilot)
+        await press(pilot, "O", *known.cluster_name)
+        assert "It is off, and never was on." in text(pilot)
+        assert enabled(pilot) == {"back", "suggest", "act"}
+        await tell(pilot, stands())
+        assert "Mode act, set by ada." in text(pilot)
+        assert LAST.text in text(pilot)
+        assert enabled(pilot) == {"back", "off", "suggest", "act"}
+        known.writable = False
+        await tell(pilot, stands(flying=False))
+        assert "process gone" in text(pilot)
+        assert "Read-only: start with --write." in text(pilot)
+        assert enabled(pilot) == {"back", "off"}
+        await tell(pilot, stands(Mode.OFF))
+        assert enabled(pilot) == {"back"}
+
+
 async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(switch: Switch) -> None:
         raise OSError(errno.EAGAIN, "no more processes")

@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 from hands import rested
-from pictures import LOAD, MB, STATE, a_run, a_session, at, dashboard, pressed
+from pictures import GB, LOAD, MB, STATE, a_run, a_session, at, dashboard, in_sight, pressed
 from test_apply_left_open import Clock, down, grown, picture, told
 from textual.pilot import Pilot
-from textual.widgets import Button, Static
+from textual.widgets import Button, Label, Static
 
+from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.plan.plan import Plan
-from core.run.tell.view import RunState, RunView
-from tui.feed_events import RunSeen
+from core.run.requests import Asked
+from core.run.tell.view import MoveState, RunState, RunView
+from core.watch.clients.report import Report
+from tui.feed_events import ClientsSeen, RunSeen
 from tui.screens import rate_dialog as rate_module
 from tui.screens import retarget_dialog as retarget_module
+from tui.screens import run_requests as requests_module
+from tui.screens.dialog import Words
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of
 
@@ -132,3 +137,103 @@ async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
         assert yes(pilot).disabled
         await pressed(pilot, "up")
         assert not yes(pilot).disabled
+
+
+def question(pilot: Pilot[int]) -> tuple[str, str, set[str]]:
+    """Return what is asked, why something may not be done, and which buttons may be pressed."""
+    screen = pilot.app.screen
+    words = " ".join(str(label.render()) for label in screen.query_one(Words).query(Label))
+    why = str(screen.query_one(".refused", Label).render())
+    return words, why, {b.id or "" for b in screen.query(Button) if not b.disabled}
+
+
+def later(state: RunState = RunState.RUNNING) -> RunView:
+    """Return the run once what was being copied is there, and one more has begun."""
+    run = a_run(state)
+    done, queued = run.moves[0], run.moves[3]
+    moving = replace(queued, state=MoveState.MOVING, moved_bytes=7 * GB)
+    moves = (done, *(replace(done, tp=move.tp) for move in run.moves[1:3]), moving)
+    return replace(run, moves=moves)
+
+
+async def test_a_question_about_a_run_goes_with_it() -> None:
+    session = a_session(Plan())
+    async with dashboard(session, "moves", (80, 24), monotonic=Clock()) as pilot:
+        for key, typed, words, now, over, why in (
+            ("P", "", "the 2 in flight", "the 1 in flight", RunState.CANCELLING, "cancelled"),
+            ("C", "prod-eu", "26 GB that were", "7.0 GB that were", RunState.DONE, "(done)"),
+            ("R", "prod-eu", "1 done move", "3 done move", RunState.ROLLING_BACK, "already"),
+            ("B", "", "0 were in flight", "0 were in flight", RunState.RECOVERING, "there again"),
+        ):
+            state = RunState.DIED if key == "B" else RunState.RUNNING
+            await told(pilot, RunSeen(a_run(state)))
+            await pressed(pilot, key, *typed)
+            assert words in question(pilot)[0]
+            assert "yes" in question(pilot)[2]
+            await told(pilot, RunSeen(later(state)))
+            assert now in question(pilot)[0]
+            await told(pilot, RunSeen(later(over)))
+            assert why in question(pilot)[1]
+            assert question(pilot)[2] == {"no"}
+            assert in_sight(pilot, pilot.app.screen.query_one(".refused"))
+            await told(pilot, RunSeen(later(state)))
+            assert question(pilot)[1] == ""
+            assert "yes" in question(pilot)[2]
+            session.writable = False
+            await told(pilot, picture(STATE))
+            assert "Read-only" in question(pilot)[1]
+            assert question(pilot)[2] == {"no"}
+            session.writable = True
+            await pressed(pilot, "escape")
+
+
+async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def ask(cluster_id: str, run: str, kind: str, payload: Any) -> Asked:
+        asked.append((kind, dict(payload)))
+        return Asked(run, 1, kind, waits=False)
+
+    monkeypatch.setattr(requests_module, "request", ask)
+    session = a_session(Plan())
+    async with dashboard(session, "moves", monotonic=Clock()) as pilot:
+        await told(pilot, RunSeen(a_run()))
+        await pressed(pilot, "space", "space", "space", "c")
+        assert "2 in flight" in question(pilot)[0]
+        await told(pilot, RunSeen(later()))
+        assert "2 of them ended meanwhile" in question(pilot)[0]
+        await pressed(pilot, "right", "enter")
+        assert asked == [("cancel", {"moves": [3]})]
+        await told(pilot, RunSeen(a_run()))
+        await pressed(pilot, "g", "c")
+        assert "yes" in question(pilot)[2]
+        await told(pilot, RunSeen(later()))
+        assert question(pilot)[1:] == ("It has ended meanwhile.", {"no"})
+
+
+async def test_the_question_about_leaving_goes_with_the_plan() -> None:
+    session = a_session()
+    session.address = Address("broker:9092")
+    async with dashboard(session, "plan", monotonic=Clock()) as pilot:
+        await pressed(pilot, "q")
+        assert "3 moves" in question(pilot)[0]
+        session.hand_over("0101-021101", session.plan)
+        await told(pilot, RunSeen(a_run()))
+        assert "nothing would be lost" in question(pilot)[0]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_question_about_a_probe_goes_with_the_cluster(size: tuple[int, int]) -> None:
+    session = a_session()
+    session.address = Address("broker:9092")
+    async with dashboard(session, "map", size, monotonic=Clock()) as pilot:
+        await pressed(pilot, "W")
+        assert "to each of 6 brokers" in question(pilot)[0]
+        await told(pilot, picture(down([4])))
+        assert "to each of 5 brokers" in question(pilot)[0]
+        assert question(pilot)[2] == {"no", "yes"}
+        await told(pilot, ClientsSeen(Report(at(2, 0), STATE.cluster_id, ())))
+        assert "at work by now" in question(pilot)[1]
+        assert question(pilot)[2] == {"no"}

@@ -29,7 +29,7 @@ from tui.screens import apply as apply_module
 from tui.screens import run_requests as module
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import targets_of
-from tui.screens.run_questions import cancel_some_dialog
+from tui.screens.run_questions import cancel_some_question
 from tui.screens.ticks import Adapt
 from tui.session import Session
 
@@ -136,7 +136,7 @@ def test_a_broker_that_may_not_take_one_of_them_takes_none_and_says_which() -> N
 
 
 def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:
-    said = " ".join(cancel_some_dialog(MOVES[:3])._words)
+    said = " ".join(cancel_some_question(MOVES[:3]).words)
     assert "1 in flight go back" in said
     assert "1.0 GB" in said.replace("1 GB", "1.0 GB")
     assert "2 queued are not begun" in said

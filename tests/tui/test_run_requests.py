@@ -22,7 +22,7 @@ from pictures import (
     pressed,
 )
 from textual.pilot import Pilot
-from textual.widgets import Button, Static
+from textual.widgets import Button, Label, Static
 
 from core.errors import UsageError
 from core.run.requests import Asked
@@ -31,7 +31,7 @@ from core.units import UNLIMITED
 from tui.screens import run_requests as module
 from tui.screens.rate_dialog import RateDialog, rest_of
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
-from tui.screens.run_questions import cancel_dialog, pause_dialog, roll_back_dialog
+from tui.screens.run_questions import cancel_question, roll_back_question
 from tui.session import Session
 
 DIED = RunState.DIED
@@ -117,8 +117,10 @@ async def test_a_run_without_a_throttle_cannot_be_held() -> None:
     run = a_run(rate_bytes_per_s=UNLIMITED)
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, "P")
-        assert not pilot.app.screen.query("#floor")
-    assert "has no throttle" in " ".join(pause_dialog(run)._words)
+        assert button(pilot, "floor").disabled
+        assert not button(pilot).disabled
+        why = str(pilot.app.screen.query_one(".refused", Label).render())
+        assert "has no throttle" in why
 
 
 async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any]]) -> None:
@@ -314,10 +316,10 @@ async def test_a_run_that_lives_is_not_brought_back() -> None:
 
 
 def test_the_questions_say_what_is_lost_and_what_stays() -> None:
-    said = " ".join(cancel_dialog(a_run())._words)
+    said = " ".join(cancel_question(a_run()).words)
     for words in ("2 in flight go back", "26 GB that were copied are dropped", "1 done stay"):
         assert words in said
-    said = " ".join(roll_back_dialog(a_run())._words)
+    said = " ".join(roll_back_question(a_run()).words)
     for words in ("1 done move back", "100 GB to copy again", "2 in flight go back"):
         assert words in said
 

@@ -9,11 +9,12 @@ from textual.widgets import Button, Input, Label
 
 from core.auto.settings import Mode, Settings
 from core.auto.words import in_one_line
-from tui.screens.dialog import Words, body, button
+from tui.screens.dialog import Question, Words, body, button
 from tui.screens.naming import NamedDialog
 
 if TYPE_CHECKING:
     from core.auto.background import Standing
+    from tui.session import Session
 
 
 class AutopilotDialog(NamedDialog[Mode | None]):
@@ -27,30 +28,49 @@ class AutopilotDialog(NamedDialog[Mode | None]):
         self._writable, self._because = writable, because
 
     def compose(self) -> ComposeResult:
-        standing, writable = self._standing, self._writable
-        settings = standing.switch.settings if standing is not None else Settings()
-        why = "" if writable else f" Read-only: {self._because}."
-        how = f"To let it act, type {self.name_wanted}:{why}"
-        said = (
-            *_how(standing),
-            f"Its limits: {in_one_line(settings)}.",
-            "Suggest writes down what act would do; neither needs the dashboard.",
-        )
         return body(
             f"Autopilot of {self.name_wanted}",
             (
-                Words.of(said),
-                Label(how, classes="dim", markup=False),
-                Input(compact=True, select_on_focus=False, id="name", disabled=not writable),
+                Words.of(self._question.words),
+                Label("", classes="dim", markup=False, id="how"),
+                Input(compact=True, select_on_focus=False, id="name"),
             ),
             button("back", "Back"),
-            button("off", "Off", disabled=settings.mode is Mode.OFF),
-            button("suggest", "Suggest", disabled=not writable),
+            button("off", "Off"),
+            button("suggest", "Suggest"),
             button("act", "Act", disabled=True),
         )
 
     def on_mount(self) -> None:
         self.query_one("#back").focus()
+        self._show()
+
+    def follow(self, session: Session) -> None:
+        """Say how it stands now, and offer what may be set now."""
+        self._standing = session.autopilot
+        self._writable, self._because = session.writable, session.read_only_because
+        self._show()
+
+    @property
+    def _question(self) -> Question:
+        standing = self._standing
+        settings = standing.switch.settings if standing is not None else Settings()
+        words = (
+            *_how(standing),
+            f"Its limits: {in_one_line(settings)}.",
+            "Suggest writes down what act would do; neither needs the dashboard.",
+        )
+        refused = {} if self._writable else {"suggest": "", "act": ""}
+        return Question(words, refused | ({"off": ""} if settings.mode is Mode.OFF else {}))
+
+    def _show(self) -> None:
+        why = "" if self._writable else f" Read-only: {self._because}."
+        self.query_one("#how", Label).update(f"To let it act, type {self.name_wanted}:{why}")
+        name = self.query_one("#name", Input)
+        if not self._writable and name.has_focus:
+            self.query_one("#back").focus()
+        name.disabled = not self._writable
+        self.renew(self._question)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -6,8 +6,10 @@ Cancel is always there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -22,6 +24,7 @@ from tui.widgets.lines import Lines
 from tui.widgets.page import text_of_lines
 
 if TYPE_CHECKING:
+    from tui.session import Session
     from tui.shown_on import Dashboard
 
 Answer = TypeVar("Answer")
@@ -37,9 +40,46 @@ class Words(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = "Words { height: auto; scrollbar-size: 1 1; }"
 
+    _labels: tuple[Label, ...] = ()
+    _sentences: tuple[str, ...] = ()
+
     @classmethod
-    def of(cls, said: Iterable[str]) -> Words:
-        return cls(*(Label(text, markup=False) for text in said))
+    def of(cls, sentences: Sequence[str]) -> Words:
+        labels = tuple(Label(text, markup=False) for text in sentences)
+        words = cls(*labels)
+        words._labels, words._sentences = labels, tuple(sentences)
+        return words
+
+    def renew(self, sentences: Sequence[str]) -> bool:
+        """Say other sentences than those it was made of; return whether that changes anything."""
+        before, self._sentences = self._sentences, tuple(sentences)
+        if self._sentences == before:
+            return False
+        count = len(self._sentences)
+        for label, was, text in zip(self._labels, before, self._sentences, strict=False):
+            if text != was:
+                label.update(text)
+        for label in self._labels[count:]:
+            label.remove()
+        more = tuple(Label(text, markup=False) for text in self._sentences[len(before) :])
+        self.mount(*more)
+        self._labels = (*self._labels[:count], *more)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a dialog asks at the moment: its words, and the buttons that may not be pressed.
+
+    `refused` says why not, by a button's id; "" where the words say it.
+    """
+
+    words: Sequence[str]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+Ask: TypeAlias = "Callable[[Session], Question]"
+"""What is to be asked, as far as the dashboard knows by now."""
 
 
 def body(title: str, said: Iterable[Widget], *buttons: Button) -> ComposeResult:
@@ -48,6 +88,7 @@ def body(title: str, said: Iterable[Widget], *buttons: Button) -> ComposeResult:
         yield Label(title, classes="title", markup=False)
         yield Label("", classes="lost", markup=False)
         yield from said
+        yield Label("", classes="refused", markup=False)
         with Horizontal(classes="buttons"):
             yield from buttons
 
@@ -68,6 +109,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     Dialog .dialog Label { width: 100%; }
     Dialog .title { text-style: bold; margin-bottom: 1; }
     Dialog .dialog .lost { display: none; color: $error; text-style: bold; }
+    Dialog .dialog .refused { display: none; color: $error; }
     Dialog .dim { color: $text-muted; }
     Dialog Input { margin: 1 0; background: $background; height: 1; border: none; padding: 0 1; }
     Dialog .buttons { height: 1; margin-top: 1; }
@@ -149,6 +191,35 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
                 label.display = bool(words)
                 self.share_height()
 
+    refused: Mapping[str, str] = MappingProxyType({})
+    """Why buttons may not be pressed now, by their ids."""
+
+    def renew(self, question: Question) -> None:
+        """Ask what is to be asked now: other words, other buttons that may be pressed."""
+        anew = self.query(Words).first().renew(question.words)
+        self.refused = question.refused
+        why = " ".join(dict.fromkeys(filter(None, question.refused.values())))
+        for label in self.query(".refused").results(Label):
+            if label.content != why:
+                label.update(why)
+                label.display, anew = bool(why), True
+        self.enable_buttons()
+        if anew:
+            self.call_after_refresh(self.share_height)
+
+    def may_press(self, id: str) -> bool:
+        """Return whether this button may be pressed now."""
+        return id not in self.refused
+
+    def enable_buttons(self) -> None:
+        """Enable the buttons that may be pressed; one that has the focus leaves it to the first."""
+        first, *others = self.query(Button)
+        for other in others:
+            disabled = not self.may_press(other.id or "")
+            if disabled and other.has_focus:
+                first.focus()
+            other.disabled = disabled
+
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""
         app = cast("Dashboard", self.app)
@@ -201,10 +272,20 @@ class ChoiceDialog(Dialog[Answer]):
         ("right", "app.focus_next"),
     ]
 
-    def __init__(self, title: str, words: Sequence[str], *answers: tuple[str, str, Answer]) -> None:
-        """Ask with these words; `answers` are a button's id and words, and what it returns."""
+    def __init__(
+        self,
+        title: str,
+        words: Sequence[str],
+        *answers: tuple[str, str, Answer],
+        ask: Ask | None = None,
+    ) -> None:
+        """Ask with these words, or with what `ask` returns as things change.
+
+        `answers` are a button's id and words, and what it returns.
+        """
         super().__init__()
         self._title_text, self._words, self._answers = title, words, answers
+        self._ask = ask
 
     def compose(self) -> ComposeResult:
         buttons = [button(id, words) for id, words, _ in self._answers]
@@ -212,6 +293,12 @@ class ChoiceDialog(Dialog[Answer]):
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._answers[0][0]}").focus()
+        self.follow(cast("Dashboard", self.app).session)
+
+    def follow(self, session: Session) -> None:
+        """Ask what is to be asked now."""
+        if self._ask is not None:
+            self.renew(self._ask(session))
 
     def action_leave(self) -> None:
         self.dismiss(self._answers[0][2])
@@ -224,8 +311,10 @@ class ChoiceDialog(Dialog[Answer]):
 class ConfirmDialog(ChoiceDialog[bool]):
     """Asks for a yes."""
 
-    def __init__(self, title: str, words: Sequence[str], *, no: str, yes: str) -> None:
-        super().__init__(title, words, ("no", no, False), ("yes", yes, True))
+    def __init__(
+        self, title: str, words: Sequence[str], *, no: str, yes: str, ask: Ask | None = None
+    ) -> None:
+        super().__init__(title, words, ("no", no, False), ("yes", yes, True), ask=ask)
 
 
 class TableDialog(Dialog[Answer]):

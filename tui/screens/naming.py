@@ -56,7 +56,11 @@ class NamedDialog(NamingDialog[Answer]):
         self.name_wanted, self._waiting = name, f"#{button}"
 
     def on_input_changed(self) -> None:
-        self.query_one(self._waiting, Button).disabled = self.typed != self.name_wanted
+        self.enable_buttons()
+
+    def may_press(self, id: str) -> bool:
+        named = self.typed == self.name_wanted
+        return super().may_press(id) and (named or f"#{id}" != self._waiting)
 
     def on_input_submitted(self) -> None:
         """Enter after the name goes to the button; it takes one more key."""

@@ -15,7 +15,7 @@ from core.errors import TrimtabError
 from core.run.limits.pace import Bounds
 from core.run.requests import request
 from core.run.service import recover
-from core.run.tell.view import FLYING, MoveState, RunState, RunView
+from core.run.tell.view import DUE, MoveState, RunState, RunView
 from core.units import format_rate
 from tui.screens.base import DashboardScreen
 from tui.screens.rate_dialog import RateDialog
@@ -24,6 +24,7 @@ from tui.screens.run_questions import (
     cancel_dialog,
     cancel_some_dialog,
     named,
+    newest_of,
     pause_dialog,
     recover_dialog,
     roll_back_dialog,
@@ -120,14 +121,18 @@ class RunRequests(DashboardScreen):
         self.step(1)
 
     def action_cancel_one(self) -> None:
-        found = self._askable_moves(
-            (*FLYING, MoveState.QUEUED), "cannot be cancelled: it has ended already"
-        )
+        found = self._askable_moves(DUE, "cannot be cancelled: it has ended already")
         if found is not None:
             run, chosen = found
-            moves = [run.moves[index] for index in chosen]
-            dialog = cancel_some_dialog(moves)
-            self._sure(dialog, run, "cancel", {"moves": chosen}, f"to cancel {named(moves)}")
+
+            def answered(yes: bool | None) -> None:
+                if yes:
+                    moves = newest_of(self.session, run).moves
+                    left = [index for index in chosen if moves[index].state in DUE]
+                    words = f"to cancel {named([moves[index] for index in left])}"
+                    self._ask(run, "cancel", {"moves": left}, words)
+
+            self.app.push_screen(cancel_some_dialog(run, chosen), answered)
 
     def action_skip_move(self) -> None:
         found = self._askable_moves((MoveState.QUEUED,), "cannot be skipped: it has begun already")
@@ -144,9 +149,7 @@ class RunRequests(DashboardScreen):
             self._ask(run, "retry", {"moves": chosen}, words)
 
     def action_retarget_move(self) -> None:
-        found = self._askable_moves(
-            (*FLYING, MoveState.QUEUED, *AGAIN), "has moved already: make another plan"
-        )
+        found = self._askable_moves((*DUE, *AGAIN), "has moved already: make another plan")
         state, load = self.session.state, self.session.load
         if found is None or state is None or load is None:
             return

@@ -204,7 +204,7 @@ def told_unknown(state: ClusterState) -> ClusterState:
     if state.moves_unknown:
         say(f"What is in flight is not shown: {state.moves_unknown}")
     if state.hidden is not None and not state.hidden.is_whole:
-        say(f"{state.hidden.sentence} {state.hidden.remedy}")
+        say(state.hidden.advice)
     return state
 
 

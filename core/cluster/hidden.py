@@ -76,8 +76,13 @@ class HiddenTopics:
     def remedy(self) -> str:
         """Return which right would show all; "" where nothing is known to be hidden."""
         if self.why_unknown:
-            return REMEDY_UNKNOWN
+            return REMEDY_UNKNOWN if self.unknown_brokers else ""
         return REMEDY if self.topics else ""
+
+    @property
+    def advice(self) -> str:
+        """Return what is hidden, and what would show it."""
+        return f"{self.sentence} {self.remedy}".strip()
 
     def bytes_by_dir(self, broker: int) -> Mapping[str, int]:
         """Return what each log dir of a broker holds of them, where it holds any."""

@@ -29,6 +29,7 @@ from maps import (
 from pictures import a_run
 from textual.pilot import Pilot
 
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.load.heat import Metric
@@ -317,12 +318,24 @@ async def test_n_goes_through_the_troubles_worst_first() -> None:
 
 async def test_a_healthy_cluster_says_so() -> None:
     state = cluster(
-        {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(9)}, racks={1: "a", 2: "b", 3: "c"}
+        {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(9)},
+        racks={1: "a", 2: "b", 3: "c"},
+        size_bytes=1,
     )
-    async with map_of(picture=(state, load_of(state, 1e6))) as pilot:
+    load = load_of(state, 1e6)
+    async with map_of(picture=(state, load)) as pilot:
         await press(pilot, "n")
         assert "Nothing is wrong here." in lines(pilot)[-1]
         assert "√ racks" in lines(pilot)[1]
+        unsized = replace(state, size_bytes=np.full_like(state.size_bytes, -1))
+        await tell(pilot, seen(unsized, load))
+        await press(pilot, "n")
+        assert "Nothing is wrong as far as is known." in lines(pilot)[-1]
+        hidden = HiddenTopics(1, (HiddenLogs(1, "/d", 1, 1, 1),))
+        await tell(pilot, seen(replace(state, hidden=hidden), load))
+        assert "▲ 1 topic hidden" in lines(pilot)[1]
+        await press(pilot, "n")
+        assert "Allow DESCRIBE on these topics." in text(pilot)
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,12 @@ class Troubles:
         """Go to the trouble after, or before, the one that is looked at."""
         found = next_trouble(self._known, self.selected, step)
         if found is None:
-            load = self._screen.session.load
-            if load is None or np.isnan(load.in_bytes_per_s).all():
+            state, load = self._screen.session.state, self._screen.session.load
+            if state is None or load is None or np.isnan(load.in_bytes_per_s).all():
                 known = "Nothing is wrong as far as is known; what brokers carry is not known yet."
                 self._screen.say(known)
+            elif np.isnan(load.in_bytes_per_s).any() or (state.partition_size_bytes < 0).any():
+                self._screen.say("Nothing is wrong as far as is known.")
             else:
                 self._screen.say("Nothing is wrong here.", "fine")
         else:
@@ -85,3 +87,5 @@ class Troubles:
             screen.view = view
             self.selected = verdict.id
             screen.show(session)
+            if verdict.id == "hidden" and session.state.hidden is not None:
+                screen.say(session.state.hidden.advice)

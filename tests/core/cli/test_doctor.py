@@ -117,7 +117,7 @@ def test_what_a_cluster_is_called_forges_no_finding() -> None:
         (HiddenTopics(), "none", ""),
         (HiddenTopics(unknown_brokers=(2, 3)), "none, as far as is told: not by brokers 2, 3", ""),
         (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
-        (HiddenTopics(why_unknown="nobody told"), "not known", "Allow DESCRIBE on the cluster."),
+        (HiddenTopics(0, (), (1,), "nobody told"), "not known", "Allow DESCRIBE on the cluster."),
     ],
 )
 def test_topics_that_are_hidden_are_a_finding(

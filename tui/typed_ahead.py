@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from textual import events
 from textual.app import App
@@ -40,10 +40,19 @@ class TypedAhead(App[int]):
             return
         self._typed.append(event)
         handed_on, now = self._handed_on, time.monotonic()
-        if handed_on is None or now - handed_on > LONGEST_SECONDS:
+        if handed_on is None and self._is_at_rest:
+            await self._hand_next_on()
+        elif handed_on is None or now - handed_on > LONGEST_SECONDS:
             # A dialog that nobody asked for by a key may be coming just now, too.
             self._handed_on = now
-            await self._once_handled(self._addressed(), 1)
+            await self._once_handled(self._addressed())
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Return whether the screen has all its fields, and nothing is left to be handled."""
+        if not self.screen_stack or not self.screen.is_mounted:
+            return False
+        return not any(pump.message_queue_size for pump in self._addressed())
 
     async def _hand_next_on(self) -> None:
         if not self._typed:
@@ -52,23 +61,30 @@ class TypedAhead(App[int]):
         self._handed_on = time.monotonic()
         pumps = self._addressed()
         await super().on_event(self._typed.popleft())
-        await self._once_handled(pumps, 1)
+        await self._once_handled(pumps)
 
-    async def _once_handled(self, before: Sequence[MessagePump], rounds: int) -> None:
-        """Hand the next key on once nothing comes of the last one any more.
+    async def _once_handled(self, pumps: Sequence[MessagePump]) -> None:
+        """Hand the next key on once nothing comes of the last one, which these were told of.
 
         A key goes up to the dashboard, what it brings about (a button is pressed) goes up once
         more, and a dialog that this opens or closes has its own to do.
         """
+        before, left, rounds = [*pumps], deque(pumps), 1
 
-        async def look_whether_handled() -> None:
-            now = self._addressed()
-            if rounds > 1 and (now == before or rounds == MOST_ROUNDS):
-                await self._hand_next_on()
-            else:
-                await self._once_handled(now, rounds + 1)
+        async def step() -> None:
+            nonlocal before, rounds
+            while True:
+                while left:  # each in turn, once it has handled what it was sent so far
+                    if left.popleft().post_message(events.Callback(step)):
+                        return
+                now = self._addressed()
+                if rounds > 1 and (now == before or rounds == MOST_ROUNDS):
+                    await self._hand_next_on()
+                    return
+                before, rounds = now, rounds + 1
+                left.extend(now)
 
-        await _after(before, look_whether_handled)
+        await step()
 
     def _addressed(self) -> list[MessagePump]:
         """Return who is told of a key now, one after the other."""
@@ -80,11 +96,3 @@ class TypedAhead(App[int]):
             pumps.append(found)
             found = found._parent
         return pumps if self in pumps else [*pumps, self]
-
-
-async def _after(pumps: Sequence[MessagePump], then: Callable[[], Awaitable[None]]) -> None:
-    """Do something once each of these in turn has handled what it was sent so far."""
-    for at, pump in enumerate(pumps):
-        if pump.call_later(_after, pumps[at + 1 :], then):
-            return
-    await then()

@@ -87,7 +87,7 @@ test-kafka: $(DEV)
 	$(PYTEST) $(APART) -m "not scenario" tests/kafka
 
 test-e2e: $(DEV)
-	$(PYTEST) tests/e2e
+	$(PYTEST) $(APART) tests/e2e
 
 laws: $(DEV)  ## new examples for every law; the planner's on 10,000 clusters (make test: 50)
 	$(PYTEST) $(SPREAD) --hypothesis-profile=new -m hypothesis tests/core

@@ -31,6 +31,15 @@ class Terminal:
         lines: int = 40,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        variables = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            **(environment or {}),
+        }
+        # pytest-xdist's workers have them, and Textual would take them for this terminal's size.
+        for name in ("COLUMNS", "LINES"):
+            variables.pop(name, None)
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
         self.received = 0
@@ -39,12 +48,7 @@ class Terminal:
             argv[0],
             list(argv[1:]),
             dimensions=(lines, columns),
-            env={  # type: ignore[arg-type]
-                **os.environ,
-                "TERM": "xterm-256color",
-                "COLORTERM": "truecolor",
-                **(environment or {}),
-            },
+            env=variables,  # type: ignore[arg-type]
             timeout=None,
         )
         self._ended = False

@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from clusters import tp
 from hands import rested
 from maps import the_map
-from pictures import LOAD, a_session, at, body, dashboard, pressed
+from pictures import LOAD, STATE, a_session, at, body, dashboard, pressed
 from textual.pilot import Pilot
 
+from core.cluster.document import DocumentGroup
 from core.plan import rate_table
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
@@ -88,9 +90,36 @@ async def test_a_plan_that_is_being_studied_is_not_studied_beside_that(slow: Slo
         took = seconds[0]
         for later, asked in ((took, 1), (3.9 * took, 1), (4.1 * took, 2)):
             seconds[0] = took + later
+            app.session.state = replace(STATE, leader=STATE.leader[::-1].copy())
             app.draw()
             await rested(pilot)
             assert len(slow.asked) == asked, later
+
+
+async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Slow) -> None:
+    """A study takes seconds of a core where a cluster is large, and would take a fifth of it."""
+    slow.may_end.set()
+    seconds = [0.0]
+    async with dashboard(a_session(), "plan", monotonic=lambda: seconds[0]) as pilot:
+        app = pilot.app
+        assert isinstance(app, TrimtabApp)
+        session = app.session
+        group = DocumentGroup("billing", "Stable", (), {tp("orders-0"): 5})
+        for change, asked in (
+            ({}, 1),
+            ({"state": replace(STATE, fetched_at=at(3, 0))}, 1),
+            ({"groups": (group,)}, 1),
+            ({"state": replace(STATE, leader=STATE.leader[::-1].copy())}, 2),
+            ({"load": replace(LOAD, as_of=at(3, 0))}, 3),
+        ):
+            seconds[0] += 60.0
+            for name, value in change.items():
+                setattr(session, name, value)
+            app.draw()
+            await rested(pilot)
+            assert len(slow.asked) == asked, change
+            said = "read by 1 group" in body(pilot)
+            assert said is bool(session.groups), "impact on who reads is newer than the rest"
 
 
 async def test_a_study_is_given_up_once_it_is_of_another_plan(slow: Slow) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from textual.message import Message
 from textual.widget import Widget
 
+from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
+from core.plan.calibration import Calibration
+from core.plan.impact import impact_of
+from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.reassignment import dump
 from core.plan.rebase import rebase
 from tui.actions import PLAN, bindings_of
-from tui.changed import alive
-from tui.made import evenness_of, helpful_first
+from tui.changed import alive, is_alike
+from tui.latest import latest
+from tui.made import Made, evenness_of, helpful_first
 from tui.screens.cursor import CursorKeys
 from tui.screens.plan_keys import PlanKeys
 from tui.screens.planning import Found, Planning
@@ -26,6 +32,17 @@ from tui.widgets.page import Page
 from tui.widgets.plan_diff import MoveHit
 from tui.widgets.plan_page import PlanView, plan_lines
 from tui.widgets.throttle_table import RateHit
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Basis:
+    """What a study rests on beside its plan and rate."""
+
+    state: ClusterState
+    load: Load
+    made: Made | None
+    calibration: Calibration | None
+    groups: Sequence[DocumentGroup] | None
 
 
 class PlanScreen(CursorKeys, PlanKeys):
@@ -56,8 +73,9 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
         self._studying = Studying(self)
-        self._alive: frozenset[int] | None = None
-        """Which brokers were up as a study was last begun."""
+        self._basis: Basis | None = None
+        """What the study rests on that was begun last."""
+        self._is_alike = latest(_is_alike)
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="plan-page")
@@ -110,7 +128,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         return words
 
     def _have_studied(self, session: Session, state: ClusterState, load: Load) -> None:
-        """Start a study unless this plan and rate have one that is young enough."""
+        """Start a study unless this plan and rate have one that holds, or is young enough."""
         plan, rate = session.plan, session.rate_bytes_per_s
         if not len(plan):
             self._study = self._helpful = None
@@ -122,17 +140,40 @@ class PlanScreen(CursorKeys, PlanKeys):
             row.rate_bytes_per_s == rate for row in self._study.table
         )
         made, groups, learned = session.made, session.groups, session.calibration
+        basis, before = Basis(state, load, made, learned, groups), self._basis
+        same = known and before is not None and self._still_holds(before, basis, plan)
+        if same and before is not None and before.groups is groups:
+            return
+        had, even, order = self._study if same else None, self._even, self._helpful
+        if same and before is not None:
+            basis = replace(before, groups=groups)
 
         def work(go_on: Callable[[], None]) -> Message:
+            if had is not None and even is not None:  # lags are read twice a minute
+                impact = impact_of(state, load, plan, groups)
+                return self.Studied(replace(had, impact=impact), even, order)
             found = study(state, load, plan, rate, groups, learned, go_on=go_on)
-            even = evenness_of(state, load, plan, made)
+            evenness = evenness_of(state, load, plan, made)
             go_on()
-            return self.Studied(found, even, helpful_first(state, load, plan, made))
+            return self.Studied(found, evenness, helpful_first(state, load, plan, made))
 
-        up = alive(state)  # what is said of a broker that has died since cannot wait for its turn
-        urgent = self._alive is not None and self._alive != up
+        # What is said of a broker that has died since cannot wait for its turn.
+        urgent = before is not None and alive(before.state) != alive(state)
         if self._studying.ask(plan, rate, session.now, work, known=known, at_once=urgent):
-            self._alive = up
+            self._basis = basis
+
+    def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
+        """Return whether a study of the plan would come to the same now, but for its groups."""
+        return (
+            before.made is now.made
+            and before.calibration == now.calibration
+            and before.load.as_of == now.load.as_of
+            and self._is_alike(before.state, before.load, now.state, now.load, plan)
+        )
+
+    def on_study_failed(self) -> None:
+        self._studying.done(self.session.now)
+        self._basis = None
 
     def on_plan_screen_studied(self, message: Studied) -> None:
         self._studying.done(self.session.now)
@@ -256,3 +297,9 @@ class PlanScreen(CursorKeys, PlanKeys):
     def copy_text(self) -> str | None:
         """Return the plan as Kafka's reassignment JSON, for the clipboard."""
         return dump(self.session.plan) if len(self.session.plan) else None
+
+
+def _is_alike(
+    before: ClusterState, load_before: Load, state: ClusterState, load: Load, plan: Plan
+) -> bool:
+    return is_alike((before, load_before), (state, load), plan)

@@ -33,7 +33,7 @@ from tui.feed_watches import (
     watch_runs,
 )
 from tui.first_look import FirstLook
-from tui.session import Freshness
+from tui.session import PATIENCE_SECONDS, Freshness
 
 if TYPE_CHECKING:
     from core.cli.context import Target
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
 
 RETRY_SECONDS = 2.0
+FIRST_CALLS_SECONDS = 30.0
+"""For how long the first answers are waited for, of a cluster whose size is not known yet."""
 
 
 class Feed:
@@ -178,8 +180,8 @@ class Feed:
         began = self._monotonic()
         seen = self._first_look()
         if seen is not None:
-            age = Freshness(began, max(1.0, 10 * (self._monotonic() - began)))
-            self._take(seen, age)
+            now = self._monotonic()
+            self._take(seen, Freshness(began, max(1.0, 10 * (now - began)), now, _patience(None)))
             # What follows imports much, and so does the way to the screen.
             self._painted.wait()
             if self._stopped.is_set():
@@ -208,10 +210,12 @@ class Feed:
                     self._send(ClusterLost(error))
                     asked = self._wait(max(RETRY_SECONDS, observer.next_due()))
                     continue
-                age = Freshness(observer.metadata_at, observer.renewed_every_seconds)
-                self._take(state, age)
+                wait = max(0.05, observer.next_due())
+                due, patience = self._monotonic() + wait, _patience(observer.longest_call_seconds)
+                every = observer.renewed_every_seconds
+                self._take(state, Freshness(observer.metadata_at, every, due, patience))
                 self._state_known.set()
-                asked = self._wait(max(0.05, observer.next_due()))
+                asked = self._wait(wait)
         finally:
             connection.client.close()
 
@@ -279,3 +283,11 @@ class Feed:
         asked = self._asked.wait(seconds)
         self._asked.clear()
         return asked
+
+
+def _patience(longest_call_seconds: float | None) -> float:
+    """Return for how long a picture may be waited for, given how long its longest call took."""
+    if longest_call_seconds is None:
+        return FIRST_CALLS_SECONDS
+    slow = longest_call_seconds > PATIENCE_SECONDS
+    return 2 * longest_call_seconds if slow else PATIENCE_SECONDS

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
 SILENT_SECONDS = 4.0
-"""A cluster that has not answered for so long is said not to; a moment is left to draw it."""
+"""A source that has not been renewed for so long is silent, if it is renewed often."""
+PATIENCE_SECONDS = 3.5
+"""An answer that is due is waited for so long: with a second between questions, and a moment to
+draw it, a cluster that is lost is said to be within five."""
 
 _STEPS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
 
@@ -65,6 +68,10 @@ class Freshness:
 
     at: float
     interval_seconds: float
+    due: float | None = None
+    """When its source is asked anew; None where nobody says."""
+    patience_seconds: float = PATIENCE_SECONDS
+    """For how long an answer that is due may be waited for before its source counts as silent."""
 
     def age(self, now: float) -> float:
         return max(0.0, now - self.at)
@@ -73,14 +80,22 @@ class Freshness:
         """Return whether it is older than twice its interval."""
         return self.age(now) > 2 * self.interval_seconds
 
-    def silent(self, now: float) -> bool:
-        """Return whether it is so old that its source cannot be answering."""
-        return self.age(now) > max(2 * self.interval_seconds, SILENT_SECONDS)
+    def silent(self, now: float, heard_at: float = -math.inf) -> bool:
+        """Return whether its source cannot be answering: it was asked, and has told nothing since.
 
-    def next_change(self, now: float) -> float:
+        `heard_at` is when anything came from it last, if that is known: a large answer takes long.
+        """
+        return now > self._silent_from(heard_at)
+
+    def _silent_from(self, heard_at: float) -> float:
+        if self.due is None:
+            return self.at + max(2 * self.interval_seconds, SILENT_SECONDS)
+        return max(self.due, heard_at) + self.patience_seconds
+
+    def next_change(self, now: float, heard_at: float = -math.inf) -> float:
         """Return seconds until the age reads differently, turns stale, or its source is silent."""
         age = self.age(now)
-        turns = (2 * self.interval_seconds - age, SILENT_SECONDS - age)
+        turns = (2 * self.interval_seconds - age, self._silent_from(heard_at) - now)
         return min([seconds_to_next_age(age), *(left for left in turns if left > 0)])
 
 
@@ -272,6 +287,11 @@ class Session:
         self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
 
     @property
+    def heard_at(self) -> float:
+        """Return when any broker last answered anything (monotonic seconds); -inf if unknown."""
+        return -math.inf if self.connection is None else self.connection.heard_at()
+
+    @property
     def lost_since(self) -> datetime | None:
         """Return when what is shown was true, if the cluster does not answer; None while it does.
 
@@ -279,7 +299,7 @@ class Session:
         """
         if self.state is None or self.metadata_age is None:
             return None
-        silent = not self.paused and self.metadata_age.silent(self.now)
+        silent = not self.paused and self.metadata_age.silent(self.now, self.heard_at)
         return self.state.fetched_at if silent or self.problem is not None else None
 
     @property
@@ -292,4 +312,4 @@ class Session:
     def next_age_change(self) -> float | None:
         """Return seconds until an age on the screen reads differently; None when nothing ages."""
         ages = [age for age in (self.metadata_age, self.load_age) if age is not None]
-        return min((age.next_change(self.now) for age in ages), default=None)
+        return min((age.next_change(self.now, self.heard_at) for age in ages), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,6 +54,8 @@ class Connection:
     address: Address
     silent: Callable[[], Mapping[int, str]] = dict
     """Tells the addresses of brokers that did not answer when they were last asked."""
+    heard_at: Callable[[], float] = lambda: -math.inf
+    """Tells when any broker has last answered anything (monotonic seconds), if that is known."""
 
 
 def connect(address: Address) -> Connection:
@@ -75,7 +78,7 @@ def connect(address: Address) -> Connection:
     kafka = KafkaClient(settings)
     patient = with_deadline(kafka, kafka, settings.timeout_seconds)
     client = with_capacity(patient, address.capacity)
-    return Connection(client, SystemClock(), address, kafka.silent)
+    return Connection(client, SystemClock(), address, kafka.silent, lambda: kafka.heard_at)
 
 
 def only_of(client: ClusterClient, cluster_id: str) -> ClusterClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -125,7 +126,8 @@ def find_hidden(
 class _Cadence:
     """When a call is due again: at its interval while it is quick, else at ten times its duration.
 
-    Ten times one slow answer would be minutes in which nobody looks: there is a cap.
+    Ten times one slow answer would be minutes in which nobody looks: there is a cap, and of the
+    last two answers the quicker one counts. A cluster that hung for a while is not slow.
 
     Durations are by `stopwatch`, this machine's time, whatever clock the cluster lives by.
     """
@@ -136,10 +138,12 @@ class _Cadence:
         self._seconds = seconds
         self._asked: float | None = None
         self.took_seconds = 0.0
+        self._takes_seconds = 0.0
 
     @property
     def every_seconds(self) -> float:
-        slow = self.took_seconds * _SLOW_FACTOR if self.took_seconds > _QUICK_SECONDS else 0.0
+        takes = self._takes_seconds
+        slow = takes * _SLOW_FACTOR if takes > _QUICK_SECONDS else 0.0
         return max(self._seconds, min(slow, _SLOWEST_SECONDS))
 
     @property
@@ -154,7 +158,12 @@ class _Cadence:
         return self._stopwatch()
 
     def end(self, begun: float) -> None:
-        self.took_seconds = self._stopwatch() - begun
+        before, self.took_seconds = self.took_seconds, self._stopwatch() - begun
+        self._takes_seconds = min(before or math.inf, self.took_seconds)
+
+    def forget(self) -> None:
+        """Forget how long answers took: those of a cluster that was lost say nothing of it."""
+        self.took_seconds = self._takes_seconds = 0.0
 
 
 class Observer:
@@ -197,6 +206,14 @@ class Observer:
         slow = max(self._log_dirs.took_seconds, self._configs.took_seconds)
         return max(self._metadata.every_seconds, slow)
 
+    @property
+    def longest_call_seconds(self) -> float | None:
+        """Return how long the longest of the slow calls took; None until all have been made."""
+        calls = [self._configs, *([self._log_dirs] if self._sizes else [])]
+        if any(call.took_seconds == 0 for call in calls):
+            return None
+        return max(call.took_seconds for call in calls)
+
     def next_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""
         if self._lost is not None:
@@ -235,6 +252,8 @@ class Observer:
             raise
         finally:
             self._metadata.end(begun)
+        if self._lost is not None:
+            self._metadata.forget()
         self._state, self._lost, self.metadata_at = described, None, begun
         bugs.note("cluster", lambda: described.counts)
         return described

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import cast
 
@@ -116,10 +117,45 @@ def said(pilot: Pilot[int]) -> str:
     return str(label.render()) if label.display else ""
 
 
-@given(st.floats(0.0, 100.0), st.floats(0.1, 60.0))
-def test_it_wakes_up_no_later_than_its_source_is_silent(age: float, interval: float) -> None:
-    freshness = Freshness(0.0, interval)
-    woken = age + freshness.next_change(age)
+@given(
+    *(st.floats(0.0, 100.0), st.floats(0.1, 60.0)),
+    *(st.none() | st.floats(0.0, 60.0), st.floats(0.0, 100.0)),
+)
+def test_it_wakes_up_no_later_than_its_source_is_silent(
+    age: float, interval: float, due: float | None, heard: float
+) -> None:
+    freshness, heard_at = Freshness(0.0, interval, due), min(heard, age)
+    woken = age + freshness.next_change(age, heard_at)
     assert woken > age
-    if not freshness.silent(age):
-        assert not freshness.silent(woken) or woken <= max(4.0, 2 * interval) + 1e-6
+    if not freshness.silent(age, heard_at):
+        ends = max(4.0, 2 * interval) if due is None else max(due, heard_at) + 3.5
+        assert not freshness.silent(woken, heard_at) or woken <= ends + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("due", "patience", "heard", "now", "silent"),
+    [
+        (1.0, 4.0, None, 4.9, False),
+        (1.0, 4.0, None, 5.1, True),
+        (1.0, 4.0, 3.0, 5.1, False),
+        (1.0, 4.0, 3.0, 7.1, True),
+        (0.5, 30.0, None, 20.0, False),
+        (30.0, 4.0, None, 33.9, False),
+        (30.0, 4.0, None, 34.1, True),
+    ],
+    ids=[
+        "asked lately",
+        "in flight for more than 4 s",
+        "some of it comes",
+        "no more of it comes",
+        "the first look at a cluster of unknown size",
+        "a cluster that is slow is asked seldom",
+        "and waited for no longer",
+    ],
+)
+def test_what_is_asked_and_not_answered_for_4_s_is_silence(
+    due: float, patience: float, heard: float | None, now: float, silent: bool
+) -> None:
+    """However long the call itself may wait, and however far questions are apart."""
+    freshness = Freshness(0.0, 30.0, due, patience)
+    assert freshness.silent(now, -math.inf if heard is None else heard) is silent

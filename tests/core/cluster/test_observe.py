@@ -118,6 +118,18 @@ def test_a_slow_cluster_is_asked_less_often(
     assert client.calls["describe"] == 2
 
 
+def test_a_cluster_that_hung_for_a_while_is_not_slow(
+    observer: Observer, client: Counting, cluster: SimulatedCluster
+) -> None:
+    """What it answers then is old, and it may hang again."""
+    for took, pause in [(0.02, 1.0), (8.0, 1.0), (0.02, 1.0), (8.0, 1.0), (8.0, 30.0)]:
+        client.took = took
+        observer.poll(at_once=True)
+        assert observer.metadata_every_seconds == pause
+        assert observer.longest_call_seconds is not None
+        cluster.clock.sleep(pause)
+
+
 def test_metadata_is_not_renewed_while_a_slow_call_lasts(
     observer: Observer, client: Counting
 ) -> None:
@@ -174,6 +186,7 @@ def test_what_was_there_before_the_cluster_was_lost_is_not_news(
     assert observer.next_due() == pytest.approx(24.0)
     client.cut_off = False
     assert observer.poll(at_once=True).fetched_at == cluster.clock.now()
+    assert observer.metadata_every_seconds == 1.0, "it waited for the cluster, which is back"
 
 
 def test_a_picture_of_which_only_the_sizes_are_new_is_as_old_as_its_metadata(

@@ -215,7 +215,7 @@ def _verdict(view: PlanView) -> Line:
         if worst[severity]:
             return (Span(f"   {mark} {worst[severity]} {word}", tone, bold=True),)
     if is_blind(found) or view.study.not_compared:
-        return (Span("   ? safe as far as known", Tone.LOOK),)
+        return (Span("   ? safe", Tone.LOOK),)
     return (Span("   √ safe", Tone.FINE),)
 
 

@@ -13,6 +13,7 @@ from core.auto.history import History
 from core.auto.observed import Observed
 from core.auto.settings import Mode, Settings
 from core.auto.smallest import smallest
+from core.cluster.hidden import is_partial
 
 
 def decide(settings: Settings, history: History, observed: Observed) -> Decision:
@@ -39,7 +40,8 @@ def against(settings: Settings, history: History, observed: Observed) -> tuple[R
     unsafe = spoken(SAFETY, settings, history, observed)
     imbalance, led = observed.imbalance, observed.led
     if imbalance is not None and not imbalance.outside and not (led and led.outside):
-        even = f"Brokers are even enough: {imbalance.words}"
+        seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
+        even = f"Brokers are even enough{seen}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
         return (*unsafe, Reason("balanced", f"{even}, and {band}."))
     return unsafe or spoken(TIMELY, settings, history, observed)

@@ -89,6 +89,11 @@ class HiddenTopics:
         return {log.path: log.size_bytes for log in self.logs if log.broker == broker}
 
 
+def is_partial(hidden: HiddenTopics | None) -> bool:
+    """Return whether topics are hidden, or may be as far as anybody has looked."""
+    return hidden is not None and not hidden.is_whole
+
+
 def to_json(hidden: HiddenTopics | None) -> dict[str, Any] | None:
     """Return what is hidden as plain JSON values, None where nobody has looked."""
     if hidden is None:

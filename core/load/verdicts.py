@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from core.cluster.hidden import is_partial
 from core.cluster.state import ClusterState
 from core.load.heat import Metric, replica_marks
 from core.load.snapshot import Load
@@ -216,7 +217,7 @@ def _racks(state: ClusterState) -> list[Verdict]:
     wanted = np.minimum(np.diff(state.replica_start), len(names))
     narrow = np.flatnonzero(spread < wanted)
     if not len(narrow):
-        if state.hidden is not None and not state.hidden.is_whole:
+        if is_partial(state.hidden):
             return []
         return [Verdict("racks", Weight.FINE, "racks", "racks")]
     words = f"{len(narrow):,} share a rack"

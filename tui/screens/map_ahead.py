@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from textual.message import Message
 
+from core.cluster.hidden import is_partial
 from core.load.heat import Metric, spread
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
@@ -168,9 +169,8 @@ class Ahead:
     def _is_whole(model: Model, metric: Metric, column: int) -> bool:
         """Return whether all is known of what a broker carries, and no topic is hidden."""
         _, columns, values = spread(model.state, model.load, metric)
-        hidden = model.state.hidden
         unknown = np.isnan(values[columns == column]).any()
-        return not unknown and (hidden is None or hidden.is_whole)
+        return not (unknown or is_partial(model.state.hidden))
 
     @property
     def _known_suggestion(self) -> WorkedOut | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.cluster.hidden import is_partial
 from core.cluster.state import Bool, ClusterState
 from core.load.snapshot import Float64, Load
 from core.plan.plan import Plan
@@ -82,7 +83,6 @@ def evenness(
     end = Placement(with_moves(given, plan))
     unknown = np.isnan(load.in_bytes_per_s) | np.isnan(load.out_bytes_per_s)
     unknown |= state.partition_size_bytes < 0
-    hidden = state.hidden is not None and not state.hidden.is_whole
     return Evenness(
         tuple(given.ids.tolist()),
         given.counts,
@@ -90,5 +90,5 @@ def evenness(
         start.loads,
         end.loads,
         band,
-        is_whole=not (hidden or unknown.any()),
+        is_whole=not (is_partial(state.hidden) or unknown.any()),
     )

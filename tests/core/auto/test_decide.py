@@ -19,6 +19,7 @@ from core.auto.hours import Hours
 from core.auto.observed import Observed
 from core.auto.reckoning import reckoned
 from core.auto.settings import Mode, Settings
+from core.cluster.hidden import HiddenTopics
 from core.cluster.state import ClusterState, Reassignment, Topic, TopicPartition
 from core.load.snapshot import Source
 from core.plan.planner.evenness import evenness
@@ -602,3 +603,13 @@ def test_hours_are_by_the_zone_of_this_machine() -> None:
     tokyo = ZoneInfo("Asia/Tokyo")
     assert hours.holds(datetime(2026, 1, 5, 17, 59, tzinfo=tokyo))
     assert not hours.holds(datetime(2026, 1, 5, 18, 0, tzinfo=tokyo))
+
+
+@pytest.mark.parametrize(("hidden", "partly"), [(None, False), (1, True)])
+def test_brokers_are_even_by_what_is_seen(hidden: int | None, partly: bool) -> None:
+    held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
+    state = cluster(held, brokers=(1, 2), size_bytes=MB)
+    state = replace(state, hidden=None if hidden is None else HiddenTopics(hidden))
+    (reason,) = decided(look(steady(state))).reasons
+    assert reason.id == "balanced"
+    assert ("by the topics that are seen" in reason.text) is partly

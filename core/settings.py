@@ -51,7 +51,7 @@ class Settings:
     theme: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     notify: NotifyBy = field(default_factory=NotifyBy)
-    balancer_topics: tuple[str, ...] = ()
+    balancer_topics: frozenset[str] = frozenset()
     """Topics that tell of a balancer, beside those that are known of all clusters."""
 
     def cluster(self, name: str) -> ClusterSettings:
@@ -195,10 +195,10 @@ def _notify(table: Mapping[str, Any]) -> NotifyBy:
     )
 
 
-def _topics(names: Sequence[Any]) -> tuple[str, ...]:
+def _topics(names: Sequence[Any]) -> frozenset[str]:
     if not all(isinstance(name, str) and name for name in names):
         raise _WrongError('balancer_topics must be a list of topics like ["my.balancer.metrics"]')
-    return tuple(names)
+    return frozenset(names)
 
 
 def _command(table: Mapping[str, Any]) -> tuple[str, ...]:

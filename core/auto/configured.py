@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from core import paths
 from core.auto.switch import Switch
-from core.cluster.balancers import add_topics
-from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity, laid_on
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.settings import load_settings
@@ -20,8 +19,14 @@ class Configured:
     capacity: Capacity = UNKNOWN_CAPACITY
     read_only: bool = False
     read_only_servers: frozenset[str] = frozenset()
+    balancer_topics: frozenset[str] = frozenset()
     unread: str = ""
     """Why the file cannot be read now, in a sentence: it may mark the cluster."""
+
+    def laid_on(self, state: ClusterState) -> ClusterState:
+        """Return the same cluster with what brokers carry and which topics tell of balancers."""
+        told = laid_on(state, self.capacity)
+        return replace(told, balancer_topics=self.balancer_topics)
 
     def forbids(self, state: ClusterState) -> bool:
         """Return whether the cluster is marked read_only, by its name or one of its brokers."""
@@ -46,11 +51,11 @@ class Configuration:
             settings = load_settings()
         except UsageError as error:  # it is being written, or wrong
             return replace(self._known, unread=error.title)
-        add_topics(settings.balancer_topics)
         about = settings.about(self._name, self._bootstrap).values()
         self._known = Configured(
             configured_capacity(settings, self._name, self._bootstrap),
             any(one.read_only for one in about),
             settings.read_only_servers,
+            settings.balancer_topics,
         )
         return self._known

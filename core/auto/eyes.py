@@ -13,7 +13,6 @@ from core.auto.observed import Imbalance, Observed, judged, judged_as_led
 from core.auto.settings import Settings
 from core.auto.sights import Sights
 from core.clock import Clock
-from core.cluster.capacity import laid_on
 from core.cluster.client import ClusterClient
 from core.cluster.leader_rebalance import rebalance_settings, returns_every_seconds
 from core.cluster.observe import CONFIGS_SECONDS, Observer
@@ -55,7 +54,7 @@ class ClusterEyes:
         """
         reassignments = self._client.reassignments()
         configured = self._configured()
-        state = laid_on(self._observer.poll(), configured.capacity)
+        state = configured.laid_on(self._observer.poll())
         if state.cluster_id != self._cluster_id:
             raise UnreachableError(
                 f"This is cluster {state.cluster_id}, not {self._cluster_id}.",

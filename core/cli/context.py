@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from core.cli.confirm import ask_passwords
-from core.cluster.balancers import add_topics
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
@@ -87,7 +86,6 @@ class Target:
         if not bootstrap and cluster_name is None:
             return cls(snapshots=snapshots, timeout_seconds=timeout_seconds)
         settings = load_settings()
-        add_topics(settings.balancer_topics)
         if flagged and bootstrap and cluster_name:
             _refuse_two(bootstrap, cluster_name, settings)
         bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
@@ -216,6 +214,7 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
         address,
         command_config=address.command_config or next(reached, None),
         capacity=configured_capacity(settings, name, address.bootstrap),
+        balancer_topics=settings.balancer_topics,
         timeout_seconds=settings.timeout_of(name, address.bootstrap)
         if address.timeout_seconds is None
         else address.timeout_seconds,

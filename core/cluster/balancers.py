@@ -1,16 +1,18 @@
 """Who else works on a cluster, told by topics in it: balancers, and who edits topics' configs.
 
-`KNOWN_TOPICS` holds those of which the sources are public; a user's own are added for a process.
+`KNOWN_TOPICS` holds those of which the sources are public; a user's own, which config.toml names,
+are laid onto every picture of a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
 
 _CRUISE_CONTROL = "Cruise Control"
@@ -30,7 +32,6 @@ without a balancer, too, so it says nothing."""
 CONFIGURED: Final = "a balancer that config.toml names"
 STRIMZI: Final = "Strimzi's topic operator"
 _STRIMZI_TOPICS: Final = ("strimzi.", "__strimzi", "strimzi-")
-_configured: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,25 @@ class Balancer:
         return f"{self.name} reports to this cluster (topic {self.topic})"
 
 
-def add_topics(topics: Iterable[str]) -> None:
-    """Have these topics, of config.toml, tell of a balancer for as long as this process lives."""
-    _configured.update(topics)
+def with_balancer_topics(client: ClusterClient, topics: frozenset[str]) -> ClusterClient:
+    """Return `client` whose pictures know the topics of config.toml; all else is passed on."""
+    return cast("ClusterClient", _Told(client, topics)) if topics else client
+
+
+class _Told:
+    def __init__(self, client: ClusterClient, topics: frozenset[str]) -> None:
+        self._client, self._topics = client, topics
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def describe(self) -> ClusterState:
+        return replace(self._client.describe(), balancer_topics=self._topics)
 
 
 def find_balancer(state: ClusterState) -> Balancer | None:
     """Return who else balances this cluster, as far as a topic tells; None when none does."""
-    for topic in (*KNOWN_TOPICS, *sorted(_configured)):
+    for topic in (*KNOWN_TOPICS, *sorted(state.balancer_topics)):
         if state.topic(topic) is not None:
             return Balancer(KNOWN_TOPICS.get(topic, CONFIGURED), topic)
     return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from core.clock import Clock, SystemClock
+from core.cluster.balancers import with_balancer_topics
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_capacity
 from core.errors import (
     AccessDeniedError,
@@ -34,6 +35,8 @@ class Address:
     capacity: Capacity = UNKNOWN_CAPACITY
     timeout_seconds: float | None = None
     """For how long it may leave whoever asks without an answer; None is the default."""
+    balancer_topics: frozenset[str] = frozenset()
+    """Topics that tell of another balancer, by the user's configuration."""
 
     @property
     def simulated(self) -> bool:
@@ -67,7 +70,7 @@ def connect(address: Address) -> Connection:
         from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
-        return Connection(with_capacity(simulator, address.capacity), simulator.clock, address)
+        return Connection(_as_configured(simulator, address), simulator.clock, address)
     from core.cluster.kafka.client import KafkaClient
     from core.cluster.kafka.connection import ConnectionSettings
     from core.cluster.kafka.deadline import with_deadline
@@ -77,8 +80,13 @@ def connect(address: Address) -> Connection:
         settings = replace(settings, timeout_seconds=address.timeout_seconds)
     kafka = KafkaClient(settings)
     patient = with_deadline(kafka, kafka, settings.timeout_seconds)
-    client = with_capacity(patient, address.capacity)
+    client = _as_configured(patient, address)
     return Connection(client, SystemClock(), address, kafka.silent, lambda: kafka.heard_at)
+
+
+def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
+    told = with_capacity(client, address.capacity)
+    return with_balancer_topics(told, address.balancer_topics)
 
 
 def only_of(client: ClusterClient, cluster_id: str) -> ClusterClient:

@@ -6,7 +6,8 @@ of all topics only with those that the user has DESCRIBE on (KafkaApis).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,22 @@ class HiddenTopics:
     def advice(self) -> str:
         """Return what is hidden, and what would show it."""
         return f"{self.sentence} {self.remedy}".strip()
+
+    @property
+    def bytes_by_broker(self) -> Mapping[int, int]:
+        """Return what each broker is known to hold of them."""
+        return self._by_broker(lambda log: log.size_bytes)
+
+    @property
+    def replicas_by_broker(self) -> Mapping[int, int]:
+        """Return how many replicas of theirs each broker is known to hold."""
+        return self._by_broker(lambda log: log.replicas)
+
+    def _by_broker(self, amount: Callable[[HiddenLogs], int]) -> Mapping[int, int]:
+        found: Counter[int] = Counter()
+        for log in self.logs:
+            found[log.broker] += amount(log)
+        return found
 
     def bytes_by_dir(self, broker: int) -> Mapping[str, int]:
         """Return what each log dir of a broker holds of them, where it holds any."""

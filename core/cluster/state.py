@@ -9,13 +9,39 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from core.cluster.hidden import HiddenTopics
+from core.cluster.rows import (
+    UNKNOWN,
+    Broker,
+    DirCopy,
+    LogDir,
+    PartitionRow,
+    Reassignment,
+    Topic,
+    TopicPartition,
+)
 from core.errors import RIGHTS, AccessDeniedError
+
+__all__ = [
+    "UNKNOWN",
+    "Bool",
+    "Broker",
+    "ClusterState",
+    "DirCopy",
+    "Int32",
+    "Int64",
+    "LogDir",
+    "PartitionRow",
+    "Reassignment",
+    "Topic",
+    "TopicPartition",
+    "frozen",
+]
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -23,120 +49,11 @@ Bool = npt.NDArray[np.bool_]
 
 _A = TypeVar("_A", bound=npt.NDArray[Any])
 
-UNKNOWN = -1
-
-
-class TopicPartition(NamedTuple):
-    """Kafka's name for a partition; sorts by topic, then number."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
-@dataclass(frozen=True, slots=True)
-class LogDir:
-    """One log directory of a broker; `error` says why its sizes are unknown."""
-
-    path: str
-    total_bytes: int | None = None
-    usable_bytes: int | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """One broker; capacities come from the user's configuration and may be unknown."""
-
-    id: int
-    rack: str | None = None
-    host: str = ""
-    port: int = 0
-    alive: bool = True
-    log_dirs: tuple[LogDir, ...] = ()
-    in_capacity_bytes_per_s: float | None = None
-    out_capacity_bytes_per_s: float | None = None
-
-    @property
-    def server(self) -> str:
-        """Return HOST:PORT as the broker tells clients, in lower case."""
-        return f"{self.host}:{self.port}".lower()
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """One topic and the configs that matter to moving it; None is unknown."""
-
-    name: str
-    id: str | None = None
-    min_insync: int | None = None
-    retention_ms: int | None = None
-    cleanup_policy: str | None = None
-    retention_bytes: int | None = None
-    remote_storage: bool | None = None
-    """Whether it is kept in remote storage, too: what is deleted by retention is deleted there."""
-
-    @property
-    def configs(self) -> dict[str, int | str | None]:
-        """Return these configs by Kafka's names."""
-        remote = None if self.remote_storage is None else str(self.remote_storage).lower()
-        return {
-            "min.insync.replicas": self.min_insync,
-            "retention.ms": self.retention_ms,
-            "retention.bytes": self.retention_bytes,
-            "cleanup.policy": self.cleanup_policy,
-            "remote.storage.enable": remote,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Reassignment:
-    """One partition in flight, as the controller lists it."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-    @property
-    def target(self) -> tuple[int, ...]:
-        """Return the assignment it will end with: replicas minus removing, in order."""
-        return tuple(b for b in self.replicas if b not in self.removing)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """One partition of a ClusterState as plain Python values, for building and for reading one."""
-
-    topic: str
-    partition: int
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-    leader_epoch: int = UNKNOWN
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
 
 def frozen(array: _A) -> _A:
     """Return a column as one that cannot be written to."""
     array.setflags(write=False)
     return array
-
-
-@dataclass(frozen=True, slots=True)
-class DirCopy:
-    """A replica on its way to another log dir of its broker, and what has arrived there."""
-
-    tp: TopicPartition
-    broker: int
-    log_dir: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +90,8 @@ class ClusterState:
     """Why it is not known what is in flight, in a sentence; "" where it is."""
     hidden: HiddenTopics | None = None
     """Topics that are none of these, as the user may not see them; None before anybody looked."""
+    balancer_topics: frozenset[str] = frozenset()
+    """Names of topics that tell of another balancer, as config.toml says."""
 
     @classmethod
     def build(
@@ -343,21 +262,14 @@ class ClusterState:
     @cached_property
     def hidden_bytes(self) -> Int64:
         """Return what each broker is known to hold of topics that are hidden, shape [B]."""
-        logs = self.hidden.logs if self.hidden else ()
-        return self._per_broker((log.broker, log.size_bytes) for log in logs)
+        held = self.hidden.bytes_by_broker if self.hidden else {}
+        return frozen(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     @cached_property
     def hidden_replicas(self) -> Int64:
         """Return how many replicas of hidden topics each broker is known to hold, shape [B]."""
-        logs = self.hidden.logs if self.hidden else ()
-        return self._per_broker((log.broker, log.replicas) for log in logs)
-
-    def _per_broker(self, amounts: Iterable[tuple[int, int]]) -> Int64:
-        found = dict.fromkeys(self.broker_ids.tolist(), 0)
-        for broker, amount in amounts:
-            if broker in found:
-                found[broker] += amount
-        return frozen(np.array(list(found.values()), np.int64))
+        held = self.hidden.replicas_by_broker if self.hidden else {}
+        return frozen(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     def columns(self, brokers: Int32) -> Int64:
         """Return which of `brokers` each id is, -1 for none of them; the shape stays."""

@@ -23,7 +23,6 @@ from typing import Any
 
 from core import passwords
 from core.clock import SteadyClock
-from core.cluster.balancers import add_topics
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, connect
 from core.cluster.probe import open_probe
@@ -211,14 +210,14 @@ def _as_configured(address: Address, name: str) -> Address:
     capacity = configured_capacity(settings, name, address.bootstrap)
     if (timeout := address.timeout_seconds) is None:
         timeout = settings.timeout_of(name, address.bootstrap)
-    return replace(address, capacity=capacity, timeout_seconds=timeout)
+    topics = settings.balancer_topics
+    return replace(address, capacity=capacity, timeout_seconds=timeout, balancer_topics=topics)
 
 
 def _notify_by(journal: Journal) -> NotifyBy:
     """Return whom to tell of this run; a config.toml that cannot be read does not hold it up."""
     try:
         settings = load_settings()
-        add_topics(settings.balancer_topics)
         return settings.notify
     except UsageError as error:
         told = {"event": "start", "by": "config.toml", "why": error.title}

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from clusters import cluster
 
-from core.cluster import balancers
-from core.cluster.balancers import CONFIGURED, KNOWN_TOPICS, Balancer, add_topics, find_balancer
+from core.cluster.balancers import (
+    CONFIGURED,
+    KNOWN_TOPICS,
+    Balancer,
+    find_balancer,
+    with_balancer_topics,
+)
 from core.cluster.state import Topic
 from core.errors import UsageError
 from core.settings import load_settings
-
-
-@pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(balancers, "_configured", set())
 
 
 @pytest.mark.parametrize("topic", KNOWN_TOPICS)
@@ -33,10 +35,14 @@ def test_other_topics_tell_of_nobody(topic: str) -> None:
 def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('balancer_topics = ["ours.balance"]')
-    state = cluster({"t-0": [1]}, topics=[Topic("ours.balance")])
-    assert find_balancer(state) is None
-    add_topics(load_settings(path).balancer_topics)
-    assert find_balancer(state) == Balancer(CONFIGURED, "ours.balance")
+    client: Any = SimpleNamespace(
+        describe=lambda: cluster({"t-0": [1]}, topics=[Topic("ours.balance")]), close=lambda: 7
+    )
+    assert find_balancer(client.describe()) is None
+    told = with_balancer_topics(client, load_settings(path).balancer_topics)
+    assert find_balancer(told.describe()) == Balancer(CONFIGURED, "ours.balance")
+    assert told.close() == 7
+    assert find_balancer(client.describe()) is None, "another connection knows nothing of it"
 
 
 @pytest.mark.parametrize("text", ['"t"', "[1]", '[""]'])

@@ -335,7 +335,8 @@ def test_a_run_knows_what_a_flag_and_config_toml_say_of_its_cluster(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     paths.config_file().parent.mkdir(parents=True, exist_ok=True)
     paths.config_file().write_text(
-        '[clusters.a]\nbootstrap = "sim:none,sim:moved"\nin_capacity = "80MB/s"\ntimeout = "7s"\n'
+        'balancer_topics = ["ours"]\n[clusters.a]\nbootstrap = "sim:none,sim:moved"\n'
+        'in_capacity = "80MB/s"\ntimeout = "7s"\n'
     )
     client = cluster({"t": [(1, 2)]})
     plan = plan_of(client, {("t", 0): (1, 3)})
@@ -352,6 +353,7 @@ def test_a_run_knows_what_a_flag_and_config_toml_say_of_its_cluster(
     monkeypatch.setattr(service, "connect", connect)
     service.serve(journal.path, elsewhere)
     assert [(a.capacity.in_bytes_per_s, a.timeout_seconds) for a in asked] == [(80e6, timeout)]
+    assert asked[0].balancer_topics == {"ours"}
     paths.config_file().write_text("")
     service.serve(journal.path, elsewhere)
     own = None if flag == 7.0 else flag  # what is config.toml's is read each time

@@ -12,6 +12,7 @@ from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from core.cluster.drills.drill import Drill, DrillGround, Offer
+    from core.cluster.state import ClusterState
     from tui.screens.drill_dialog import DrillDialog
 
 DRILL = "drill"
@@ -61,15 +62,26 @@ class Drilling(Speaking):
                 self._carry_out(ground, drill)
 
         self.push_screen(dialog, answered)
+        self._have_looked(dialog, ground, state)
+
+    def _have_looked(self, dialog: DrillDialog, ground: DrillGround, state: ClusterState) -> None:
         self.beside(
             "drill", lambda: ground.offers(state), lambda found: self.Offered(dialog, found)
         )
+
+    def on_drill_dialog_outdated(self, message: DrillDialog.Outdated) -> None:
+        ground, state = self.session.ground, self.session.state
+        assert ground is not None
+        assert state is not None
+        self._have_looked(message.dialog, ground, state)
 
     def on_drilling_offered(self, message: Offered) -> None:
         dialog, found = message.dialog, message.found
         if dialog not in self.screen_stack:  # left meanwhile
             return
-        if isinstance(found, TrimtabError):
+        if isinstance(found, TrimtabError) and dialog.offered:
+            dialog.refuse(str(found))
+        elif isinstance(found, TrimtabError):
             dialog.dismiss(None)
             self.call_after_refresh(self.tell, found)
         else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from clusters import NOON
 from hands import rested
-from maps import demo_picture, lines, map_of, press, session, tell, text
+from maps import NOW, demo_picture, lines, map_of, press, seen, session, tell, text
 from textual.pilot import Pilot
 
 from core.cluster.drills.drill import (
@@ -228,6 +230,49 @@ async def test_what_could_not_be_done_is_said() -> None:
         ground.trouble = None
         await press(pilot, "F", "j", "enter")
         assert "There was nothing to do." in lines(pilot)[-1]
+
+
+async def test_the_open_dialog_goes_with_the_cluster() -> None:
+    ground, (state, load) = Ground(), demo_picture()
+    killable = [1, 2, 7]
+    offers = ground.offers
+
+    def now(state: ClusterState) -> tuple[Offer, ...]:
+        if not killable:
+            raise TrimtabError("The sandbox is gone.")
+        kill = Offer(DrillKind.KILL, tuple(broker_drill(DrillKind.KILL, b) for b in killable))
+        return (kill, *offers(state)[1:])
+
+    ground.offers = now  # type: ignore[method-assign]
+    async with on_a_sandbox(ground, writable=True) as pilot:
+        app, seconds = pilot.app, [NOW]
+        app.monotonic = lambda: seconds[0]  # type: ignore[attr-defined]
+
+        async def pass_on() -> None:
+            seconds[0] += 10.0
+            await tell(pilot, seen(replace(state, fetched_at=NOON), load))
+
+        session(pilot).pointed_at = (1, None)
+        await press(pilot, "F", "right")
+        assert chosen(pilot) == "kill broker 2"
+        killable.remove(1)
+        await pass_on()
+        assert chosen(pilot) == "kill broker 2", "it stays chosen"
+        assert app.focused is app.screen.query_one("#yes")
+        killable.remove(2)
+        await pass_on()
+        assert "not possible any more" in text(pilot)
+        assert app.focused is app.screen.query_one("#no"), "enter does nothing else instead"
+        await press(pilot, "right")
+        assert chosen(pilot) == "kill broker 7"
+        killable.clear()
+        await pass_on()
+        assert "The sandbox is gone." in text(pilot)
+        assert app.screen.query_one("#yes").disabled
+        killable.append(7)
+        await pass_on()
+        await press(pilot, "right", "enter")
+    assert [(drill.kind, drill.broker) for drill in ground.done] == [(DrillKind.KILL, 7)]
 
 
 def test_every_drill_has_a_name_and_says_what_it_does() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -24,6 +24,11 @@ from tui.widgets.lines import (
     left,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from tui.session import Session
+    from tui.shown_on import Dashboard
 
 WORDS: dict[DrillKind, tuple[str, str]] = {
     DrillKind.KILL: (
@@ -50,6 +55,8 @@ WORDS: dict[DrillKind, tuple[str, str]] = {
 }
 """What each drill is called, and what it does."""
 NAME_WIDTH = 18
+REST_SECONDS = 2.0
+"""How long nothing is looked at after a look: on a sandbox it asks for processes."""
 
 
 class Choices(Static):
@@ -73,6 +80,14 @@ class DrillDialog(TableDialog[Drill | None]):
     """
 
     BINDINGS: ClassVar = [("escape", "leave", "Back")]
+
+    class Outdated(Message):
+        """What it offers was found before the newest picture."""
+
+        def __init__(self, dialog: DrillDialog) -> None:
+            super().__init__()
+            self.dialog = dialog
+
     STEPS: ClassVar = {"up": -1, "k": -1, "down": 1, "j": 1}
     TURNS: ClassVar = {"left": -1, "h": -1, "right": 1, "l": 1}
 
@@ -86,6 +101,11 @@ class DrillDialog(TableDialog[Drill | None]):
         super().__init__()
         self._name, self._broker, self._topic = name, broker, topic
         self._looking = True
+        self._state: ClusterState | None = None
+        """The picture that was last looked at for what can be done; None before any change."""
+        self._looked_at = 0.0
+        self._problem = ""
+        """Why what was chosen cannot be done any more, until something else is."""
         self._offers: list[Offer] = []
         self._possible = 0
         self._targets: list[int] = []
@@ -101,17 +121,60 @@ class DrillDialog(TableDialog[Drill | None]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
+        session = cast("Dashboard", self.app).session
+        self._state, self._looked_at = session.state, session.now
         self.draw()
 
+    def follow(self, session: Session) -> None:
+        """Have looked once more what can be done, once the cluster is another one."""
+        rested = session.now - self._looked_at >= REST_SECONDS
+        if self._looking or not rested or session.state is self._state:
+            return
+        self._looking, self._state = True, session.state
+        self.post_message(self.Outdated(self))
+
+    @property
+    def offered(self) -> bool:
+        """Return whether it is known what can be done, or was."""
+        return bool(self._offers)
+
     def offer(self, offers: Sequence[Offer]) -> None:
-        """Show what can be done, and why the rest cannot."""
-        self._looking = False
+        """Show what can be done, and why the rest cannot; what is chosen stays chosen."""
+        chosen, focused = self.chosen, self.query_one("#yes").has_focus
+        turned = {
+            offer.kind: offer.drills[at]
+            for offer, at in zip(self._offers, self._targets, strict=True)
+            if offer.drills
+        }
         self._offers = sorted(offers, key=lambda offer: not offer.drills)
         self._possible = sum(bool(offer.drills) for offer in offers)
         self._targets = [
-            _pointed_at(offer.drills, self._broker, self._topic) for offer in self._offers
+            offer.drills.index(turned[offer.kind])
+            if turned.get(offer.kind) in offer.drills
+            else _pointed_at(offer.drills, self._broker, self._topic)
+            for offer in self._offers
         ]
-        self.query_one("#yes", Button).disabled = not self._possible
+        self._at, self._problem = 0, ""
+        for at, offer in enumerate(self._offers):
+            if chosen in offer.drills:
+                self._at = at
+                break
+        else:
+            if chosen is not None and focused:
+                self._problem = f"{WORDS[chosen.kind][0]}, {chosen.on}: not possible any more."
+        self._looked()
+
+    def refuse(self, why: str) -> None:
+        """Say why it is not known any more what can be done."""
+        self._problem, self._possible = why, 0
+        self._looked()
+
+    def _looked(self) -> None:
+        self._looking, self._looked_at = False, cast("Dashboard", self.app).monotonic()
+        button = self.query_one("#yes", Button)
+        if (self._problem or not self._possible) and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = not self._possible
         self.draw()
 
     @property
@@ -123,11 +186,14 @@ class DrillDialog(TableDialog[Drill | None]):
     # -- drawing ---------------------------------------------------------------------------------
 
     def table(self, width: int) -> Lines:
-        if self._looking:
+        if self._looking and not self._offers:
             return (fit((dim("looking what can be done"),), width),)
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         said = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
+        if self._problem:
+            words = [*wrapped(self._problem, width, 2), ""][:2]
+            return (*lines, (), *(fit((Span(part, Tone.LOOK),), width) for part in words))
         meaning = [*wrapped(said, width, 2), ""][:2]
         return (*lines, (), *(fit((dim(part),), width) for part in meaning))
 
@@ -165,6 +231,7 @@ class DrillDialog(TableDialog[Drill | None]):
     def _choose(self) -> None:
         """Have enter do it from now on."""
         if self._possible:
+            self._problem = ""
             self.query_one("#yes").focus()
         self.draw()
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from clusters import cluster, load_of
 from hands import rested
-from pictures import GB, LOAD, MB, STATE, a_run, a_session, at, dashboard, in_sight, pressed
+from pictures import GB, LOAD, MB, RACKS, STATE, a_run, a_session, at, dashboard, in_sight, pressed
 from test_apply_left_open import Clock, down, grown, picture, told
 from textual.pilot import Pilot
 from textual.widgets import Button, Label, Static
@@ -18,13 +19,14 @@ from core.plan.plan import Plan
 from core.run.requests import Asked
 from core.run.tell.view import MoveState, RunState, RunView
 from core.watch.clients.report import Report
-from tui.feed_events import ClientsSeen, RunSeen
+from tui.feed_events import ClientsSeen, PictureSeen, RunSeen
 from tui.screens import rate_dialog as rate_module
 from tui.screens import retarget_dialog as retarget_module
 from tui.screens import run_requests as requests_module
 from tui.screens.dialog import Words
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of
+from tui.wish import Wish
 
 
 def table(pilot: Pilot[int]) -> str:
@@ -222,6 +224,24 @@ async def test_the_question_about_leaving_goes_with_the_plan() -> None:
         session.hand_over("0101-021101", session.plan)
         await told(pilot, RunSeen(a_run()))
         assert "nothing would be lost" in question(pilot)[0]
+
+
+async def test_what_is_wrong_with_a_wish_goes_with_the_cluster() -> None:
+    held = {str(STATE.tp(row)): [1, 2] for row in range(STATE.partition_count)}
+    fewer = cluster(held, brokers=list(RACKS), racks=RACKS)
+    assert fewer.topics == STATE.topics
+    session = a_session(Plan(STATE.cluster_id))
+    session.wish = Wish(max_replicas="2")
+    async with dashboard(session, "plan", monotonic=Clock()) as pilot:
+        await pressed(pilot, "a")
+        screen = pilot.app.screen
+        wrong, make = screen.query_one("#wrong-max_replicas", Label), screen.query_one("#make")
+        meaning = screen.query_one("#meaning", Label)
+        assert "15 replicas do not fit" in f"{wrong.render()} {meaning.render()}"
+        assert make.disabled
+        await told(pilot, PictureSeen(fewer, load_of(fewer), None, None, None))
+        assert "do not fit" not in f"{wrong.render()} {meaning.render()}"
+        assert not make.disabled
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -151,13 +151,8 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
         state = session.state
         if state is None or (state is self._state and session.plan is self._plan):
             return
-        named = [(broker.id, broker.alive, broker.rack) for broker in state.brokers]
-        before = [(broker.id, broker.alive, broker.rack) for broker in self._state.brokers]
-        otherwise = named != before or state.topics != self._state.topics
-        otherwise |= session.plan is not self._plan
         self._state, self._plan = state, session.plan
-        if otherwise:
-            self._draw()
+        self._draw()
 
     def _hint(self, field: str, hint: str) -> str:
         """Return what a field says while it is empty, by what the cursor is on where it can."""
@@ -185,11 +180,11 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
         """Say beside each field what is wrong with it, under all what is asked for, or why not."""
         self._asked, wrong = read(self._wish, self._state, self._plan)
         for field in FIELDS:
-            self.query_one(f"#wrong-{field}", Label).update(wrong.get(field, ""))
+            _say(self.query_one(f"#wrong-{field}", Label), wrong.get(field, ""))
         meaning = self.query_one("#meaning", Label)
         meaning.set_class(TOGETHER in wrong, "-wrong")
-        said = self._asked.meaning if self._asked is not None else ""
-        meaning.update(wrong.get(TOGETHER, f"{said} {self._planned()}".strip()))
+        words = self._asked.meaning if self._asked is not None else ""
+        _say(meaning, wrong.get(TOGETHER, f"{words} {self._planned()}".strip()))
         self.query_one("#make", Button).disabled = self._asked is None
 
     def _planned(self) -> str:
@@ -225,3 +220,8 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+
+def _say(label: Label, text: str) -> None:
+    if label.content != text:
+        label.update(text)

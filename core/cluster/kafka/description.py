@@ -113,7 +113,7 @@ def _picture(wire: Wire) -> _Picture:
 
     metadata, cluster, moves, quorum = wire.read(ask, wire.patience)
     refuse(cluster, "describe the cluster")
-    wire.learn_controller(metadata.controller_id)
+    wire.note_controller(metadata.controller_id)
     if moves is not _UNKNOWN:
         _learn_moves(wire, moves)
     return _Picture(

@@ -33,11 +33,11 @@ def list_entries(
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
             validate_only=True,
         )
-        found |= {(resource, name): told(fault) for resource, fault in answers.items()}
+        found |= {(resource, name): entries_of(fault) for resource, fault in answers.items()}
     return found
 
 
-def told(refusal: Fault | None) -> frozenset[str] | Fault:
+def entries_of(refusal: Fault | None) -> frozenset[str] | Fault:
     """Return the entries that a refusal tells of, or why it tells of none."""
     if refusal is None:
         return Fault("UNSUPPORTED_VERSION", "an invalid entry was not refused")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import random
 import socket
-import ssl
 import threading
 import time
 import weakref
@@ -34,10 +33,10 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.reach import Trouble, is_misconfigured
+from core.cluster.kafka.transports import NoHandshakeError, PlainTransport, TlsTransport
 
 FINAL = (
     SaslAuthenticationFailedError,
@@ -54,12 +53,6 @@ _FAILURES = 2
 """After so many a bootstrap server is looked at for why."""
 _BUSY_SECONDS = 0.5
 """How long new connections may take while one stands on which others wait for answers."""
-_REFUSALS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION")
-"""In OpenSSL's words for alerts, those that say the same each time."""
-
-
-class NoHandshakeError(KafkaConnectionError):  # type: ignore[misc]
-    """TLS was answered, with a refusal or with what is not TLS: no later attempt fares better."""
 
 
 def open_admin(
@@ -219,8 +212,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         self._keep(connection)
         try:
             if not self.ssl_enabled:
-                return _Plain(self._net, connection, host=node.host, heard=self._heard)
-            transport = _Tls(
+                return PlainTransport(self._net, connection, host=node.host, heard=self._heard)
+            transport = TlsTransport(
                 *(self._net, connection),
                 host=node.host,
                 heard=self._heard,
@@ -364,54 +357,3 @@ def _fail(outcome: Any, error: Exception) -> None:
 def _addresses(host: str, port: int, flags: int = 0) -> list[tuple[str, int]]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return list(dict.fromkeys((str(address[0]), port) for *_, address in found))
-
-
-class _Heard:
-    """Tells of all that comes in, and loses nothing of it.
-
-    The library drops an answer whose sender hangs up at once, as brokers do after a login that
-    they refuse; here the end is heard of when it is read again.
-    """
-
-    _told: Callable[[], None]
-
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        data, error = super()._sock_recv()  # type: ignore[misc]
-        if data:
-            self._told()
-            return data, None
-        reason = error.args[0] if error is not None and error.args else None
-        if isinstance(reason, ssl.SSLError) and any(w in str(reason.reason) for w in _REFUSALS):
-            # With TLS 1.3 a server refuses a client once this side of the handshake is over.
-            return data, NoHandshakeError(reason)
-        return data, error
-
-
-class _Plain(_Heard, KafkaTCPTransport):  # type: ignore[misc]
-    def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
-        self._told = heard
-        super().__init__(*args, **options)
-
-
-class _Tls(_Heard, KafkaSSLTransport):  # type: ignore[misc]
-    def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
-        self._told = heard
-        super().__init__(*args, **options)
-
-    async def shake_hands(self, ends: float) -> None:
-        while True:
-            try:
-                self._sock.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._net.wait_read(self._sock, timeout_at=ends)
-                self._told()
-            except ssl.SSLWantWriteError:
-                await self._net.wait_write(self._sock, timeout_at=ends)
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError) as error:
-                raise KafkaConnectionError(f"closed in the TLS handshake: {error}") from error
-            except ssl.SSLError as error:
-                raise NoHandshakeError(error) from error
-            except OSError as error:
-                raise KafkaConnectionError(f"lost in the TLS handshake: {error}") from error
-            else:
-                return

@@ -11,11 +11,18 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.first_bytes import (
+    API_VERSIONS,
+    LANGUAGES,
+    SASL_HANDSHAKE,
+    exchange,
+    mechanisms,
+)
 from core.errors import RIGHTS, AccessDeniedError, DocumentError, TrimtabError, UnreachableError
 
 LOOK_SECONDS = 2.0
@@ -23,9 +30,7 @@ LOOK_SECONDS = 2.0
 # OpenSSL's codes (x509_vfy.h): host name, IP address that do not match; too early, too late.
 _WRONG_NAME = (62, 64)
 _WRONG_TIME = (9, 10)
-_API_VERSIONS, _SASL_HANDSHAKE = 18, 17
 _UNSUPPORTED_MECHANISM, _NO_LOGIN_HERE = 33, 34
-_MAX_ANSWER_BYTES = 1_000_000
 _RESOLVING = "its name is not resolved"
 _HANGS = (
     "Look whether that broker hangs, or a firewall holds up what is sent to it; --timeout 60s "
@@ -296,14 +301,14 @@ class _Look:
 
     def _about_answers(self, connection: socket.socket) -> _Finding:
         """Say what two requests are answered that take no login; raises OSError without answers."""
-        _exchange(connection, self._half, _API_VERSIONS, 0, b"")
+        exchange(connection, self._half, API_VERSIONS, 0, b"")
         self._step = "its first request is answered, and no other"
         wanted = self._settings.sasl_mechanism
         name = (wanted or "PLAIN").encode()
-        answer = _exchange(
-            connection, self._left, _SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name
+        answer = exchange(
+            connection, self._left, SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name
         )
-        code, offered = _mechanisms(answer)
+        code, offered = mechanisms(answer)
         if wanted and code == _UNSUPPORTED_MECHANISM:
             return self._tells(
                 f"does not take logins by {wanted}; it offers {offered or 'none'}",
@@ -348,17 +353,17 @@ class _Look:
             try:
                 with self._connect() as connection:
                     connection.settimeout(left())
-                    heard[name] = _LANGUAGES[name](connection, left)
+                    heard[name] = LANGUAGES[name](connection, left)
             except OSError:
                 heard[name] = False
 
-        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in _LANGUAGES]
+        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in LANGUAGES]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(left())
         # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
-        return next((name for name in _LANGUAGES if heard.get(name)), "")
+        return next((name for name in LANGUAGES if heard.get(name)), "")
 
 
 def _reason(error: OSError) -> str:
@@ -382,74 +387,3 @@ def _about_certificate(host: str, code: int) -> tuple[str, str]:
         "has a certificate that is of no authority that this connection trusts",
         "Set ssl.truststore.location to a PEM file with the authority's certificate.",
     )
-
-
-# -- the few bytes of Kafka's protocol -----------------------------------------------------------
-
-
-def _exchange(
-    connection: socket.socket, left: Callable[[], float], api: int, version: int, body: bytes
-) -> bytes:
-    """Return the answer to one request; raises OSError for what is none, TimeoutError in time."""
-    client = b"trimtab"
-    request = struct.pack(">hhih", api, version, api, len(client)) + client + body
-    connection.settimeout(left())
-    connection.sendall(struct.pack(">i", len(request)) + request)
-    size, correlation = struct.unpack(">ii", _receive(connection, left, 8))
-    if correlation != api or not 4 <= size <= _MAX_ANSWER_BYTES:
-        raise OSError("the answer is not Kafka's")
-    return _receive(connection, left, size - 4)
-
-
-def _receive(connection: socket.socket, left: Callable[[], float], count: int) -> bytes:
-    received = b""
-    while len(received) < count:
-        connection.settimeout(left())
-        more = connection.recv(count - len(received))
-        if not more:
-            raise OSError("it hangs up")
-        received += more
-    return received
-
-
-def _mechanisms(answer: bytes) -> tuple[int, str]:
-    """Return the error code and the mechanisms that a SaslHandshake is answered with."""
-    try:
-        code, count = struct.unpack_from(">hi", answer)
-        at, names = 6, []
-        for _ in range(max(0, count)):
-            (length,) = struct.unpack_from(">h", answer, at)
-            names.append(answer[at + 2 : at + 2 + length].decode())
-            at += 2 + length
-    except (struct.error, UnicodeDecodeError) as error:
-        raise OSError("the answer is not Kafka's") from error
-    return code, ", ".join(sorted(names))
-
-
-def _speaks_tls(connection: socket.socket, _: Callable[[], float]) -> bool:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        with context.wrap_socket(connection):
-            return True
-    except ssl.SSLError as error:
-        # A server that refuses our side of the handshake in an alert has spoken TLS.
-        return "ALERT" in str(error).upper()
-
-
-def _speaks_kafka(connection: socket.socket, left: Callable[[], float]) -> bool:
-    _exchange(connection, left, _API_VERSIONS, 0, b"")
-    return True
-
-
-def _speaks_http(connection: socket.socket, _: Callable[[], float]) -> bool:
-    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    return connection.recv(64).startswith(b"HTTP/")
-
-
-_LANGUAGES: Mapping[str, Callable[[socket.socket, Callable[[], float]], bool]] = {
-    "TLS": _speaks_tls,
-    "Kafka": _speaks_kafka,
-    "HTTP": _speaks_http,
-}

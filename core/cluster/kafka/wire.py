@@ -146,7 +146,7 @@ class Wire:
     def controller_or(self, node: int) -> int:
         return node if self.controller is None else self.controller
 
-    def learn_controller(self, told: int) -> None:
+    def note_controller(self, broker: int) -> None:
         """Keep whom the brokers name as the controller.
 
         Those of KRaft name any of themselves, be it one that hangs, and pass on what they are
@@ -158,7 +158,7 @@ class Wire:
         try:
             self.manager().broker_version_data.api_version(DescribeQuorumRequest)
         except IncompatibleBrokerVersion:
-            self.controller = told
+            self.controller = broker
         else:
             self.controller = None
 
@@ -169,7 +169,7 @@ class Wire:
         """
         from kafka.errors import KafkaError, RequestTimedOutError, UnknownBrokerIdError
 
-        from core.cluster.kafka.network import NoHandshakeError
+        from core.cluster.kafka.transports import NoHandshakeError
 
         manager = self.manager()
         seconds = self._settings.seconds(_READ_SECONDS)
@@ -215,7 +215,7 @@ class Wire:
         async def ask(manager: Any, node: int) -> Any:
             if self.controller is None:
                 metadata = await manager.send(MetadataRequest(topics=[]), node_id=node)
-                self.learn_controller(metadata.controller_id)
+                self.note_controller(metadata.controller_id)
             return await manager.send(
                 request,
                 node_id=self.controller_or(node),

@@ -23,8 +23,8 @@ class Answered:
         self.moves_unknown = ""
         self.moves: object = None
 
-    def learn_controller(self, told: int) -> None:
-        self.controller = told
+    def note_controller(self, broker: int) -> None:
+        self.controller = broker
 
     def refuse_other(self, cluster_id: str) -> None:
         assert cluster_id == "c"

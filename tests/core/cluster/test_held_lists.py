@@ -8,7 +8,7 @@ import pytest
 from run_help import Faulty, cluster, set_config
 
 from core.cluster.client import LEADER_LIST, Fault, Resource
-from core.cluster.kafka.held_lists import told
+from core.cluster.kafka.held_lists import entries_of
 from core.run.limits.throttle import Side
 from core.run.others.held import held_lists
 
@@ -27,9 +27,9 @@ MUST = "leader.replication.throttled.replicas must be the literal '*' or a list 
 )
 def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
     said = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
-    assert told(Fault("INVALID_CONFIG", said)) == entries
+    assert entries_of(Fault("INVALID_CONFIG", said)) == entries
     with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {said}"
-    assert told(Fault("INVALID_REQUEST", with_zookeeper)) == entries
+    assert entries_of(Fault("INVALID_REQUEST", with_zookeeper)) == entries
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> N
     ],
 )
 def test_what_does_not_tell_is_no_empty_list(refusal: Fault | None, name: str) -> None:
-    answer = told(refusal)
+    answer = entries_of(refusal)
     assert isinstance(answer, Fault)
     assert answer.name == name
 

@@ -1,0 +1,72 @@
+"""kafka-python's transports, which tell here of all that comes in; a TLS handshake has an end.
+
+Only `network` and `wire` import this.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from kafka.errors import KafkaConnectionError
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+_REFUSALS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION")
+"""In OpenSSL's words for alerts, those that say the same each time."""
+
+
+class NoHandshakeError(KafkaConnectionError):  # type: ignore[misc]
+    """TLS was answered, with a refusal or with what is not TLS: no later attempt fares better."""
+
+
+class _Reporting:
+    """Tells of all that comes in, and loses nothing of it.
+
+    The library drops an answer whose sender hangs up at once, as brokers do after a login that
+    they refuse; here the end is heard of when it is read again.
+    """
+
+    _on_bytes: Callable[[], None]
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]
+        if data:
+            self._on_bytes()
+            return data, None
+        reason = error.args[0] if error is not None and error.args else None
+        if isinstance(reason, ssl.SSLError) and any(w in str(reason.reason) for w in _REFUSALS):
+            # With TLS 1.3 a server refuses a client once this side of the handshake is over.
+            return data, NoHandshakeError(reason)
+        return data, error
+
+
+class PlainTransport(_Reporting, KafkaTCPTransport):  # type: ignore[misc]
+    def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
+        self._on_bytes = heard
+        super().__init__(*args, **options)
+
+
+class TlsTransport(_Reporting, KafkaSSLTransport):  # type: ignore[misc]
+    def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
+        self._on_bytes = heard
+        super().__init__(*args, **options)
+
+    async def shake_hands(self, ends: float) -> None:
+        """Return once TLS stands; raises KafkaConnectionError by `ends` (monotonic seconds)."""
+        while True:
+            try:
+                self._sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at=ends)
+                self._on_bytes()
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at=ends)
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError) as error:
+                raise KafkaConnectionError(f"closed in the TLS handshake: {error}") from error
+            except ssl.SSLError as error:
+                raise NoHandshakeError(error) from error
+            except OSError as error:
+                raise KafkaConnectionError(f"lost in the TLS handshake: {error}") from error
+            else:
+                return

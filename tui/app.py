@@ -255,7 +255,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
                     return
                 self.session.problem = error
             case RunSeen(run):
-                first = self.session.run is None
+                first, self.session.runs_known = self.session.run is None, True
                 if self.session.take_run(run) and run is not None:
                     self.tell(_refused(run))
                 if run is not None:

@@ -80,7 +80,7 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
     last: RunView | None = None
     learned = NOTHING_LEARNED
     newest, known = "", tuple[str, ...]()
-    taught = False
+    taught = told_none = False
     attempts = Attempts(send, "The newest run")
     while not stopped.is_set():
         now = state()
@@ -98,6 +98,9 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
                         taught |= view.state.ended and not (last is not None and last.state.ended)
                         last = view
                         send(RunSeen(view))
+                elif not (names or told_none):
+                    send(RunSeen(None))
+                    told_none = True
                 if taught:
                     found, taught = calibration(now.cluster_id), False
                     if found != learned:

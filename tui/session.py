@@ -169,6 +169,8 @@ class Session:
     handed: Handed | None = None
     """What was handed to a run of which it is not known yet whether it begins."""
     run: RunView | None = None
+    runs_known: bool = False
+    """Whether it has been looked which runs there are: until then, None above is not known."""
     others: tuple[ForeignMove, ...] = ()
     """Moves in flight that no run of this machine is carrying out."""
     making_plan: bool = False

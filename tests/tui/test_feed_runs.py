@@ -56,8 +56,9 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             lambda: None,
         ),
     )
-    told = [(event.run.run, event.run.state.value) for event in seen if event.run]
+    told = [event.run and (event.run.run, event.run.state.value) for event in seen]
     assert told == [
+        None,
         ("0101-120100", "starting"),
         ("0101-120100", "done"),
         ("0101-120200", "starting"),

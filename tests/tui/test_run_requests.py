@@ -28,10 +28,12 @@ from core.errors import UsageError
 from core.run.requests import Asked
 from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, RunView
 from core.units import UNLIMITED
+from tui.feed_events import RunSeen
 from tui.screens import run_requests as module
 from tui.screens.rate_dialog import RateDialog, rest_of
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
 from tui.screens.run_questions import cancel_question, roll_back_question
+from tui.seen import Seen
 from tui.session import Session
 
 DIED = RunState.DIED
@@ -195,6 +197,18 @@ async def test_a_run_that_has_ended_is_asked_for_nothing(asked: list[tuple[str, 
         await pressed(pilot, "C")
         assert "has ended" in footer(pilot)
         assert "P pause" not in footer(pilot)
+
+
+async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str, Any]]) -> None:
+    async with dashboard(a_session(), "moves") as pilot:
+        for key in ("C", "B"):
+            await pressed(pilot, key)
+            assert "are being looked for" in footer(pilot)
+        pilot.app.post_message(Seen(RunSeen(None)))
+        for key in ("C", "B"):
+            await pressed(pilot, key)
+            assert "No run is in progress" in footer(pilot)
+    assert asked == []
 
 
 async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

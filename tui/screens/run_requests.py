@@ -172,7 +172,9 @@ class RunRequests(DashboardScreen):
 
     def action_recover_run(self) -> None:
         run = self.shown
-        if run is None or run.state is not RunState.DIED:
+        if run is None:
+            self._say_no_run()
+        elif run.state is not RunState.DIED:
             self.say("Its process is there: nothing to bring back.")
         elif self._may_write():
 
@@ -194,12 +196,22 @@ class RunRequests(DashboardScreen):
             self.say(f"Read-only: {self.session.read_only_because}.", "look")
         return self.session.writable
 
+    def _say_no_run(self) -> None:
+        """Say that there is no run, or that this is not known yet."""
+        session = self.session
+        if session.run is None and session.address is not None and not session.runs_known:
+            self.say("The runs of this cluster are being looked for.", "look")
+        else:
+            self.say("No run is in progress: nothing to ask of it.")
+
     def _askable(self) -> RunView | None:
         """Return the run on the screen if it may be asked for something; else say why not."""
         run = self.shown
-        if run is None or not goes_on(run):
-            what = "No run is in progress" if run is None else f"Run {run.run} has ended"
-            self.say(f"{what}: nothing to ask of it.")
+        if run is None:
+            self._say_no_run()
+            return None
+        if not goes_on(run):
+            self.say(f"Run {run.run} has ended: nothing to ask of it.")
             return None
         return run if self._may_write() else None
 

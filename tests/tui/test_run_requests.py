@@ -212,13 +212,18 @@ async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str,
 
 
 async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [UsageError("Run 0101-021101 has ended: done."), OSError(28, "The disk is full")]
+
     def refuse(*_: Any) -> Asked:
-        raise UsageError("Run 0101-021101 has ended: done.")
+        raise errors[0]
 
     monkeypatch.setattr(module, "request", refuse)
     async with dashboard(showing(a_run(RunState.PAUSED)), "moves") as pilot:
         await pressed(pilot, "P")
         assert "has ended" in footer(pilot)
+        errors.pop(0)
+        await pressed(pilot, "P")
+        assert "The disk is full" in footer(pilot)
 
 
 # -- slower and faster ---------------------------------------------------------------------------

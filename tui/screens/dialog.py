@@ -82,12 +82,12 @@ Ask: TypeAlias = "Callable[[Session], Question]"
 """What is to be asked, as far as the dashboard knows by now."""
 
 
-def body(title: str, said: Iterable[Widget], *buttons: Button) -> ComposeResult:
+def body(title: str, content: Iterable[Widget], *buttons: Button) -> ComposeResult:
     """Compose a dialog: its title, what it says or asks beneath each other, its buttons."""
     with Vertical(classes="dialog"):
         yield Label(title, classes="title", markup=False)
         yield Label("", classes="lost", markup=False)
-        yield from said
+        yield from content
         yield Label("", classes="refused", markup=False)
         with Horizontal(classes="buttons"):
             yield from buttons

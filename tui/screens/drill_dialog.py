@@ -190,11 +190,11 @@ class DrillDialog(TableDialog[Drill | None]):
             return (fit((dim("looking what can be done"),), width),)
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
-        said = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
+        sentence = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
         if self._problem:
             words = [*wrapped(self._problem, width, 2), ""][:2]
             return (*lines, (), *(fit((Span(part, Tone.LOOK),), width) for part in words))
-        meaning = [*wrapped(said, width, 2), ""][:2]
+        meaning = [*wrapped(sentence, width, 2), ""][:2]
         return (*lines, (), *(fit((dim(part),), width) for part in meaning))
 
     def _line(self, i: int, width: int) -> Line:

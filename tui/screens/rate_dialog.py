@@ -237,11 +237,11 @@ class RateDialog(TableDialog[int | Bounds | None]):
         if self._run.bounds is not None:
             how = "adaptive no longer"
         left = format_duration(estimate.seconds)
-        said: list[Line] = [(bright(f"about {left} left"), dim(f" at {format_rate(rate)}, {how}"))]
+        lines: list[Line] = [(bright(f"about {left} left"), dim(f" at {format_rate(rate)}, {how}"))]
         if (crowd := estimate.crowded) is not None:
             words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
-            said.append((Span(words, Tone.LOOK),))
-        return tuple(fit(line, width) for line in said)
+            lines.append((Span(words, Tone.LOOK),))
+        return tuple(fit(line, width) for line in lines)
 
     # -- keys ------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from core.run.tell.runs import read_journal
 from core.run.tell.view import RunState, RunSummary
 from tui.screens.apply import ApplyDialog
 from tui.screens.plan_review import Order
-from tui.screens.run_requests import AGAIN, RunRequests
+from tui.screens.run_requests import RETRIABLE, RunRequests
+from tui.speaking import guarded
 from tui.widgets.run_state import goes_on
 
 
@@ -76,9 +77,9 @@ class RunAgain(RunRequests):
         run, listed = self.shown, self.listed
         if run is not None and goes_on(run):
             meant = self.marked or {self.selected} - {None}
-            again = any(run.moves[i].state in AGAIN for i in meant if i is not None)
+            retriable = any(run.moves[i].state in RETRIABLE for i in meant if i is not None)
             return {
-                "retry_move": "try again" if again else "",
+                "retry_move": "try again" if retriable else "",
                 "roll_back": "roll back…" if moving else "",
             }
         undone = away = 0
@@ -107,17 +108,12 @@ class RunAgain(RunRequests):
         if state is None or session.load is None or session.address is None:
             return
 
-        def work() -> None:
-            try:
-                history = read_journal(state.cluster_id, run).history
-                found = plan_again(history, way, state, only)
-            except TrimtabError as error:
-                self.post_message(self.Planned(None, error.title))
-                return
+        def planned() -> RunAgain.Planned:
+            history = read_journal(state.cluster_id, run).history
+            found = plan_again(history, way, state, only)
             if not found.plan.moves:
                 first = f": {found.left[0]}" if found.left else ""
-                self.post_message(self.Planned(None, f"Nothing of it holds any more{first}."))
-                return
+                return self.Planned(None, f"Nothing of it holds any more{first}.")
             verb = "Try run {} again" if way is Way.RETRY else "Roll run {} back"
             order = Order(
                 found.plan,
@@ -128,7 +124,13 @@ class RunAgain(RunRequests):
                 history.elect,
                 history.pause_if_removed,
             )
-            self.post_message(self.Planned(order))
+            return self.Planned(order)
+
+        def work() -> None:
+            answer = guarded(planned)
+            if isinstance(answer, TrimtabError):
+                answer = self.Planned(None, answer.title)
+            self.post_message(answer)
 
         self.run_worker(work, thread=True, exclusive=True, group="again")
 

@@ -29,15 +29,16 @@ from tui.screens.run_questions import (
     recover_dialog,
     roll_back_dialog,
 )
+from tui.speaking import guarded
 from tui.widgets.run_state import bounds_words, goes_on, is_paused
 
-AGAIN = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
+RETRIABLE = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
 
 
 class RunRequests(DashboardScreen):
     """The part of the Moves that asks; the screen says which run, and which move, is meant."""
 
-    class Said(Message):
+    class Answered(Message):
         """A worker has something to say: what was asked, or why it could not be."""
 
         def __init__(self, text: str, role: str) -> None:
@@ -142,14 +143,14 @@ class RunRequests(DashboardScreen):
             self._ask(run, "skip", {"moves": chosen}, words)
 
     def action_retry_move(self) -> None:
-        found = self._askable_moves(AGAIN, "has neither failed nor been left out")
+        found = self._askable_moves(RETRIABLE, "has neither failed nor been left out")
         if found is not None:
             run, chosen = found
             words = f"to try {named([run.moves[index] for index in chosen])} again"
             self._ask(run, "retry", {"moves": chosen}, words)
 
     def action_retarget_move(self) -> None:
-        found = self._askable_moves((*DUE, *AGAIN), "has moved already: make another plan")
+        found = self._askable_moves((*DUE, *RETRIABLE), "has moved already: make another plan")
         state, load = self.session.state, self.session.load
         if found is None or state is None or load is None:
             return
@@ -265,14 +266,14 @@ class RunRequests(DashboardScreen):
         """Have a worker do what may take a while, and say what came of it."""
 
         def work() -> None:
-            try:
-                text, role = call()
-            except TrimtabError as error:
-                text = " ".join(part for part in (error.title, error.next) if part)
-                role = "act"
-            self.post_message(self.Said(text, role))
+            answer = guarded(call)
+            if isinstance(answer, TrimtabError):
+                words = (part for part in (answer.title, answer.next) if part)
+                answer = " ".join(words), "act"
+            text, role = answer
+            self.post_message(self.Answered(text, role))
 
         self.run_worker(work, thread=True, group="request")
 
-    def on_run_requests_said(self, message: Said) -> None:
+    def on_run_requests_answered(self, message: Answered) -> None:
         self.say(message.text, message.role)

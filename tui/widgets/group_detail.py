@@ -53,7 +53,7 @@ def detail_lines(view: GroupsView, width: int, height: int) -> Lines:
     if group is None or height <= 0:
         return ()
     lines: list[Line] = [_title(view, group, width)]
-    for words in _said(view, group):
+    for words in _problems(view, group):
         lines.append(fit((Span(f"  ▲ {words}", Tone.LOOK, bold=True),), width))
     room = height - len(lines)
     members = members_of(group)
@@ -86,7 +86,7 @@ def _title(view: GroupsView, of: GroupView, width: int) -> Line:
     return rule(group.id, width, note="gone" if view.gone else note)
 
 
-def _said(view: GroupsView, of: GroupView) -> list[str]:
+def _problems(view: GroupsView, of: GroupView) -> list[str]:
     """Return what is wrong with this group, a sentence each."""
     said = []
     group = of.group

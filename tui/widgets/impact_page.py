@@ -72,7 +72,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
     shrunk = found.shrinking
     if shrunk is not None:
         lines += [BLANK, rule("retention to shrink first", width)]
-        lines += _said(" ".join(shrinking_sentences(shrunk)), width)
+        lines += _wrapped(" ".join(shrinking_sentences(shrunk)), width)
         command = shrinking_command(shrunk, "PLAN")
         lines += [(plain("    "), Span(command, Tone.YOURS))] if command else []
     return tuple(fit(line, width) for line in lines)
@@ -84,11 +84,11 @@ def _headroom(found: Impact, width: int) -> Lines:
         said.append(f"It is not known of {counted(found.headroom_unknown, 'partition')}.")
     if not said:
         return ()
-    lines = [line for sentence in said for line in _said(sentence, width)]
+    lines = [line for sentence in said for line in _wrapped(sentence, width)]
     return (rule("replicas to spare for acks=all", width), *lines, BLANK)
 
 
-def _said(sentence: str, width: int) -> list[Line]:
+def _wrapped(sentence: str, width: int) -> list[Line]:
     return [(plain("  "), plain(part)) for part in wrapped(sentence, width - 4)]
 
 

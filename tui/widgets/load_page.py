@@ -198,7 +198,7 @@ def _series(view: LoadView) -> list[Series]:
 
 def _chart(view: LoadView, width: int, height: int) -> Lines:
     if view.history is None:
-        return _said("reading", width, height)
+        return _centered("reading", width, height)
     series = _series(view)
     if not any(np.isfinite(one.values).any() for one in series):
         live = view.snapshot is not None and view.snapshot.source is Source.LIVE
@@ -207,7 +207,7 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
             if live or not len(view.history)
             else f"no {view.metric.value} are published for this; partitions have them"
         )
-        return _said(words, width, height)
+        return _centered(words, width, height)
     until = float(view.history.starts[-1]) + WINDOW_SECONDS
     first = float(view.history.starts[0])
     since = max(until - view.hours * 3600, min(first, until - 6 * WINDOW_SECONDS))
@@ -224,7 +224,7 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
     return tuple(fit(line, width) for line in lines)
 
 
-def _said(text: str, width: int, height: int) -> Lines:
+def _centered(text: str, width: int, height: int) -> Lines:
     above = max(height // 2 - 1, 0)
     line = fit((dim(f"  {text}"),), width)
     return ((BLANK,) * above + (line,) + (BLANK,) * (height - above - 1))[:height]

@@ -12,11 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from secured import LOGIN, PASSWORD, SecuredBroker, keytool
+from secured import LOGIN, PASSWORD, SecuredBroker, keytool, openssl
+from waiting import eventually
 
+from core import passwords, paths
 from core.cli.main import run
+from core.cluster.connect import Address, enter_password, missing_password
 from core.cluster.kafka.connection import CONNECT_SECONDS
-from core.errors import ExitCode
+from core.errors import ExitCode, LoginRefusedError, TrimtabError
+from core.load import serving
+from core.passwords import WrongPasswordError
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -89,6 +94,67 @@ def test_both_libraries_come_through(
     found = {finding["name"]: finding["fine"] for finding in json.loads(out)["findings"]}
     assert found["cluster"]
     assert found["right to see log dirs"]
+
+
+def unsaid(broker: SecuredBroker) -> str:
+    return login(broker, "right").replace(
+        ' \\\n  username="ann" password="right"', ' username="ann"'
+    )
+
+
+def encrypted(broker: SecuredBroker) -> str:
+    """The client's key with a password."""
+    key = broker.folder / "encrypted.pem"
+    if not key.exists():
+        openssl(
+            *("pkey", "-in", str(broker.folder / "client.key"), "-aes256", "-passout"),
+            *("pass:right", "-out", str(key)),
+        )
+        key.write_text(key.read_text() + (broker.folder / "client.crt").read_text())
+    return mutual(broker).replace(str(broker.client), str(key))
+
+
+@pytest.mark.parametrize(
+    ("listener", "properties", "refused"),
+    [("LOGIN", unsaid, LoginRefusedError), ("MUTUAL", encrypted, WrongPasswordError)],
+    ids=["SASL_SSL", "client certificate"],
+)
+def test_a_password_that_was_typed_serves_both_libraries_and_other_processes(
+    secured: SecuredBroker,
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listener: str,
+    properties: Callable[[SecuredBroker], str],
+    refused: type[TrimtabError],
+) -> None:
+    monkeypatch.setattr(passwords, "_known", {})
+    words = secured.at(listener), properties(secured), "groups", "--json"
+    assert command(*words)[0] == ExitCode.USAGE
+    address = Address(secured.at(listener), tmp_path / "client.properties")
+    missing = missing_password(address)
+    assert missing is not None
+    with pytest.raises(refused):
+        enter_password(address, missing, "wrong")
+    assert enter_password(address, missing, "right") is None
+    code, _, err = command(*words)  # by librdkafka
+    assert code == ExitCode.DONE, err
+    code, out, err = command(*words[:2], "show", "--json")
+    assert code == ExitCode.DONE, err
+    cluster_id = json.loads(out)["cluster_id"]
+    more = ("--interval=1",)
+    process = serving.start(
+        *("collector", "core.load.service", cluster_id),
+        root=paths.load_root(),
+        address=address,
+        words=more,
+    )
+    assert process is not None
+    try:
+        log = paths.log_dir() / f"collector-{paths.safe_name(cluster_id)}.log"
+        eventually(lambda: log.exists() and "poll" in log.read_text())
+    finally:
+        process.stop(0.0)
 
 
 def test_without_a_host_name_to_check_any_name_does(

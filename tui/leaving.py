@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
+from textual.timer import Timer
 
 from core import files, paths
 from core.errors import TrimtabError
@@ -151,6 +152,8 @@ class Leaving(Speaking):
     _reading = False
     _answer: Answer | None = None
     _dialog: ChoiceDialog[Answer] | None = None
+    _deadline: Timer | None = None
+    """Ends the dashboard though the plan is not kept yet."""
     _settling = threading.Lock()
 
     async def action_quit(self) -> None:
@@ -167,7 +170,7 @@ class Leaving(Speaking):
                 moves = counted(len(self.session.unhanded), "move")
                 self.say(f"The plan of {moves} is being kept; then the dashboard ends.", "look")
                 self.beside("keep", self._keep, self.PlanSettled)
-                self.set_timer(KEEP_SECONDS, self.exit)
+                self._deadline = self.set_timer(KEEP_SECONDS, self.exit)
             elif answer == "drop":
                 self.exit()
 
@@ -184,9 +187,12 @@ class Leaving(Speaking):
     def on_leaving_plan_settled(self, message: PlanSettled) -> None:
         if message.result is None:
             self.exit()
-        else:
-            self._answer = None
-            self.tell(message.result)
+            return
+        self._answer = None
+        if self._deadline is not None:
+            self._deadline.stop()
+            self._deadline = None
+        self.tell(message.result)
 
     @property
     def _has_plan_to_keep(self) -> bool:

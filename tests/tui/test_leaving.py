@@ -159,18 +159,19 @@ async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other
 async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    writing, go_on = threading.Event(), threading.Event()
+    writing, go_on, written = threading.Event(), threading.Event(), threading.Event()
 
     def slow(plan: Plan) -> None:
         writing.set()
         go_on.wait(30)
         keep_plan(plan)
+        written.set()
 
     monkeypatch.setattr(leaving, "keep_plan", slow)
     try:
         for ends in ("it is kept", "a key", "time is up"):
-            writing.clear()
-            go_on.clear()
+            for event in (writing, go_on, written):
+                event.clear()
             seconds = 0.01 if ends == "time is up" else 60.0
             monkeypatch.setattr(leaving, "KEEP_SECONDS", seconds)
             async with dashboard(session_of(PLAN), "map") as pilot:
@@ -188,6 +189,7 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
                 await until(pilot, lambda: app._exit)  # noqa: B023
                 assert (kept_plan(STATE.cluster_id) == PLAN) is (ends == "it is kept")
                 go_on.set()
+                assert written.wait(30)
             keep_plan(OTHER)
     finally:
         go_on.set()
@@ -204,6 +206,7 @@ async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
         monkeypatch.setattr(leaving, "keep_plan", full)
         await pressed(pilot, "q", "right", "enter")
         assert not app._exit
+        assert app._deadline is None, "it stays for as long as its user does"
         assert len(app.session.troubles) == 1
         await pressed(pilot, "q", "right", "right", "enter")
         assert app._exit

@@ -137,6 +137,7 @@ class _Cadence:
         self._stopwatch = stopwatch
         self._seconds = seconds
         self._asked: float | None = None
+        self.answered = False
         self.took_seconds = 0.0
         self._takes_seconds = 0.0
 
@@ -158,6 +159,7 @@ class _Cadence:
         return self._stopwatch()
 
     def end(self, begun: float) -> None:
+        self.answered = True
         before, self.took_seconds = self.took_seconds, self._stopwatch() - begun
         self._takes_seconds = min(before or math.inf, self.took_seconds)
 
@@ -210,7 +212,7 @@ class Observer:
     def longest_call_seconds(self) -> float | None:
         """Return how long the longest of the slow calls took; None until all have been made."""
         calls = [self._configs, *([self._log_dirs] if self._sizes else [])]
-        if any(call.took_seconds == 0 for call in calls):
+        if not all(call.answered for call in calls):
             return None
         return max(call.took_seconds for call in calls)
 

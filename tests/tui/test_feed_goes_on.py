@@ -83,6 +83,8 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
     feed = Feed(Target(address=Address("sim:none")), monotonic=there.monotonic)
     feed._painted.set()
     log: list[tuple[float, str, float | None]] = []
+    silent: list[float] = []
+    """How long after each picture its cluster counts as silent."""
 
     class Waits:
         """Passes by the cluster's clock; while the cluster is lost the user asks after a second."""
@@ -103,6 +105,8 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
         seen = event.metadata_age if isinstance(event, PictureSeen) else None
         age = None if seen is None else seen.age(there.seconds)
         log.append((there.seconds, type(event).__name__, age))
+        if seen is not None and seen.due is not None:
+            silent.append(round(seen.due + seen.patience_seconds - there.seconds, 2))
 
     feed.attach(deliver)
     feed._read_cluster()
@@ -114,6 +118,7 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
         (57.0, "ClusterLost", None),
         (58.0, "PictureSeen", 0.0),
     ]
+    assert silent == [30.05, 4.45, 7.5, 4.5], "sizes may take long the first time"
 
 
 def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> None:

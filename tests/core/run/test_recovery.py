@@ -69,7 +69,7 @@ def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here
     code, _, err = here("runs", "cancel", run, "--yes")
     assert code == ExitCode.INCOMPLETE
     assert f"trimtab runs attach {run} --yes" in err
-    code, _, err = here("runs", "attach", run, "--yes", "--json")
+    code, _, err = here("--timeout", "9s", "runs", "attach", run, "--yes", "--json")
     assert code == ExitCode.INCOMPLETE, err
     document = read(here, run)
     assert document["state"] == "cancelled"
@@ -82,8 +82,9 @@ def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here
     assert "No throttle is set." in here("throttles", "ls")[2]
     journal = paths.runs_dir(here.state().cluster_id) / f"{run}.run"
     with Journal.open(journal) as opened:
-        kinds = [record.kind for record in opened.records()]
-    assert kinds.count(Kind.STARTED) == 2
+        records = opened.records()
+    assert sum(record.kind is Kind.STARTED for record in records) == 2
+    assert address_of(records).timeout_seconds == 9.0, "its process was told"
     code, _, err = here("runs", "attach", run, "--yes")
     assert code == ExitCode.INCOMPLETE, "it has ended: it is told how, and nothing is brought back"
 

@@ -91,7 +91,10 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     client = cluster({"t": [(1, 2)]}, size_bytes=500 * MB)
     before = throttles(client)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
-    took = play(run, 20, removes, until=200)
+    took = play(run, 20, removes, until=60)
+    assert run.runner.history.held_back
+    run.again()
+    took += play(run, 20, removes, until=140)
     why = run.view().why
     assert why.startswith("somebody takes this run's throttles away")
     assert remedy_of("") in why

@@ -149,6 +149,10 @@ class History(Known):
                 if self.begun and (p["lists"] or any(rate["mend"] for rate in p["rates"])):
                     self._removed(record.at)
                 others = self.disturb(p)
+                # What is taken away once more has been put back in between, however short a while.
+                again = (entry.get("times", 1) for entry in (*p["lists"], *p["rates"]))
+                if self.removals:
+                    self.removals = max(self.removals, *again)
                 self.editor = p.get("editor", self.editor)
                 self._held_back_no_more(others)
                 held = {key: self.rates[key] for key in others if key in self.rates}

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from run_help import MB, Run, Start, ask, cluster, delete, plan_of, set_config, throttles
+from run_help import (
+    MB,
+    Run,
+    Start,
+    ask,
+    cluster,
+    delete,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+    throttles,
+)
 
 from core.cluster.balancers import STRIMZI, remedy_of
 from core.cluster.client import (
@@ -102,6 +114,20 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     assert run.runner.history.ended is Outcome.DONE
     assert took == pytest.approx(500 * MB / RATE, rel=0.2)
     assert throttles(client) == before
+
+
+@pytest.mark.parametrize("every", [4, 12])
+def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
+    """However soon that comes: what is taken away again was put back in between."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
+    run.until(submitted)
+    lists(client)
+    spend(run, every)
+    assert (run.runner.history.removals, run.view().why) == (1, "")
+    lists(client)
+    spend(run, every)
+    assert run.view().why.startswith("somebody takes this run's throttles away")
 
 
 @pytest.mark.parametrize("removes", [lists, rates])

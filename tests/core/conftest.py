@@ -10,9 +10,10 @@ import pytest
 from cli_help import here, simulated
 from in_process import hand
 from offline import saved
+from own_home import own_home
 from run_help import Run, Start
 
-__all__ = ["hand", "here", "saved", "simulated", "start"]
+__all__ = ["hand", "here", "own_home", "saved", "simulated", "start"]
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def a_plan() -> Plan:
 
 def a_session(plan: Plan | None = None, *, writable: bool = True) -> Session:
     session = Session("prod-eu", writable=writable, address=Address("sim:/nowhere"))
-    session.state, session.load = STATE, LOAD
+    session.state, session.load, session.runs_known = STATE, LOAD, True
     session.history = PlanHistory(a_plan() if plan is None else plan)
     return session
 

@@ -19,6 +19,7 @@ from textual.screen import ModalScreen
 import tui
 from core.cluster.drills.drill import DrillKind, Offer
 from core.errors import TrimtabError
+from core.passwords import MissingPassword
 from core.run.tell.view import RunState
 from core.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
@@ -30,6 +31,7 @@ from tui.screens.commands import CommandScreen
 from tui.screens.dialog import AskDialog
 from tui.screens.drill_dialog import DrillDialog
 from tui.screens.help import HelpScreen
+from tui.screens.password_dialog import PasswordDialog
 from tui.screens.plan_review import Order
 from tui.screens.problem import ProblemDialog
 from tui.screens.rate_dialog import RateDialog
@@ -94,6 +96,9 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
     "cancel some": lambda session: cancel_some_dialog(a_run(), range(4)),
     "drill": lambda session: DrillDialog(NAME),
+    "password": lambda session: PasswordDialog(
+        MissingPassword(Path("größe…"), "ssl.key.password", NAME), lambda *_: None
+    ),
     "pause": lambda session: pause_dialog(a_run()),
     "problem": lambda session: ProblemDialog((TrimtabError("größe → …", detail="±—✓"),)),
     "rate": lambda session: RateDialog(a_run(), STATE, LOAD, 1),

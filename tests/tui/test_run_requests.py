@@ -200,7 +200,9 @@ async def test_a_run_that_has_ended_is_asked_for_nothing(asked: list[tuple[str, 
 
 
 async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str, Any]]) -> None:
-    async with dashboard(a_session(), "moves") as pilot:
+    session = a_session()
+    session.runs_known = False
+    async with dashboard(session, "moves") as pilot:
         for key in ("C", "B"):
             await pressed(pilot, key)
             assert "are being looked for" in footer(pilot)

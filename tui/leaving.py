@@ -218,7 +218,8 @@ class Leaving(Speaking):
             if kept is None:
                 if self._answer != "keep":
                     return  # what is kept for this cluster has not been looked at
-                kept = Kept(Plan(plan.cluster_id))
+                unread = TrimtabError("The plan that was kept has not been read yet.")
+                kept = Kept(Plan(plan.cluster_id), unread=unread)  # it is set aside
             if self._answer == "drop":
                 plan = Plan(plan.cluster_id)
             self._kept = self._settle_run(self._settle_file(kept, plan))
@@ -281,6 +282,7 @@ class Leaving(Speaking):
             self.tell(kept.unread)
         if len(session.plan):
             self._kept = replace(kept, run="")  # it is given back the next time
+            self._add_kept(kept.plan)
             return
         there = {move.tp for move in kept.handed}
         moves = (*kept.handed, *(move for move in kept.plan if move.tp not in there))
@@ -298,6 +300,18 @@ class Leaving(Speaking):
             self.say(f"{here} Run {kept.run} has refused it.", "look")
         else:
             self.say(here, "fine")
+
+    def _add_kept(self, kept: Plan) -> None:
+        """Add what was kept to a plan that was begun before it was read; newer moves win."""
+        plan = self.session.plan
+        added = [move for move in kept if move.tp not in plan.by_partition]
+        if not added:
+            return
+        notes = tuple(dict.fromkeys((*kept.notes, *plan.notes)))
+        self.session.edit(Plan.of((*plan, *added), cluster_id=kept.cluster_id, notes=notes))
+        self.draw()
+        count = counted(len(added), "move")
+        self.say(f"Your kept plan has added {count} to this one: u takes them away.", "look")
 
 
 def leave_dialog(session: Session) -> ChoiceDialog[Answer]:

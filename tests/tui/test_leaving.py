@@ -109,6 +109,22 @@ async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
 OTHER = PLAN.without(PLAN.moves[0].tp)
 
 
+async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it() -> None:
+    keep_plan(PLAN)
+    path = paths.kept_plan_file(STATE.cluster_id)
+    async with dashboard(session_of(OTHER), "map") as pilot:
+        app = cast(TrimtabApp, pilot.app)
+        app._answer = "keep"
+        app._settle()
+        assert kept_plan(STATE.cluster_id) == OTHER
+        path.with_suffix(".unread").replace(path)
+        app._kept = app._answer = None
+        await seen(pilot)
+        assert set(app.session.plan.moves) == set(PLAN.moves)
+        await pressed(pilot, "u")
+        assert app.session.plan == OTHER
+
+
 @pytest.mark.parametrize(
     ("found", "planned", "keys", "kept"),
     [

@@ -36,7 +36,7 @@ Stamp = tuple[int, int]
 """Which of the files that were ever kept in a place this is: inode and time of change."""
 
 KEEP_SECONDS = 10.0
-"""How long leaving waits until the plan is kept."""
+"""How long the user waits, unless they leave, until they are told that the plan is not kept yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Leaving(Speaking):
     _answer: Answer | None = None
     _dialog: ChoiceDialog[Answer] | None = None
     _deadline: Timer | None = None
-    """Ends the dashboard though the plan is not kept yet."""
+    """Says that the plan is not kept yet."""
     _settling = threading.Lock()
 
     async def action_quit(self) -> None:
@@ -170,7 +170,7 @@ class Leaving(Speaking):
                 moves = counted(len(self.session.unhanded), "move")
                 self.say(f"The plan of {moves} is being kept; then the dashboard ends.", "look")
                 self.beside("keep", self._keep, self.PlanSettled)
-                self._deadline = self.set_timer(KEEP_SECONDS, self.exit)
+                self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
             elif answer == "drop":
                 self.exit()
 
@@ -194,6 +194,10 @@ class Leaving(Speaking):
             self._deadline = None
         self.tell(message.result)
 
+    def _not_kept_yet(self) -> None:
+        why = "The plan is not kept yet: the disk does not answer."
+        self.tell(TrimtabError(why, next="Wait, or leave without it (q)."))
+
     @property
     def _has_plan_to_keep(self) -> bool:
         """Return whether there is a plan, and a cluster that may be met again."""
@@ -210,6 +214,9 @@ class Leaving(Speaking):
 
     def _settle(self) -> None:
         """Make what is kept be what it should be; raises OSError."""
+        handing = self.session.handing
+        if handing is not None:
+            handing.wait(KEEP_SECONDS)  # whether a run has the plan is known then
         with self._settling:
             session, kept = self.session, self._kept
             plan, address = session.unhanded, session.address

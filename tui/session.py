@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -203,6 +204,8 @@ class Session:
     """Whether the newest trouble has not been shown in full yet."""
     load_wanted: bool = True
     """False when load is neither collected nor aggregated, as asked."""
+    handing: threading.Event | None = None
+    """Set once it is known whether the run being started with the plan stands."""
     paused: bool = False
     now: float = 0.0
     """Monotonic seconds at which screens were last asked to draw."""

@@ -198,9 +198,12 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
                     assert writing.wait(30)
                     assert not app._exit
                     assert "is being kept" in footer(pilot)
-                if ends == "a key":
+                if ends == "time is up":
+                    await until(pilot, lambda: bool(app.session.troubles))  # noqa: B023
+                    assert not app._exit
+                if ends != "it is kept":
                     await pilot.press("q")
-                elif ends == "it is kept":
+                else:
                     go_on.set()
                 await until(pilot, lambda: app._exit)  # noqa: B023
                 assert (kept_plan(STATE.cluster_id) == PLAN) is (ends == "it is kept")
@@ -226,6 +229,20 @@ async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
         assert len(app.session.troubles) == 1
         await pressed(pilot, "q", "right", "right", "enter")
         assert app._exit
+
+
+def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which() -> None:
+    app = TrimtabApp(session_of(PLAN))
+    app._answer, app.session.handing = "keep", threading.Event()
+
+    def started() -> None:
+        app.session.hand_over("20260101-000000", PLAN)
+        app.session.handing.set()  # type: ignore[union-attr]
+
+    threading.Timer(0.05, started).start()
+    app.settle_plan()
+    assert kept_plan(STATE.cluster_id) is None
+    assert handed_run(STATE.cluster_id) == "20260101-000000"
 
 
 # -- what was handed to a run ----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -55,7 +56,6 @@ def open_apply(screen: DashboardScreen) -> None:
 
         def started(run: str | None) -> None:
             if run is not None:
-                session.hand_over(run, order.plan)
                 screen.trimtab.show_moves(started=run)
 
         screen.app.push_screen(ApplyDialog(session, order), started)
@@ -239,6 +239,7 @@ class ApplyDialog(PlanReview):
         assert state is not None
         assert load is not None
         self._starting = True
+        handing = session.handing = threading.Event()
         self._say_problem("starting")
         options = RunOptions(
             rate_bytes_per_s=self._expected,
@@ -258,6 +259,9 @@ class ApplyDialog(PlanReview):
 
         def work() -> None:
             run = guarded(start)
+            if not isinstance(run, TrimtabError):
+                session.hand_over(run, plan)  # here: whoever leaves meanwhile keeps it as handed
+            handing.set()
             if isinstance(run, TrimtabError):
                 self.post_message(self.NotStarted(run))
             else:

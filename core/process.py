@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,23 @@ class Process:
                     os.killpg(self.pid, signal.SIGKILL)
             self.signal(signal.SIGKILL)
             self.wait(seconds)
+
+
+def set_on_signals(event: threading.Event, numbers: Iterable[int]) -> None:
+    """Have an event be set once one of these signals comes.
+
+    By a thread: a handler runs within whatever the main thread does, and where that holds the
+    event's own lock (it waits, or sets it for an earlier signal) it would wait for itself.
+    """
+    heard: SimpleQueue[int] = SimpleQueue()  # the one that a handler may put into at any time
+    for number in numbers:
+        signal.signal(number, lambda caught, _: heard.put(caught))
+
+    def set_once_heard() -> None:
+        heard.get()
+        event.set()
+
+    threading.Thread(target=set_once_heard, name="signals", daemon=True).start()
 
 
 LOG_BYTES = 1_000_000

@@ -23,6 +23,7 @@ from core.cluster.skewed import GroupLoad, TopicLoad, Workload, skewed_workload
 from core.cluster.state import TopicPartition
 from core.cluster.sway import Followed, Sway
 from core.errors import TrimtabError
+from core.process import set_on_signals
 
 _TICK_SECONDS = 0.1
 _STALL_SECONDS = 5.0
@@ -234,8 +235,7 @@ def main(arguments: Sequence[str]) -> int:
     bootstrap, brokers, bytes_per_s = arguments[:3]
     wanted = sway.wanted_beside(Path(arguments[3])) if len(arguments) > 3 else None
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     workload = skewed_workload(
         [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from core import files, paths
 from core.load import layout
+from core.process import set_on_signals
 
 BEAT_SECONDS = 5.0
 SILENT_SECONDS = 20.0
@@ -116,7 +117,7 @@ def stop_signals(*, detached: bool = False) -> threading.Event:
     told = threading.Event()
     if detached:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: told.set())
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    set_on_signals(told, heeded)
     return told

@@ -23,6 +23,7 @@ from core.cluster.connect import SIMULATOR_PREFIX, Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.errors import TrimtabError, UnreachableError, UsageError
+from core.process import set_on_signals
 
 PUBLISH_SECONDS = 15.0
 """How often a snapshot is published, in real time."""
@@ -141,8 +142,7 @@ def main(argv: list[str] | None = None) -> int:
     server = SimulatorServer(
         SimulatedCluster(spec, arguments.seed), arguments.socket, arguments.speed
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stopped.set())
+    set_on_signals(server.stopped, (signal.SIGTERM, signal.SIGINT))
     root = paths.load_root()
     server.start()
     try:

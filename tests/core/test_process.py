@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from waiting import eventually
@@ -9,6 +11,23 @@ from waiting import eventually
 from core.process import Process, spawn
 
 DEAF = "trap '' TERM; sleep 600 & echo $! > child; wait; wait"
+
+
+INTERRUPTED = """
+import signal, sys, threading
+from core.process import set_on_signals
+event = threading.Event()
+set_on_signals(event, [signal.SIGTERM])
+with event._cond:
+    signal.raise_signal(signal.SIGTERM)
+sys.exit(not event.wait(60))
+"""
+
+
+def test_a_signal_that_comes_while_its_event_is_being_set_is_heeded() -> None:
+    """As the second of two does: whoever asks twice must not have it hang."""
+    command = [sys.executable, "-P", "-c", INTERRUPTED]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 0
 
 
 def test_what_does_not_end_when_asked_ends_with_what_it_started(tmp_path: Path) -> None:

@@ -78,6 +78,9 @@ def is_alike(before: Picture, after: Picture, plan: Plan) -> bool:
         and [_lasting(b) for b in one.brokers] == [_lasting(b) for b in other.brokers]
         and all(_same(getattr(one, name), getattr(other, name)) for name in _COLUMNS)
         and one.dir_copies == other.dir_copies
+        and _what_is_hidden(one) == _what_is_hidden(other)
+        and one.moves_unknown == other.moves_unknown
+        and one.balancer_topics == other.balancer_topics
     )
     if not same:
         return False
@@ -92,6 +95,12 @@ def is_alike(before: Picture, after: Picture, plan: Plan) -> bool:
         one_load is other_load
         or _near(one_load.in_bytes_per_s[rows], other_load.in_bytes_per_s[rows], ALIKE_LOAD)
     )
+
+
+def _what_is_hidden(state: ClusterState) -> tuple[int, tuple[int, ...], str] | None:
+    """Return which topics are hidden, as far as that is known; not how their bytes grow."""
+    hidden = state.hidden
+    return None if hidden is None else (hidden.topics, hidden.unknown_brokers, hidden.why_unknown)
 
 
 _COLUMNS = ("leader", "replica_start", "replica_broker", "in_sync", "adding", "removing", "log_dir")

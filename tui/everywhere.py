@@ -33,6 +33,8 @@ class Everywhere(Speaking):
 
     def action_pause(self) -> None:
         self.session.paused = not self.session.paused
+        if not self.session.paused:
+            self.session.expect_answer(self.monotonic())
         if self.feed is not None:
             self.feed.pause(self.session.paused)
         self.draw()

@@ -296,6 +296,11 @@ class Session:
         """Return when any broker last answered anything (monotonic seconds); -inf if unknown."""
         return -math.inf if self.connection is None else self.connection.heard_at()
 
+    def expect_answer(self, now: float) -> None:
+        """Have the next answer be due from now on: nothing was asked in a pause."""
+        if self.metadata_age is not None:
+            self.metadata_age = replace(self.metadata_age, due=now)
+
     @property
     def lost_since(self) -> datetime | None:
         """Return when what is shown was true, if the cluster does not answer; None while it does.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -183,6 +184,52 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
         session.state = grown(1.02)
         await pressed(pilot, "enter")
     assert len(started) == 1, "what has not become worse is applied"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "words"),
+    [
+        (("backspace",), ""),
+        (("escape",), None),
+        (RunSeen(a_run()), "0101-021101"),
+    ],
+    ids=["the name is edited", "the dialog is left", "somebody else's run begins"],
+)
+async def test_what_was_pressed_is_called_off_while_it_is_studied_once_more(
+    meanwhile: tuple[str, ...] | Event,
+    words: str | None,
+    started: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studied, may_end = review_module.study, threading.Event()
+    may_end.set()
+
+    def study(*arguments: Any, **more: Any) -> Any:
+        assert may_end.wait(60)
+        return studied(*arguments, **more)
+
+    monkeypatch.setattr(review_module, "study", study)
+    session = a_session()
+    async with opened(session=session) as pilot:
+        await pressed(pilot, *"prod-eu", "enter")
+        dialog, problem = pilot.app.screen, pilot.app.screen.query_one("#problem", Label)
+        session.state = grown(1.02)
+        may_end.clear()
+        await pilot.press("enter")
+        assert "looking once more" in str(problem.render())
+        if isinstance(meanwhile, tuple):
+            await pilot.press(*meanwhile)
+        else:
+            pilot.app.post_message(Seen(meanwhile))
+            await pilot.pause()
+        may_end.set()
+        await rested(pilot)
+        assert (pilot.app.screen is dialog) is (words is not None)
+        if words is not None:
+            assert words in str(problem.render())
+            assert "looking" not in str(problem.render())
+            assert button(pilot).disabled
+    assert started == []
 
 
 async def test_what_could_not_be_studied_is_not_applied_until_it_could(

@@ -90,7 +90,11 @@ async def test_an_error_is_believed_at_once_and_a_pause_is_no_silence() -> None:
         session.paused = True
         await at(pilot, 60.0)
         assert "not answering" not in header.text
-        session.paused = False
+        cast(TrimtabApp, pilot.app).action_pause()
+        await at(pilot, 61.0)
+        assert "not answering" not in header.text, "it is asked again, and may take its time"
+        await at(pilot, 70.0)
+        assert since(session) in header.text
         session.problem = UnreachableError("No broker answers.")
         await at(pilot, 1.0)
         assert since(session) in header.text

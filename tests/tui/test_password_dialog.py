@@ -59,7 +59,7 @@ async def test_a_wrong_password_is_told_and_asked_for_again_until_it_is_left(
                 await pilot.press("space" if key == " " else key)
             await pilot.press("home", "shift+end", "ctrl+c", "ctrl+x")
             assert (field.value, app.clipboard) == (PASSWORD, "")
-            assert PASSWORD not in app.export_screenshot()
+            assert PASSWORD not in app.export_screenshot().replace("&#160;", " ")
             assert not feed.forks
             await pilot.press(last)
             await rested(pilot)

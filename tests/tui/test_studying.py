@@ -16,6 +16,7 @@ from pictures import LOAD, STATE, a_session, at, body, dashboard, pressed
 from textual.pilot import Pilot
 
 from core.cluster.document import DocumentGroup
+from core.cluster.hidden import HiddenLogs, HiddenTopics
 from core.plan import rate_table
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
@@ -100,6 +101,8 @@ async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Sl
     """A study takes seconds of a core where a cluster is large, and would take a fifth of it."""
     slow.may_end.set()
     seconds = [0.0]
+    turned = replace(STATE, leader=STATE.leader[::-1].copy())
+    hidden, grown = HiddenTopics(2), HiddenLogs(1, "/d1", 2, 2, 5_000)
     async with dashboard(a_session(), "plan", monotonic=lambda: seconds[0]) as pilot:
         app = pilot.app
         assert isinstance(app, TrimtabApp)
@@ -109,8 +112,11 @@ async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Sl
             ({}, 1),
             ({"state": replace(STATE, fetched_at=at(3, 0))}, 1),
             ({"groups": (group,)}, 1),
-            ({"state": replace(STATE, leader=STATE.leader[::-1].copy())}, 2),
+            ({"state": turned}, 2),
             ({"load": replace(LOAD, as_of=at(3, 0))}, 3),
+            ({"state": replace(turned, hidden=hidden)}, 4),
+            ({"state": replace(turned, hidden=replace(hidden, logs=(grown,)))}, 4),
+            ({"state": replace(turned, hidden=replace(hidden, unknown_brokers=(3,)))}, 5),
         ):
             seconds[0] += 60.0
             for name, value in change.items():

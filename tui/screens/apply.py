@@ -160,7 +160,8 @@ class ApplyDialog(PlanReview):
         if not against and self._may_start:
             self._start()
             return
-        self._say_problem(f"It has changed, nothing was started: {'; '.join(against[:2])}")
+        why = self._blocked or "; ".join(against[:2]) or "something is not allowed yet"
+        self._say_problem(f"It has changed, nothing was started: {why}")
         self.query_one("#name").focus()
 
     # -- may it be applied -----------------------------------------------------------------------
@@ -184,6 +185,7 @@ class ApplyDialog(PlanReview):
 
     def on_input_changed(self) -> None:
         self._entered = False
+        self._call_off()
         self.enable()
 
     def on_descendant_focus(self) -> None:
@@ -208,7 +210,14 @@ class ApplyDialog(PlanReview):
 
     def action_leave(self) -> None:
         if not self._starting:
+            self._call_off()
             self.dismiss(None)
+
+    def _call_off(self) -> None:
+        """Have nothing started by a study that is still to come."""
+        if self._pressed is not None:
+            self._pressed = None
+            self._say_problem(self._blocked)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "apply":

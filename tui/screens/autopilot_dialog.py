@@ -65,7 +65,9 @@ class AutopilotDialog(NamedDialog[Mode | None]):
 
     def _show(self) -> None:
         why = "" if self._writable else f" Read-only: {self._because}."
-        self.query_one("#how", Label).update(f"To let it act, type {self.name_wanted}:{why}")
+        how = self.query_one("#how", Label)
+        if how.content != (text := f"To let it act, type {self.name_wanted}:{why}"):
+            how.update(text)
         name = self.query_one("#name", Input)
         if not self._writable and name.has_focus:
             self.query_one("#back").focus()

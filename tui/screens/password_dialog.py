@@ -96,7 +96,7 @@ class PasswordDialog(Dialog[bool]):
             case None:
                 self.dismiss(True)
             case TrimtabError() as error:
-                self._say(error.title)
+                self._say(" ".join(part for part in (error.title, error.next) if part))
             case missing:
                 self._missing = missing
                 self.query_one(".title", Label).update(missing.prompt)

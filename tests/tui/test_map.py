@@ -233,7 +233,8 @@ async def test_what_is_not_known_is_not_called_even() -> None:
 
 
 async def test_what_is_not_worked_out_yet_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_ahead.Ahead, "work_out_soon", lambda self: None)
+    for name in ("work_out_soon", "work_out"):  # whoever waits for rest asks for it at once
+        monkeypatch.setattr(map_ahead.Ahead, name, lambda self: None)
     async with map_of() as pilot:
         await press(pilot, "a")
         assert "is being worked out" in lines(pilot)[-1]

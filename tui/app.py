@@ -143,7 +143,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
                 threading.Thread(target=self.settle_plan, name="keep", daemon=True).start()
                 loop.call_soon_threadsafe(self.exit)
 
-            self.ending.attach(leave)
+            self.ending.attach(leave, self.unkept_words)
         self.push_screen(self._make_screen(MAP))
         if self.feed is not None:
             self.feed.attach(self._deliver)

@@ -47,6 +47,7 @@ class Ending:
         self.code: int | None = None
         """What the process ends with when a signal or a lost terminal ended the dashboard."""
         self._leave: Callable[[], object] | None = None
+        self._unkept: Callable[[], str] = str
         self._lock = threading.Lock()
         self._deadline: float | None = None
         self._over = threading.Event()
@@ -68,9 +69,12 @@ class Ending:
         threading.Thread(target=self._watch, name="ending", daemon=True).start()
         return self
 
-    def attach(self, leave: Callable[[], object]) -> None:
-        """Have `leave` called, from another thread, when it is to end; it asks and returns."""
-        self._leave = leave
+    def attach(self, leave: Callable[[], object], unkept: Callable[[], str] = str) -> None:
+        """Have `leave` called, from another thread, when it is to end; it asks and returns.
+
+        `unkept` says what is lost as it ends, "" for nothing: it goes to stderr and is a failure.
+        """
+        self._leave, self._unkept = leave, unkept
 
     def begin(self, *, failed: bool = False) -> None:
         """Say that the dashboard is leaving by itself: from now on it has to be quick."""
@@ -105,14 +109,16 @@ class Ending:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             for stream in (1, 2):
                 os.dup2(nowhere, stream)
-        if self.code is not None and kind is None:
-            raise SystemExit(self.code)
+        code = self._exit_code
+        self._say_unkept()
+        if code and kind is None:
+            raise SystemExit(code)
 
     # -- the main thread -------------------------------------------------------------------------
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self._broken_off and not self._over.is_set():
-            raise SystemExit(self.code or 0)
+            raise SystemExit(self._exit_code)
 
     # -- the thread ------------------------------------------------------------------------------
 
@@ -158,11 +164,20 @@ class Ending:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
     def _end_as_it_is(self) -> NoReturn:
-        if self.on_screen:
-            self._restore_terminal()
-        os._exit(self.code or 0)
+        if not self.on_screen or self._restore_terminal():
+            self._say_unkept()
+        os._exit(self._exit_code)
 
     # -- both ------------------------------------------------------------------------------------
+
+    @property
+    def _exit_code(self) -> int:
+        return self.code or int(bool(self._unkept()))
+
+    def _say_unkept(self) -> None:
+        if words := self._unkept():
+            with suppress(OSError):  # nobody can read it any more
+                os.write(STDERR, f"trimtab: {words}\n".encode())
 
     def _wake(self) -> None:
         with suppress(BlockingIOError, OSError):

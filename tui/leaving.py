@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.timer import Timer
@@ -28,10 +28,8 @@ from tui.session import Handed
 from tui.speaking import Speaking
 
 if TYPE_CHECKING:
-    from tui.screens.dialog import ChoiceDialog
-    from tui.session import Session
+    from tui.screens.leave_dialog import Answer, LeaveDialog
 
-Answer = Literal["stay", "keep", "drop"]
 Stamp = tuple[int, int]
 """Which of the files that were ever kept in a place this is: inode and time of change."""
 
@@ -117,9 +115,13 @@ def handed_run(cluster_id: str) -> str:
 
 
 def set_aside(path: Path) -> None:
-    """Rename what is kept and cannot be read, so that no other plan replaces it."""
-    with suppress(OSError):
-        path.replace(path.with_suffix(".unread"))
+    """Rename what is kept and was not read, so that no other plan replaces it; raises OSError."""
+    aside, number = path.with_suffix(".unread"), 1
+    while aside.exists():
+        number += 1
+        aside = path.with_suffix(f".{number}.unread")
+    with suppress(FileNotFoundError):
+        path.replace(aside)
 
 
 def _stamp(path: Path) -> Stamp | None:
@@ -151,9 +153,11 @@ class Leaving(Speaking):
     """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
     _reading = False
     _answer: Answer | None = None
-    _dialog: ChoiceDialog[Answer] | None = None
+    _dialog: LeaveDialog | None = None
     _deadline: Timer | None = None
     """Says that the plan is not kept yet."""
+    _failure = "the disk did not answer in time"
+    """Why the plan would be lost if the dashboard ended now."""
     _settling = threading.Lock()
 
     async def action_quit(self) -> None:
@@ -164,18 +168,28 @@ class Leaving(Speaking):
             self.exit()
             return
 
+        from tui.screens.leave_dialog import LeaveDialog  # a map without it is painted without it
+
         def answered(answer: Answer | None) -> None:
-            self._answer = answer
-            if answer == "keep":
-                moves = counted(len(self.session.unhanded), "move")
-                self.say(f"The plan of {moves} is being kept; then the dashboard ends.", "look")
-                self.beside("keep", self._keep, self.PlanSettled)
-                self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
+            if answer is not None:  # else what lay beneath has ended: a plan is still being kept
+                self._answer = answer
+            if answer == "stay":
+                self._stop_deadline()
             elif answer == "drop":
                 self.exit()
 
-        self._dialog = leave_dialog(self.session)
+        self._dialog = LeaveDialog(self.session, self._begin_to_keep)
         self.push_screen(self._dialog, answered)
+
+    def _begin_to_keep(self) -> None:
+        """Have the plan written; the dialog says so until it is, or why it cannot be."""
+        assert self._dialog is not None
+        self._answer = "keep"
+        moves = counted(len(self.session.unhanded), "move")
+        words = f"The plan of {moves} is being kept; then the dashboard ends."
+        self._dialog.show_progress(words)
+        self.beside("keep", self._keep, self.PlanSettled)
+        self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
 
     def _keep(self) -> None:
         try:
@@ -185,18 +199,28 @@ class Leaving(Speaking):
             raise TrimtabError(why, next="Export it (e), or make room and leave again.") from error
 
     def on_leaving_plan_settled(self, message: PlanSettled) -> None:
+        self._stop_deadline()
         if message.result is None:
-            self.exit()
+            if self._answer == "keep":  # else somebody stays after all
+                self.exit()
             return
-        self._answer = None
+        if self._answer == "keep":
+            self._answer = None
+        self.tell(message.result)
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.show_failure(str(message.result))
+
+    def _stop_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.stop()
             self._deadline = None
-        self.tell(message.result)
 
     def _not_kept_yet(self) -> None:
         why = "The plan is not kept yet: the disk does not answer."
-        self.tell(TrimtabError(why, next="Wait, or leave without it (q)."))
+        error = TrimtabError(why, next="Wait, or leave without it (q).")
+        self.tell(error)
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.show_progress(str(error))
 
     @property
     def _has_plan_to_keep(self) -> bool:
@@ -207,10 +231,27 @@ class Leaving(Speaking):
     def settle_plan(self) -> None:
         """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
 
-        From any thread: a plan is a value. What cannot be written is lost with the terminal.
+        From any thread: a plan is a value. What cannot be written, `unkept_words` tells.
         """
-        with suppress(OSError):
+        try:
             self._settle()
+        except OSError as error:
+            self._failure = error.strerror or str(error)
+
+    def unkept_words(self) -> str:
+        """Say which plan is lost if the dashboard ends now, and why; "" for none. From any thread.
+
+        One that is thrown away is none.
+        """
+        plan, kept = self.session.unhanded, self._kept
+        if not self._has_plan_to_keep or self._answer == "drop":
+            return ""
+        if kept is not None and kept.plan.moves == plan.moves:
+            return ""
+        handing = self.session.handing
+        starting = handing is not None and not handing.is_set()
+        why = "a run was being started with it" if starting else self._failure
+        return f"The plan of {counted(len(plan), 'move')} is not kept: {why}."
 
     def _settle(self) -> None:
         """Make what is kept be what it should be; raises OSError."""
@@ -223,7 +264,7 @@ class Leaving(Speaking):
             if plan.cluster_id is None or (address is not None and address.simulated):
                 return
             if kept is None:
-                if self._answer != "keep":
+                if self._answer == "drop":
                     return  # what is kept for this cluster has not been looked at
                 unread = TrimtabError("The plan that was kept has not been read yet.")
                 kept = Kept(Plan(plan.cluster_id), unread=unread)  # it is set aside
@@ -312,32 +353,22 @@ class Leaving(Speaking):
         """Add what was kept to a plan that was begun before it was read; newer moves win."""
         plan = self.session.plan
         added = [move for move in kept if move.tp not in plan.by_partition]
-        if not added:
-            return
-        notes = tuple(dict.fromkeys((*kept.notes, *plan.notes)))
-        self.session.edit(Plan.of((*plan, *added), cluster_id=kept.cluster_id, notes=notes))
-        self.draw()
-        count = counted(len(added), "move")
-        self.say(f"Your kept plan has added {count} to this one: u takes them away.", "look")
+        replaced = sum(plan.by_partition.get(move.tp, move) != move for move in kept)
+        if added:
+            notes = tuple(dict.fromkeys((*kept.notes, *plan.notes)))
+            self.session.edit(Plan.of((*plan, *added), cluster_id=kept.cluster_id, notes=notes))
+            self.draw()
+        if words := added_words(len(added), replaced):
+            self.say(words, "look")
 
 
-def leave_dialog(session: Session) -> ChoiceDialog[Answer]:
-    """Return what asks what becomes of the plan; staying is focused."""
-    from tui.screens.dialog import ChoiceDialog, Question  # a map without one is painted without it
-
-    def ask(session: Session) -> Question:
-        moves = len(session.unhanded)
-        kept = (
-            f"It has {counted(moves, 'move')}. Kept, it is here again when the dashboard is next "
-            "opened on this cluster, from this machine."
-        )
-        return Question([kept if moves else "A run carries it out by now: nothing would be lost."])
-
-    return ChoiceDialog(
-        "Leave with a plan that is not applied?",
-        ask(session).words,
-        ("stay", "Stay", "stay"),
-        ("keep", "Leave, keep it", "keep"),
-        ("drop", "Leave, throw it away", "drop"),
-        ask=ask,
-    )
+def added_words(added: int, replaced: int) -> str:
+    """Say what a kept plan has added to a newer one, and what of it that has replaced."""
+    words = []
+    if added:
+        count = counted(added, "move")
+        words.append(f"Your kept plan has added {count} to this one: u takes them away.")
+    if replaced:
+        count, is_are = counted(replaced, "move"), "is" if replaced == 1 else "are"
+        words.append(f"{count} of your kept plan {is_are} replaced by newer ones.")
+    return " ".join(words)

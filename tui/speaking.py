@@ -59,13 +59,20 @@ class Speaking(App[int]):
     def tell(self, error: TrimtabError) -> None:
         """Say what went wrong in the footer; the whole of it is a key away."""
         self.session.take_trouble(error)
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.say_trouble(error)
+        if (screen := self._shown) is not None:
+            screen.say_trouble(error)
 
     def say(self, text: str, role: str) -> None:
-        """Say something in the footer of the open screen; a dialog has none."""
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.say(text, role)
+        """Say something in the footer of the screen, also of one that lies under a dialog."""
+        if (screen := self._shown) is not None:
+            screen.say(text, role)
+
+    @property
+    def _shown(self) -> DashboardScreen | None:
+        """Return the screen of the dashboard that is open, or lies under a dialog."""
+        screens = reversed(self.screen_stack)
+        found = (one for one in screens if isinstance(one, DashboardScreen) and one.is_mounted)
+        return next(found, None)
 
     def beside(
         self,

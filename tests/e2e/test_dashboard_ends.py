@@ -179,6 +179,31 @@ def test_a_thread_that_hangs_does_not_hold_up_q(shown: Open) -> None:
         assert terminal.wait_for_exit() == 0
 
 
+STALLED = """
+from core.cluster.state import TopicPartition
+from core.plan.plan import Move, Plan
+from tui import leaving
+from tui.app import TrimtabApp
+leaving.keep_plan = lambda plan: time.sleep(3600)
+def edit(self):
+    move = Move(TopicPartition("t", 0), (1, 2), (1, 3))
+    self.session.edit(Plan.of([move], cluster_id="saved"))
+TrimtabApp.action_refresh_now = edit
+"""
+
+
+def test_a_plan_that_a_disk_does_not_take_is_said_to_be_lost(shown: Open) -> None:
+    with shown(STALLED) as terminal:
+        terminal.wait_for("leaders")
+        terminal.send("rq")
+        terminal.wait_for("Leave, keep it")
+        terminal.send("\x1b[C\r")
+        terminal.wait_for("is being kept")
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 1
+        assert "The plan of 1 move is not kept: the disk did not answer" in terminal.text()
+
+
 @pytest.mark.parametrize("module", ["tui.feed", "textual.app", "textual.drivers.linux_driver"])
 def test_a_signal_in_mid_start_ends_it(shown: Open, module: str) -> None:
     patch = f"""

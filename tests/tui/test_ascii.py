@@ -24,13 +24,13 @@ from core.run.tell.view import RunState
 from core.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
 from tui.in_ascii import AsciiOnly
-from tui.leaving import leave_dialog
 from tui.screens.apply import ApplyDialog
 from tui.screens.autopilot_dialog import AutopilotDialog
 from tui.screens.commands import CommandScreen
 from tui.screens.dialog import AskDialog
 from tui.screens.drill_dialog import DrillDialog
 from tui.screens.help import HelpScreen
+from tui.screens.leave_dialog import LeaveDialog
 from tui.screens.password_dialog import PasswordDialog
 from tui.screens.plan_review import Order
 from tui.screens.problem import ProblemDialog
@@ -108,7 +108,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     ),
     "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
     "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
-    "leave": leave_dialog,
+    "leave": lambda session: LeaveDialog(session, lambda: None),
 }
 
 

@@ -14,6 +14,7 @@ import pytest
 from hands import rested
 from pictures import LOAD, STATE, a_plan, a_session, dashboard, footer, pressed
 from textual.pilot import Pilot
+from textual.widgets import Label
 
 from core import paths
 from core.cluster.connect import Address
@@ -24,7 +25,7 @@ from tui import leaving
 from tui.app import TrimtabApp
 from tui.feed_events import PictureSeen
 from tui.leaving import handed_run, keep_plan, kept_plan
-from tui.screens.dialog import ChoiceDialog
+from tui.screens.leave_dialog import LeaveDialog
 from tui.seen import Seen
 from tui.session import Handed, Session
 
@@ -41,6 +42,13 @@ def session_of(plan: Plan) -> Session:
     session = a_session(plan)
     session.address = Address("broker:9092")
     return session
+
+
+def asked(pilot: Pilot[int]) -> str:
+    """Return what the question says now."""
+    assert isinstance(pilot.app.screen, LeaveDialog)
+    labels = pilot.app.screen.query(Label)
+    return " ".join(str(label.render()) for label in labels if label.display)
 
 
 async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
@@ -74,7 +82,7 @@ async def test_leaving_asks_and_does_what_is_said(
     async with dashboard(session_of(PLAN), "plan") as pilot:
         app = await seen(pilot)
         await pressed(pilot, key)
-        assert isinstance(app.screen, ChoiceDialog)
+        assert isinstance(app.screen, LeaveDialog)
         assert app.focused is app.screen.query_one("#stay")
         await pressed(pilot, *keys)
         assert app._exit is leaves
@@ -109,20 +117,36 @@ async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
 OTHER = PLAN.without(PLAN.moves[0].tp)
 
 
-async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it() -> None:
+NEWER = Plan.of(
+    (replace(OTHER.moves[0], after=OTHER.moves[0].before[::-1]), *OTHER.moves[1:]),
+    cluster_id=STATE.cluster_id,
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "newer", "replaced"),
+    [("keep", OTHER, ""), (None, OTHER, ""), (None, NEWER, "1 move of your kept plan is replaced")],
+)
+async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it_in_silence(
+    answer: Any, newer: Plan, replaced: str
+) -> None:
     keep_plan(PLAN)
     path = paths.kept_plan_file(STATE.cluster_id)
-    async with dashboard(session_of(OTHER), "map") as pilot:
+    path.with_suffix(".unread").write_text("an older one")
+    async with dashboard(session_of(newer), "map") as pilot:
         app = cast(TrimtabApp, pilot.app)
-        app._answer = "keep"
+        app._answer = answer  # None as at a signal
         app._settle()
-        assert kept_plan(STATE.cluster_id) == OTHER
-        path.with_suffix(".unread").replace(path)
+        assert kept_plan(STATE.cluster_id) == newer
+        assert path.with_suffix(".unread").read_text() == "an older one"
+        path.with_suffix(".2.unread").replace(path)
         app._kept = app._answer = None
         await seen(pilot)
-        assert set(app.session.plan.moves) == set(PLAN.moves)
+        assert app.session.plan.by_partition == PLAN.by_partition | newer.by_partition
+        assert ("replaced" in footer(pilot)) is bool(replaced)
+        assert replaced in footer(pilot)
         await pressed(pilot, "u")
-        assert app.session.plan == OTHER
+        assert app.session.plan == newer
 
 
 @pytest.mark.parametrize(
@@ -197,10 +221,11 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
                 if ends != "time is up":
                     assert writing.wait(30)
                     assert not app._exit
-                    assert "is being kept" in footer(pilot)
+                    assert "is being kept" in asked(pilot)
                 if ends == "time is up":
                     await until(pilot, lambda: bool(app.session.troubles))  # noqa: B023
                     assert not app._exit
+                    assert "the disk does not answer" in asked(pilot)
                 if ends != "it is kept":
                     await pilot.press("q")
                 else:
@@ -214,21 +239,31 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
         go_on.set()
 
 
+@pytest.mark.parametrize("full", ["keep_plan", "set_aside"])
+@pytest.mark.parametrize("beneath", [(), ("A",)])
 async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
-    monkeypatch: pytest.MonkeyPatch,
+    beneath: tuple[str, ...], full: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(plan: Plan) -> None:
+    def refuse(_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async with dashboard(session_of(PLAN), "map") as pilot:
+    paths.kept_plan_file(STATE.cluster_id).parent.mkdir(parents=True)
+    paths.kept_plan_file(STATE.cluster_id).write_text("{")
+    async with dashboard(session_of(PLAN), "plan") as pilot:
         app = await seen(pilot)
-        monkeypatch.setattr(leaving, "keep_plan", full)
-        await pressed(pilot, "q", "right", "enter")
+        monkeypatch.setattr(leaving, full, refuse)
+        await pressed(pilot, *beneath, "ctrl+q", "right", "enter")
         assert not app._exit
         assert app._deadline is None, "it stays for as long as its user does"
-        assert len(app.session.troubles) == 1
-        await pressed(pilot, "q", "right", "right", "enter")
+        assert len(app.session.troubles) == 2
+        assert "No space left on device" in asked(pilot)
+        assert "It has 3 moves" in asked(pilot)
+        app.settle_plan()  # as after ctrl+q
+        assert app.unkept_words() == "The plan of 3 moves is not kept: No space left on device."
+        assert paths.kept_plan_file(STATE.cluster_id).exists() is (full == "set_aside")
+        await pressed(pilot, "right", "enter")
         assert app._exit
+        assert app.unkept_words() == "", "it was thrown away"
 
 
 def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which() -> None:
@@ -240,7 +275,9 @@ def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which()
         app.session.handing.set()  # type: ignore[union-attr]
 
     threading.Timer(0.05, started).start()
+    assert "a run was being started with it" in app.unkept_words()
     app.settle_plan()
+    assert app.unkept_words() == ""
     assert kept_plan(STATE.cluster_id) is None
     assert handed_run(STATE.cluster_id) == "20260101-000000"
 
@@ -310,7 +347,7 @@ async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
         app.session.handed = Handed("r1", handed)
         app.session.edit(PLAN)  # has more than what was handed, or is it
         await pilot.press("q")
-        assert isinstance(app.screen, ChoiceDialog) is (kept is not None)
+        assert isinstance(app.screen, LeaveDialog) is (kept is not None)
         assert app._exit is (kept is None)
         app.settle_plan()
     assert kept_plan(STATE.cluster_id) == kept

@@ -75,11 +75,13 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
     What all of them teach about times is told as it changes: with a run that comes, or ends.
     """
     from core.plan.calibration import NOTHING_LEARNED
-    from core.run.tell.runs import calibration, list_runs, read_run, runs_named
+    from core.run.tell.runs import calibration, list_runs, read_run, runs_named, unreadable
 
     last: RunView | None = None
     learned = NOTHING_LEARNED
     newest, known = "", tuple[str, ...]()
+    damaged: tuple[str, ...] = ()
+    reported: set[str] = set()
     taught = told_none = False
     attempts = Attempts(send, "The newest run")
     while not stopped.is_set():
@@ -92,13 +94,18 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
                     runs = list_runs(now.cluster_id)
                     newest = runs[0].run if runs else ""
                     known = names if len(runs) == len(names) else ()  # one may not be readable yet
+                    before, damaged = damaged, () if known else unreadable(now.cluster_id)
+                    # At the second look: one that is being created is not whole for a moment.
+                    for why in sorted({*before} & {*damaged} - reported):
+                        reported.add(why)
+                        send(Trouble(TrimtabError(why, next="That run is not shown.")))
                 if newest:
                     view = read_run(now.cluster_id, newest)
                     if view != last:
                         taught |= view.state.ended and not (last is not None and last.state.ended)
                         last = view
                         send(RunSeen(view))
-                elif not (names or told_none):
+                elif not told_none:
                     send(RunSeen(None))
                     told_none = True
                 if taught:

@@ -66,6 +66,24 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(listed) == 3
 
 
+def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    path = runs.journal_path(state.cluster_id, "0101-120000")
+    path.parent.mkdir(parents=True)
+    path.write_text("?")
+    seen: list[Event] = []
+    nothing: Callable[[], None] = lambda: None  # noqa: E731
+    watch_runs(lambda: state, seen.append, Script(nothing, nothing, nothing))
+    none, damaged = seen
+    assert isinstance(none, RunSeen)
+    assert none.run is None
+    assert isinstance(damaged, Trouble)
+    assert str(path) in damaged.error.title
+
+
 def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,7 +232,7 @@ class Feed:
         if hidden is None:  # nobody has looked yet
             return
         if not hidden.is_whole and self._hidden_topics != hidden.count:
-            self._send(Trouble(AccessDeniedError(hidden.sentence, next=hidden.remedy)))
+            self._send(Trouble(TrimtabError(hidden.sentence, next=hidden.remedy)))
         self._hidden_topics = 0 if hidden.is_whole else hidden.count
 
     def _first_look(self) -> ClusterState | None:

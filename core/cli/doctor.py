@@ -265,12 +265,13 @@ def rights(
 
 def hidden_topics(hidden: HiddenTopics) -> Finding:
     """Say whether there are topics that metadata does not name to this user."""
-    found = hidden.sentence or "none"
-    if not hidden.sentence and hidden.unknown_brokers:
-        found = (
-            f"none, as far as is told: not by brokers {', '.join(map(str, hidden.unknown_brokers))}"
-        )
-    return Finding("hidden topics", found, hidden.remedy, "balance, disks and plans as a whole")
+    silent = "Look whether these brokers are up and well." if hidden.count is None else ""
+    return Finding(
+        "hidden topics",
+        hidden.sentence or "none",
+        hidden.remedy or silent,
+        "balance, disks and plans as a whole",
+    )
 
 
 def _right_to_moves(state: ClusterState) -> Finding:

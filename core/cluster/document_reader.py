@@ -6,6 +6,7 @@ Unknown keys are ignored; an absent or null value is unknown, never 0.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,10 +89,12 @@ def _written_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def from_json(document: object, written_at: datetime) -> ClusterDocument:
+def from_json(
+    document: object, written_at: datetime, holders: Collection[int] = ()
+) -> ClusterDocument:
     """Return the document of plain JSON values, as old as `written_at` when it does not say.
 
-    Raises WrongError.
+    `holders` are brokers that hold replicas beside those in it. Raises WrongError.
     """
     root = JsonObject(document, "the document")
     format_name = root.get("format", str, FORMAT)
@@ -104,12 +107,9 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
     _check_twice("partition", [str(row.tp) for row in rows])
     brokers = [_broker(b) for b in root.each("brokers", required=True)]
     _check_twice("broker", [str(broker.id) for broker in brokers])
-    known = {broker.id for broker in brokers}
-    for row in rows:
-        for broker in row.replicas:
-            if broker not in known:
-                known.add(broker)
-                brokers.append(Broker(broker, alive=False))
+    holding = {broker for row in rows for broker in row.replicas}.union(holders)
+    gone = sorted(holding - {broker.id for broker in brokers})
+    brokers += [Broker(broker, alive=False) for broker in gone]
     described = ClusterState.build(
         cluster_id=root.get("cluster_id", str, ""),
         fetched_at=root.time("fetched_at") or written_at,
@@ -119,7 +119,7 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
         partitions=rows,
         moves_unknown=root.get("moves_unknown", str, ""),
     )
-    described = replace(described, hidden=_hidden(root))
+    described = replace(described, hidden=_hidden(root, brokers))
     state = with_logs(described, _logs(brokers, partitions))
     rates = {
         name: np.full(state.partition_count, np.nan)
@@ -136,8 +136,11 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
     return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
 
 
-def _hidden(document: JsonObject) -> HiddenTopics | None:
-    """Return what is hidden; null is unknown, and without the key nobody has looked."""
+def _hidden(document: JsonObject, brokers: Collection[Broker]) -> HiddenTopics | None:
+    """Return what is hidden; null is unknown, and without the key nobody has looked.
+
+    A broker that is down tells nothing, whether the document names it for that or not.
+    """
     key = "hidden_topics"
     if not document.has(key):
         return None
@@ -158,19 +161,19 @@ def _hidden(document: JsonObject) -> HiddenTopics | None:
         )
         for log in found.each("log_dirs")
     )
-    return HiddenTopics(topics or 0, logs, found.ids("unknown_brokers"), why)
+    silent = {broker.id for broker in brokers if not broker.alive} - {log.broker for log in logs}
+    unknown = tuple(sorted(silent.union(found.ids("unknown_brokers"))))
+    return HiddenTopics(topics or 0, logs, unknown, why)
 
 
 def from_arrow(columns: arrow_document.Columns, written_at: datetime) -> ClusterDocument:
     """Return the document of an Arrow file; raises WrongError."""
-    header = from_json({**columns.header, "partitions": []}, written_at)
+    holders = np.unique(columns.arrays["replica_broker"]).tolist()
+    header = from_json({**columns.header, "partitions": []}, written_at, holders)
     names = [topic.name for topic in header.state.topics]
     if names != [topic["name"] for topic in columns.header["topics"]]:
         raise WrongError("its topics are not in order")
-    known = header.state.broker_by_id.keys()
-    gone = sorted(set(np.unique(columns.arrays["replica_broker"]).tolist()) - known)
-    brokers = (*header.state.brokers, *(Broker(broker, alive=False) for broker in gone))
-    state = arrow_document.state_of(columns, header.state.with_brokers(brokers))
+    state = arrow_document.state_of(columns, header.state)
     rates = (columns.arrays["in_bytes_per_s"], columns.arrays["out_bytes_per_s"])
     return ClusterDocument(state, *rates, header.groups)
 

@@ -7,7 +7,7 @@ of all topics only with those that the user has DESCRIBE on (KafkaApis).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from core.units import counted, format_bytes
 
 REMEDY = "Allow DESCRIBE on these topics."
 REMEDY_UNKNOWN = "Allow DESCRIBE on the cluster."
+DENIED = "this user may not describe log dirs"
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,13 @@ class HiddenTopics:
     topics: int = 0
     logs: tuple[HiddenLogs, ...] = ()
     unknown_brokers: tuple[int, ...] = ()
-    """Brokers that did not tell what their log dirs hold: it may be more."""
+    """Brokers, also such as are down, of whose log dirs nothing is known: it may be more."""
     why_unknown: str = ""
     """Why it is not known whether any is hidden, in a clause; "" where it is."""
+
+    def __post_init__(self) -> None:
+        if self.unknown_brokers and not (self.topics or self.why_unknown):
+            object.__setattr__(self, "why_unknown", _silent(self.unknown_brokers))
 
     @property
     def count(self) -> int | None:
@@ -77,7 +83,7 @@ class HiddenTopics:
     def remedy(self) -> str:
         """Return which right would show all; "" where nothing is known to be hidden."""
         if self.why_unknown:
-            return REMEDY_UNKNOWN if self.unknown_brokers else ""
+            return REMEDY_UNKNOWN if self.why_unknown == DENIED else ""
         return REMEDY if self.topics else ""
 
     @property
@@ -104,6 +110,15 @@ class HiddenTopics:
     def bytes_by_dir(self, broker: int) -> Mapping[str, int]:
         """Return what each log dir of a broker holds of them, where it holds any."""
         return {log.path: log.size_bytes for log in self.logs if log.broker == broker}
+
+
+def _silent(brokers: Sequence[int]) -> str:
+    """Return in a clause that brokers do not tell what they hold."""
+    if len(brokers) == 1:
+        return f"broker {brokers[0]} does not tell its log dirs"
+    names = ", ".join(map(str, brokers[:_NAMED]))
+    more = f" and {len(brokers) - _NAMED:,} more" if len(brokers) > _NAMED else ""
+    return f"brokers {names}{more} do not tell their log dirs"
 
 
 def is_partial(hidden: HiddenTopics | None) -> bool:

@@ -15,7 +15,7 @@ from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.config_names import MIN_INSYNC, REMOTE_STORAGE, is_remote
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.hidden import DENIED, HiddenLogs, HiddenTopics
 from core.cluster.state import ClusterState, Topic
 from core.errors import AccessDeniedError, TrimtabError
 
@@ -96,17 +96,14 @@ def find_hidden(
     A topic that was created or deleted between the two looks is not denied, and is not hidden.
     Raises what `client` raises.
     """
-    unknown = tuple(sorted(answer.broker for answer in answers if answer.error is not None))
-    denied = any("AUTHORIZATION" in (answer.error or "") for answer in answers)
-    if denied:
-        return HiddenTopics(
-            unknown_brokers=unknown, why_unknown="this user may not describe log dirs"
-        )
+    known_of = {answer.broker for answer in answers if answer.error is None}
+    unknown = tuple(sorted({broker.id for broker in state.brokers} - known_of))
     known = state.topic_index
     absent = {log.topic for answer in answers for log in answer.replicas if log.topic not in known}
     hidden = client.denied_topics(absent) if absent else frozenset()
     if not hidden:
-        return HiddenTopics(unknown_brokers=unknown)
+        denied = any("AUTHORIZATION" in (answer.error or "") for answer in answers)
+        return HiddenTopics(unknown_brokers=unknown, why_unknown=DENIED if denied else "")
     topics: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
     replicas: defaultdict[tuple[int, str], int] = defaultdict(int)
     sizes: defaultdict[tuple[int, str], int] = defaultdict(int)
@@ -266,26 +263,31 @@ class Observer:
             answers = self._client.log_dirs(alive_brokers(state))
             good = {answer.broker: answer for answer in answers if answer.error is None}
             self._logs |= good
-            latest = [self._logs.get(answer.broker, answer) for answer in answers]
+            there = state.broker_by_id
+            # A broker that is away, or silent for once, holds what it held.
+            latest = [
+                *(answer for broker, answer in self._logs.items() if broker in there),
+                *(answer for answer in answers if answer.broker not in self._logs),
+            ]
             self._hidden = find_hidden(self._client, state, latest)
             self._log_dirs.end(begun)
             self._last = None
-        there = frozenset((topic.name, topic.id) for topic in state.topics)
+        topics = frozenset((topic.name, topic.id) for topic in state.topics)
         if self._configs.wait_seconds == 0:
             begun = self._configs.begin()
             found = topic_configs(self._client, state.topics)
             self._configs.end(begun)
-        elif fresh := there - self._asked:
+        elif fresh := topics - self._asked:
             # At once: a topic is told as created with the configs that it was created with.
             found = topic_configs(
                 self._client, [topic for topic in state.topics if (topic.name, topic.id) in fresh]
             )
         else:
             return
-        self._asked = there
+        self._asked = topics
         # What may not be read this time is as it was.
         self._topics = {
-            name: topic for name, topic in self._topics.items() if (name, topic.id) in there
+            name: topic for name, topic in self._topics.items() if (name, topic.id) in topics
         } | found
 
     def _joined(self, state: ClusterState) -> ClusterState:

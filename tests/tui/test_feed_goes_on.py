@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
@@ -16,6 +16,7 @@ from flags import Script
 from core.auto import background, switch
 from core.cli.context import Target
 from core.cluster import document
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.connect import Address, Connection
 from core.cluster.hidden import HiddenTopics
 from core.cluster.state import ClusterState
@@ -66,8 +67,8 @@ class Slow:
             raise UnreachableError("No broker answers.")
         return STATE
 
-    def log_dirs(self, brokers: object) -> tuple[()]:
-        return ()
+    def log_dirs(self, brokers: Iterable[int]) -> tuple[BrokerLogs, ...]:
+        return tuple(map(BrokerLogs, brokers))
 
     def configs(self, *asked: object) -> dict[Any, Any]:
         return {}

@@ -13,7 +13,7 @@ from core.cli.doctor import cluster, hidden_topics, properties, rights
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigValue, Fault, Resource
 from core.cluster.connect import Address
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.hidden import DENIED, HiddenLogs, HiddenTopics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import LogDir
 from core.errors import AccessDeniedError
@@ -115,9 +115,13 @@ def test_what_a_cluster_is_called_forges_no_finding() -> None:
     ("hidden", "found", "remedy"),
     [
         (HiddenTopics(), "none", ""),
-        (HiddenTopics(unknown_brokers=(2, 3)), "none, as far as is told: not by brokers 2, 3", ""),
+        (
+            HiddenTopics(unknown_brokers=(2,)),
+            "not known: broker 2 does not tell its",
+            "Look whether",
+        ),
         (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
-        (HiddenTopics(0, (), (1,), "nobody told"), "not known", "Allow DESCRIBE on the cluster."),
+        (HiddenTopics(0, (), (1,), DENIED), "not known", "Allow DESCRIBE on the cluster."),
     ],
 )
 def test_topics_that_are_hidden_are_a_finding(

@@ -60,11 +60,15 @@ def test_that_moves_were_not_seen_is_kept_in_both_forms(tmp_path: Path) -> None:
         None,
         HiddenTopics(),
         HiddenTopics(2, (HiddenLogs(1, "/d", 2, 3, 9),), unknown_brokers=(2,)),
+        HiddenTopics(unknown_brokers=(2,)),
         HiddenTopics(unknown_brokers=(1, 2), why_unknown="this user may not describe log dirs"),
     ],
 )
 def test_what_is_hidden_is_kept_in_both_forms(tmp_path: Path, hidden: HiddenTopics | None) -> None:
-    written = replace(document(), state=replace(document().state, hidden=hidden))
+    alive = [replace(broker, alive=True) for broker in document().state.brokers]
+    written = replace(
+        document(), state=replace(document().state.with_brokers(alive), hidden=hidden)
+    )
     arrow_document.write(written, tmp_path / "c.arrow")
     (tmp_path / "c.json").write_text(json.dumps(to_json(written)))
     for name in ("c.arrow", "c.json"):

@@ -109,6 +109,17 @@ def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> No
     assert unknown.count is None
 
 
+def test_a_broker_that_is_down_did_not_tell_what_is_hidden(tmp_path: Path) -> None:
+    """As in documents of before such brokers were named in them."""
+    up, told = LEAST["brokers"][:-1], LEAST | {"hidden_topics": {"topics": 0, "log_dirs": []}}
+    read = read_document(write(tmp_path, told)).state.hidden
+    assert read is not None
+    assert read.is_whole
+    without = read_document(write(tmp_path, told | {"brokers": up})).state.hidden
+    assert without is not None
+    assert (without.count, without.unknown_brokers) == (None, (2,))
+
+
 @pytest.mark.parametrize(
     ("written", "known"), [({}, None), ({"groups": None}, None), ({"groups": []}, ())]
 )

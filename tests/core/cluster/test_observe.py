@@ -13,7 +13,7 @@ from simulated import small_spec
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import Fault, Resource
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.hidden import HiddenLogs, HiddenTopics, to_json
 from core.cluster.observe import Observer, find_hidden, observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
@@ -302,10 +302,22 @@ def test_topics_that_may_not_be_described_are_counted_in_log_dirs(
     assert observer.poll().hidden == hidden
     cluster.stop_broker(2)
     cluster.clock.sleep(10.0)
-    assert observer.poll().hidden_bytes.tolist() == [SIZE, 0, SIZE]
+    kept = observer.poll()
+    assert kept.hidden_bytes.tolist() == [SIZE, 2 * SIZE, SIZE], "it holds what it held"
+    assert kept.hidden == hidden
+    down = observe(cluster).hidden  # by who has not seen it before
+    assert down is not None
+    assert (down.count, down.unknown_brokers) == (1, (2,))
+    assert down.sentence.startswith("At least 1 topic")
     cluster.hide_topics([])
     cluster.clock.sleep(10.0)
     assert observer.poll().hidden == HiddenTopics()
+    unseen = observe(cluster).hidden
+    assert unseen is not None
+    assert (unseen.count, unseen.is_whole, to_json(unseen)["bytes"]) == (None, False, None)  # type: ignore[index]
+    assert unseen.advice == (
+        "Whether topics are hidden is not known: broker 2 does not tell its log dirs."
+    )
 
 
 def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(
@@ -328,7 +340,8 @@ DENIED = "CLUSTER_AUTHORIZATION_FAILED: no log dirs were told"
     [
         ({1: DENIED, 2: DENIED, 3: DENIED}, (1, 2, 3), None),
         ({2: "timed out"}, (2,), 1),
-        ({1: "timed out", 2: "timed out", 3: "timed out"}, (1, 2, 3), 0),
+        ({1: "timed out", 2: "timed out", 3: "timed out"}, (1, 2, 3), None),
+        ({2: DENIED}, (2,), 1),
     ],
 )
 def test_where_log_dirs_are_not_told_it_is_not_known(

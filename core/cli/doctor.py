@@ -208,7 +208,7 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield _right_to_moves(state)
             logs = client.log_dirs(alive)
             yield from rights(lambda: logs, lambda: client.configs(topics, TOPIC_CONFIGS))
-            yield hidden_topics(find_hidden(client, state, logs))
+            yield hidden_topics(find_hidden(client.denied_topics, state, logs))
             yield from probes(state)
     except AccessDeniedError as error:
         remedy = f"{error.next} It takes DESCRIBE on the cluster."

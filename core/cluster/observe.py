@@ -26,6 +26,7 @@ TOPIC_CONFIGS = (
 METADATA_SECONDS = 1.0
 LOG_DIRS_SECONDS = 10.0
 CONFIGS_SECONDS = 60.0
+DENIED_SECONDS = 1800.0
 _QUICK_SECONDS = 0.1
 _SLOW_FACTOR = 10.0
 _SLOWEST_SECONDS = 30.0
@@ -41,13 +42,13 @@ def observe(client: ClusterClient) -> ClusterState:
     bugs.note("cluster", lambda: state.counts)
     known = state.with_topics(topic_configs(client, state.topics))
     answers = client.log_dirs(alive_brokers(state))
-    hidden = find_hidden(client, state, answers)
+    hidden = find_hidden(client.denied_topics, state, answers)
     return replace(with_logs(known, answers), hidden=hidden)
 
 
 def observe_hidden(client: ClusterClient, state: ClusterState) -> HiddenTopics:
     """Return which topics are missing in a description, from one look at log dirs."""
-    return find_hidden(client, state, client.log_dirs(alive_brokers(state)))
+    return find_hidden(client.denied_topics, state, client.log_dirs(alive_brokers(state)))
 
 
 def alive_brokers(state: ClusterState) -> list[int]:
@@ -89,18 +90,22 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
 
 
 def find_hidden(
-    client: ClusterClient, state: ClusterState, answers: Collection[BrokerLogs]
+    denied_topics: Callable[[Collection[str]], frozenset[str]],
+    state: ClusterState,
+    answers: Collection[BrokerLogs],
 ) -> HiddenTopics:
     """Return which topics are in brokers' log dirs, not in the `state`, and denied by name.
 
+    `denied_topics` returns which of some names are.
+
     A topic that was created or deleted between the two looks is not denied, and is not hidden.
-    Raises what `client` raises.
+    Raises what that raises.
     """
     known_of = {answer.broker for answer in answers if answer.error is None}
     unknown = tuple(sorted({broker.id for broker in state.brokers} - known_of))
     known = state.topic_index
     absent = {log.topic for answer in answers for log in answer.replicas if log.topic not in known}
-    hidden = client.denied_topics(absent) if absent else frozenset()
+    hidden = denied_topics(absent)
     if not hidden:
         denied = any("AUTHORIZATION" in (answer.error or "") for answer in answers)
         return HiddenTopics(unknown_brokers=unknown, why_unknown=DENIED if denied else "")
@@ -118,6 +123,32 @@ def find_hidden(
         HiddenLogs(*key, len(topics[key]), replicas[key], sizes[key]) for key in sorted(topics)
     )
     return HiddenTopics(len(hidden), logs, unknown)
+
+
+class _DeniedTopics:
+    """Which names are denied, as brokers answered once: they log each question about such a one.
+
+    All are asked about anew every `DENIED_SECONDS`, and one that was away when it is back.
+    """
+
+    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._is_denied: dict[str, bool] = {}
+        self._renewed = -math.inf
+
+    def of(self, names: Collection[str]) -> frozenset[str]:
+        """Return which of `names` are denied; all others are forgotten. Raises what a call does."""
+        now = self._clock.monotonic()
+        due = now - self._renewed >= DENIED_SECONDS
+        known = {} if due else {n: self._is_denied[n] for n in names if n in self._is_denied}
+        if new := set(names) - known.keys():
+            denied = self._client.denied_topics(new)
+            known |= {name: name in denied for name in new}
+        if due:
+            self._renewed = now
+        self._is_denied = known
+        return frozenset(name for name, is_denied in known.items() if is_denied)
 
 
 class _Cadence:
@@ -188,6 +219,7 @@ class Observer:
         self.metadata_at = 0.0
         """When the metadata of the newest picture was asked for, by the stopwatch."""
         self._logs: dict[int, BrokerLogs] = {}
+        self._denied = _DeniedTopics(client, clock)
         self._hidden: HiddenTopics | None = None
         self._topics: dict[str, Topic] = {}
         self._asked: frozenset[tuple[str, str | None]] = frozenset()
@@ -269,7 +301,7 @@ class Observer:
                 *(answer for broker, answer in self._logs.items() if broker in there),
                 *(answer for answer in answers if answer.broker not in self._logs),
             ]
-            self._hidden = find_hidden(self._client, state, latest)
+            self._hidden = find_hidden(self._denied.of, state, latest)
             self._log_dirs.end(begun)
             self._last = None
         topics = frozenset((topic.name, topic.id) for topic in state.topics)

@@ -320,6 +320,27 @@ def test_topics_that_may_not_be_described_are_counted_in_log_dirs(
     )
 
 
+def test_a_name_that_is_denied_is_asked_for_once(
+    observer: Observer, client: Counting, cluster: SimulatedCluster
+) -> None:
+    """Brokers log each denial."""
+    for seconds, hidden, calls in (
+        (0.0, ["orders"], 1),
+        (10.0, ["orders"], 1),
+        (10.0, ["orders", "audit"], 2),
+        (10.0, ["audit"], 2),
+        (10.0, ["orders", "audit"], 3),
+        (1700.0, ["orders", "audit"], 3),
+        (100.0, ["orders", "audit"], 4),
+        (100.0, ["orders", "audit"], 4),
+    ):
+        cluster.clock.sleep(seconds)
+        cluster.hide_topics(hidden)
+        found = observer.poll(at_once=True).hidden
+        assert found is not None
+        assert (found.count, client.calls["denied_topics"]) == (len(hidden), calls)
+
+
 def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(
     cluster: SimulatedCluster,
 ) -> None:
@@ -327,9 +348,9 @@ def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(
     before = cluster.describe()
     logs = cluster.log_dirs([1, 2, 3])
     cluster.hide_topics(["secret"])  # orders may be seen by now
-    assert find_hidden(cluster, before, logs) == HiddenTopics()
+    assert find_hidden(cluster.denied_topics, before, logs) == HiddenTopics()
     cluster.delete_topic("orders")
-    assert find_hidden(cluster, before, logs) == HiddenTopics()
+    assert find_hidden(cluster.denied_topics, before, logs) == HiddenTopics()
 
 
 DENIED = "CLUSTER_AUTHORIZATION_FAILED: no log dirs were told"
@@ -354,5 +375,5 @@ def test_where_log_dirs_are_not_told_it_is_not_known(
         else answer
         for answer in cluster.log_dirs([1, 2, 3])
     ]
-    hidden = find_hidden(cluster, cluster.describe(), logs)
+    hidden = find_hidden(cluster.denied_topics, cluster.describe(), logs)
     assert (hidden.unknown_brokers, hidden.count) == (untold, count)

@@ -126,7 +126,7 @@ class Lookout:
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
         wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
-        if history.removals:  # of lists the controller is asked, of rates that very broker is
+        if history.guarded:  # of lists the controller is asked, of rates that very broker is
             alike, wait = found, GUARDED_SECONDS
         self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
         return alike

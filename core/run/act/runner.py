@@ -278,7 +278,7 @@ class Runner:
 
     def _throttle(self, step: ThrottleStep, observed: Observed) -> None:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
-            self._lookout.forget_throttles(guarded=bool(self.history.removals))
+            self._lookout.forget_throttles(guarded=self.history.guarded)
         match step:
             case IntendThrottles() | SetThrottles():
                 self._throttling.set_up(step, observed)
@@ -352,7 +352,7 @@ class Runner:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
         wait = seconds_to_next_look(now - self._moving.submitted, nearest)
-        if self.history.removals:
+        if self.history.guarded:
             wait = min(wait, GUARDED_SECONDS)
         elif now - self._rates_changed < BUSY_SECONDS:
             wait = min(wait, BUSY_MOST_SECONDS)

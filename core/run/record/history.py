@@ -150,9 +150,11 @@ class History(Known):
                     self._removed(record.at)
                 others = self.disturb(p)
                 # What is taken away once more has been put back in between, however short a while.
-                again = (entry.get("times", 1) for entry in (*p["lists"], *p["rates"]))
+                # A rate that is another one now was changed by somebody, not taken away.
+                taken = (*p["lists"], *(rate for rate in p["rates"] if rate["mend"]))
                 if self.removals:
-                    self.removals = max(self.removals, *again)
+                    times = (entry.get("times", 1) for entry in taken)
+                    self.removals = max((self.removals, *times))
                 self.editor = p.get("editor", self.editor)
                 self._held_back_no_more(others)
                 held = {key: self.rates[key] for key in others if key in self.rates}
@@ -203,8 +205,7 @@ class History(Known):
                 floored = self.pace.floored
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
-                    if p["kind"] in ("pause", "resume", "throttle"):
-                        self.held_back.clear()
+                    self._hold_back_anew(p["kind"])
                 if floored and not self.pace.floored:
                     self.unheld_at = record.at
             case Kind.CANCELLING:
@@ -288,6 +289,15 @@ class History(Known):
         limits = {key: self.rates[key].limit_bytes_per_s for key in refused}
         kept = [(key, refused[key], limit) for key, limit in limits.items() if limit is not None]
         self.pace = self.pace.refused(kept, at)
+
+    def _hold_back_anew(self, kind: str) -> None:
+        """Take in what was asked for: the floor holds all, another rate is waited for."""
+        if self.pace.floored:
+            self.held_back.clear()
+        elif kind == "throttle":
+            sides = tuple(self.held_back)
+            self.held_back.clear()
+            self.held_back.update({key: self.rate_in_force(key) for key in sides})
 
     def _held_back_no_more(self, keys: Iterable[Key]) -> None:
         for key in keys:

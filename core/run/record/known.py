@@ -154,13 +154,28 @@ class Known(Holdings):
         return self.pace.apart.get(key, self.rate_bytes_per_s)
 
     def rate_in_force(self, key: Key) -> int:
-        """Return the rate that a broker and side is held to now, never above what was asked for.
+        """Return the rate that a broker and side is held to, never above what was asked for.
 
-        Of one that is held back it is the rate that it is to have had, all in all.
+        It is not the one that it has for a while: waiting on the floor as more came than its rate
+        brings, or on its way up from there.
         """
         held, asked = self.pace.rates.get(key), self.asked_of(key)
-        now = self.pace.first_bytes_per_s if held is None else held.rate_bytes_per_s
-        now = self.held_back.get(key, now)
+        if held is None:
+            now = self.pace.first_bytes_per_s
+        elif self.pace.floored or held.theirs or held.refused_bytes_per_s is not None:
+            now = held.rate_bytes_per_s
+        elif key in self.held_back:
+            now = self.held_back[key]
+        elif self.pace.bounds is not None:
+            least = self.pace.bounds.least_bytes_per_s
+            now = (
+                UNLIMITED
+                if held.rate_bytes_per_s == UNLIMITED
+                else max(held.rate_bytes_per_s, least)
+            )
+        else:
+            most = self.most_of(key) if key in self.rates else None
+            now = asked if most is None else most
         return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
 
     def most_of(self, key: Key) -> int | None:

@@ -117,17 +117,29 @@ ADAPTIVE: dict[str, Any] = {
         (ADAPTIVE | {"in_force": 10 * MB}, 10 * MB),
         (ADAPTIVE | {"in_force": UNLIMITED}, 50 * MB),
         ({}, RATE),
-        ({"in_force": MB // 2}, MB // 2),
+        ({"in_force": MB // 2, "kept": True}, MB // 2),
+        ({"in_force": 1}, RATE),
+        (ADAPTIVE | {"in_force": 1}, MB),
     ],
-    ids=["adaptive, none set", "adaptive", "adaptive, theirs", "fixed", "fixed, a lower one kept"],
+    ids=[
+        "adaptive, none set",
+        "adaptive",
+        "adaptive, theirs",
+        "fixed",
+        "fixed, a lower one kept",
+        "fixed, on its way from the floor",
+        "adaptive, on its way from the floor",
+    ],
 )
 def test_a_side_is_held_to_the_rate_that_is_in_force(pace: dict[str, Any], rate: int) -> None:
     """An adaptive run's greatest rate is not what it goes at."""
     more = dict(pace)
-    in_force = more.pop("in_force", None)
+    in_force, kept = more.pop("in_force", None), more.pop("kept", False)
     history = guarded(*[MB] * 900, **more)
     if in_force is not None:
         sides = ((1, Side.LEADER), (3, Side.FOLLOWER))
+        for key in sides if kept else ():
+            history.rates[key] = RateIntent(*key, str(in_force), ConfigSource.BROKER, None)
         rates = {key: SideRate(in_force, NOON) for key in sides}
         history.pace = replace(history.pace, rates=rates)
     begun = len(may_begin(history, 0)) * MB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from run_help import (
@@ -114,6 +115,44 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     assert run.runner.history.ended is Outcome.DONE
     assert took == pytest.approx(500 * MB / RATE, rel=0.2)
     assert throttles(client) == before
+
+
+@pytest.mark.parametrize(
+    ("requests", "seconds"),
+    [
+        ((("throttle", {"rate_bytes_per_s": 10 * MB}),), 120),
+        ((("pause", {}), ("resume", {})), 250),
+        ((("pause", {"floor": True}), ("resume", {})), 250),
+        ((("resume", {}),), 250),
+    ],
+    ids=["throttle", "pause", "pause on the floor", "resume"],
+)
+def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
+    start: Start, requests: tuple[tuple[str, dict[str, Any]], ...], seconds: float
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=500 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
+    took = play(run, 20, lists, until=60)
+    assert run.runner.history.held_back
+    for kind, options in requests:
+        ask(run, kind, **options)
+        took += play(run, 20, lists, until=5)
+    took += play(run, 20, lists)
+    assert run.runner.history.ended is Outcome.DONE
+    assert took == pytest.approx(seconds, rel=0.25)
+
+
+def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Start) -> None:
+    run = begun(start, pause_if_removed=True)
+    run.until(submitted)
+    rates(run.client)
+    spend(run, 30)
+    assert run.runner.history.removals == 1
+    for rate in (9 * MB, 8 * MB, 7 * MB):
+        set_config(run.client, B3, FOLLOWER_RATE, str(rate))
+        spend(run, 30)
+    assert run.runner.history.removals == 1
+    assert run.view().state is RunState.RUNNING
 
 
 @pytest.mark.parametrize("every", [4, 12])

@@ -55,6 +55,8 @@ def denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
     """
     from kafka.protocol.metadata import MetadataRequest
 
+    if not names:
+        return frozenset()
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from core.cluster.kafka.description import describe
+from core.cluster.kafka.description import denied_topics, describe
 from core.cluster.state import ClusterState
 
 DENIED = SimpleNamespace(error_code=31, error_message=None)
@@ -47,3 +47,8 @@ def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() ->
         assert looked(wire, silent).moves_unknown
     assert looked(wire, NOTHING).moves_unknown == ""
     assert looked(wire, None).moves_unknown == ""
+
+
+def test_for_no_name_no_broker_is_asked() -> None:
+    nobody: Any = None
+    assert denied_topics(nobody, []) == frozenset()

@@ -57,6 +57,11 @@ class HiddenTopics:
         return not (self.topics or self.why_unknown)
 
     @property
+    def only_silent(self) -> bool:
+        """Return whether nothing is hidden but for what `unknown_brokers` may hold."""
+        return bool(self.unknown_brokers) and self.why_unknown == _silent(self.unknown_brokers)
+
+    @property
     def replicas(self) -> int:
         return sum(log.replicas for log in self.logs)
 

@@ -77,20 +77,52 @@ def hidden_stay(state: ClusterState, leaving: Collection[int]) -> list[str]:
     """Say which brokers that are to be emptied keep replicas of hidden topics, or may."""
     if state.hidden is None or not leaving:
         return []
-    if state.hidden.why_unknown:
-        return [
-            f"Whether {some(sorted(leaving))} get{_s(leaving)} empty is not known: topics may "
-            "be hidden."
-        ]
     held = dict(zip(state.broker_ids.tolist(), state.hidden_replicas.tolist(), strict=True))
     keep = sorted(broker for broker in leaving if held.get(broker))
-    if not keep:
+    notes = []
+    if keep:
+        count = sum(held[broker] for broker in keep)
+        notes.append(
+            f"{some(keep).capitalize()} keep{_s(keep)} {counted(count, 'replica')} of topics that "
+            "are hidden: allow DESCRIBE on them, and plan again."
+        )
+    if (doubt := _doubted(state, leaving) - set(keep)) and not _only_down(state):
+        notes.append(
+            f"Whether {some(sorted(doubt))} get{_s(doubt)} empty is not known: topics may be "
+            "hidden there."
+        )
+    return notes
+
+
+def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
+    """Say of which brokers that are down nobody knows, and nothing else hints, what they hold."""
+    doubt = sorted(_doubted(state, leaving))
+    if not doubt or not _only_down(state):
         return []
-    count = sum(held[broker] for broker in keep)
+    is_one = len(doubt) == 1
     return [
-        f"{some(keep).capitalize()} keep{_s(keep)} {counted(count, 'replica')} of topics that are "
-        "hidden: allow DESCRIBE on them, and plan again."
+        f"{some(doubt).capitalize()} {'is' if is_one else 'are'} down: whether "
+        f"{'it holds' if is_one else 'they hold'} replicas of topics that are hidden is not known. "
+        "All others leave."
     ]
+
+
+def _doubted(state: ClusterState, leaving: Collection[int]) -> set[int]:
+    """Return of which brokers that leave it is not known whether they hold what is hidden."""
+    hidden = state.hidden
+    if hidden is None:
+        return set()
+    if hidden.count is None and not hidden.only_silent:
+        return set(leaving)
+    return set(leaving).intersection(hidden.unknown_brokers)
+
+
+def _only_down(state: ClusterState) -> bool:
+    """Return whether nothing is hidden, as all brokers tell that are up."""
+    if state.hidden is None or not state.hidden.only_silent:
+        return False
+    up = {broker.id for broker in state.brokers if broker.alive}
+    return up.isdisjoint(state.hidden.unknown_brokers)
 
 
 def _s(ids: Collection[int]) -> str:

@@ -75,7 +75,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     undone += notes.alone(given) if is_off and not (wanted.fill or wanted.brokers) else []
     known = [
         *notes.unknown(given, load, wanted, names),
-        *notes.hidden(state),
+        *(notes.hidden_down(state, wanted.leaving) or notes.hidden(state)),
         *notes.left_alone(given),
         *notes.capacities(given),
     ]

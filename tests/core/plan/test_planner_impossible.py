@@ -487,19 +487,40 @@ def test_what_is_hidden_is_taken_and_stays(
     assert any("hidden" in note for note in found.notes) is bool(words)
 
 
+SILENT = HiddenTopics(unknown_brokers=(1,))
+SOME_HIDDEN = replace(hides(2, 2, GB), unknown_brokers=(1,))
+GETS = "Whether broker 1 gets empty is not known"
+DOWN = "Broker 1 is down: whether it holds replicas of topics that are hidden is not known."
+
+
 @pytest.mark.parametrize(
-    ("hidden", "wanted", "reached"),
+    ("hidden", "alive", "wanted", "reached", "words"),
     [
-        (hides(1, 2, GB), Wanted(drain=(1,)), False),
-        (hides(2, 2, GB), Wanted(drain=(1,)), True),
-        (hides(1, 2, GB), Wanted(replace=((1, 4),)), False),
-        (REFUSED, Wanted(drain=(1,)), False),
-        (HiddenTopics(), Wanted(drain=(1,)), True),
+        (hides(1, 2, GB), True, Wanted(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
+        (hides(2, 2, GB), True, Wanted(drain=(1,)), True, ""),
+        (hides(1, 2, GB), True, Wanted(replace=((1, 4),)), False, "Broker 1 keeps 2 replicas"),
+        (REFUSED, True, Wanted(drain=(1,)), False, GETS),
+        (REFUSED, True, Wanted(drain=(3,)), False, "Whether broker 3 gets empty is not known"),
+        (HiddenTopics(), True, Wanted(drain=(1,)), True, ""),
+        (SILENT, True, Wanted(drain=(1,)), False, GETS),
+        (SILENT, True, Wanted(drain=(2,)), True, ""),
+        # What is down tells nothing: only what is seen otherwise says whether to doubt it.
+        (SILENT, False, Wanted(drain=(1,)), True, DOWN),
+        (SILENT, False, Wanted(replace=((1, 4),)), True, DOWN),
+        (HiddenTopics(unknown_brokers=(1, 2)), False, Wanted(drain=(1,)), False, GETS),
+        (REFUSED, False, Wanted(drain=(1,)), False, GETS),
+        (SOME_HIDDEN, False, Wanted(drain=(1,)), False, GETS),
+        (hides(1, 2, GB), False, Wanted(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
     ],
 )
 def test_a_broker_that_holds_what_is_hidden_does_not_get_empty(
-    hidden: HiddenTopics, wanted: Wanted, reached: bool
+    hidden: HiddenTopics, alive: bool, wanted: Wanted, reached: bool, words: str
 ) -> None:
-    state = partly_seen(hidden).with_brokers([Broker(id) for id in (1, 2, 3, 4)])
+    brokers = [Broker(id, alive=alive or id != 1) for id in (1, 2, 3, 4)]
+    state = partly_seen(hidden).with_brokers(brokers)
     found = suggest(state, Load.unknown(state), wanted)
+    told = [n for n in found.notes if n.startswith(("Broker 1 keeps", "Broker 1 is", "Whether b"))]
+    assert words is not DOWN or sum("hidden" in note for note in found.notes) == 1
+    assert [n for n in told if n.startswith(words)] if words else not told, found.notes
+    assert len(told) == bool(words)
     assert is_reached(found, wanted) is reached

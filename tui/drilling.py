@@ -45,8 +45,8 @@ class Drilling(Speaking):
         ground, state, screen = self.session.ground, self.session.state, self.screen
         if ground is None or state is None or not isinstance(screen, DashboardScreen):
             return
-        if not self.session.writable:
-            screen.say(f"Read-only: {self.session.read_only_because}.", "look")
+        if why := self.session.read_only_words:
+            screen.say(why, "look")
             return
         if screen.session is not self.session:
             screen.say("The past cannot be broken: 0 goes back to now.", "look")
@@ -88,6 +88,10 @@ class Drilling(Speaking):
             dialog.offer(found)
 
     def _carry_out(self, ground: DrillGround, drill: Drill) -> None:
+        if why := self.session.read_only_words:  # it may have become so while it was asked
+            self.say(why, "look")
+            return
+
         def work() -> str | None:
             from core.watch.drilled import carry_out
 

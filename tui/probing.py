@@ -111,8 +111,8 @@ def _question(session: Session) -> Question:
 
     assert session.state is not None
     words = [*explained(session.state).splitlines(), "W ends it again, and so does leaving."]
-    if not session.writable:
-        return Question(words, {"yes": f"Read-only: {session.read_only_because}."})
+    if why := session.read_only_words:
+        return Question(words, {"yes": why})
     if session.clients is not None:
         return Question(words, {"yes": "A probe of this machine is at work by now: W ends it."})
     return Question(words)

@@ -313,6 +313,11 @@ class Session:
         return self.state.fetched_at if silent or self.problem is not None else None
 
     @property
+    def read_only_words(self) -> str:
+        """Return why nothing may be changed, as a sentence; "" where it may."""
+        return "" if self.writable else f"Read-only: {self.read_only_because}."
+
+    @property
     def lost_words(self) -> str:
         """Return in words since when the cluster does not answer; "" while it does."""
         since = self.lost_since

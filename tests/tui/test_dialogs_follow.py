@@ -8,12 +8,26 @@ from typing import Any
 import pytest
 from clusters import cluster, load_of
 from hands import rested
-from pictures import GB, LOAD, MB, RACKS, STATE, a_run, a_session, at, dashboard, in_sight, pressed
+from pictures import (
+    GB,
+    LOAD,
+    MB,
+    RACKS,
+    STATE,
+    a_run,
+    a_session,
+    at,
+    dashboard,
+    footer,
+    in_sight,
+    pressed,
+)
 from test_apply_left_open import Clock, down, grown, picture, told
 from textual.pilot import Pilot
 from textual.widgets import Button, Label, Static
 
 from core.cluster.connect import Address
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.plan.plan import Plan
 from core.run.requests import Asked
@@ -26,6 +40,7 @@ from tui.screens import run_requests as requests_module
 from tui.screens.dialog import Words
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of
+from tui.session import Session
 from tui.wish import Wish
 
 
@@ -35,6 +50,19 @@ def table(pilot: Pilot[int]) -> str:
 
 def yes(pilot: Pilot[int]) -> Button:
     return pilot.app.screen.query_one("#yes", Button)
+
+
+async def told_read_only(pilot: Pilot[int], session: Session) -> None:
+    """Let the cluster be marked read-only for a while, under an open dialog."""
+    assert session.state is not None
+    session.writable = False
+    await told(pilot, picture(session.state))
+    assert yes(pilot).disabled
+    assert "Read-only" in table(pilot)
+    session.writable = True
+    await told(pilot, picture(session.state))
+    assert not yes(pilot).disabled
+    assert "Read-only" not in table(pilot)
 
 
 def a_real_run() -> RunView:
@@ -81,6 +109,8 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         assert yes(pilot).disabled
         await told(pilot, picture(grown(8)))
         assert dialog.chosen == chosen
+        await told_read_only(pilot, session)
+        assert dialog.chosen == chosen
         await told(pilot, RunSeen(a_run(RunState.DONE, ended_at=at(3, 0))))
         assert dialog.chosen is None
         assert yes(pilot).disabled
@@ -120,10 +150,38 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(
         assert answers == [second]
 
 
-async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
-    seventh = replace(STATE.brokers[-1], id=7, rack="a")
-    state = STATE.with_brokers([*STATE.brokers, seventh])
+def seven_brokers() -> ClusterState:
+    return STATE.with_brokers([*STATE.brokers, replace(STATE.brokers[-1], id=7, rack="a")])
+
+
+async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others() -> None:
     session = a_session(Plan())
+    run = a_real_run()
+    done, moving = run.moves[0], replace(run.moves[0], state=MoveState.MOVING)
+    both = {0: moving, 1: run.moves[1]}
+    session.run = replace(run, moves=(moving, run.moves[1]))
+    session.state = state = seven_brokers()
+    async with dashboard(session, "moves", (80, 24), monotonic=Clock()) as pilot:
+        dialog = RetargetDialog(run.run, targets_of(state, LOAD, both), (state, LOAD))
+        pilot.app.push_screen(dialog)
+        await rested(pilot)
+        await told_read_only(pilot, session)
+        title = dialog.query_one(".title", Label)
+        assert "2 moves, instead of b4, b6" in str(title.render())
+        few = [choice.broker for choice in dialog.targets.choices if not choice.refused]
+        await told(pilot, RunSeen(replace(run, moves=(done, run.moves[1]))))
+        assert list(dialog.targets.moves) == [1]
+        assert "orders-2, instead of b6" in str(title.render())
+        more = [choice.broker for choice in dialog.targets.choices if not choice.refused]
+        assert set(more) > set(few), "it was studied for the rest"
+        assert not yes(pilot).disabled
+        await told(pilot, RunSeen(replace(run, run="0101-031101")))
+        assert "Run 0101-031101 has begun meanwhile" in table(pilot)
+        assert yes(pilot).disabled
+
+
+async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
+    state, session = seven_brokers(), a_session(Plan())
     session.state, session.run = state, (run := a_real_run())
     async with dashboard(session, "moves", monotonic=Clock()) as pilot:
         targets = targets_of(state, LOAD, {1: run.moves[1]})
@@ -213,6 +271,11 @@ async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
         assert "yes" in question(pilot)[2]
         await told(pilot, RunSeen(later()))
         assert question(pilot)[1:] == ("It has ended meanwhile.", {"no"})
+        await told(pilot, RunSeen(a_run()))
+        session.writable = False  # seen, and not yet drawn
+        await pressed(pilot, "right", "enter")
+        assert len(asked) == 1
+        assert "Read-only" in footer(pilot)
 
 
 async def test_the_question_about_leaving_goes_with_the_plan() -> None:

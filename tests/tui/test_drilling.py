@@ -252,7 +252,8 @@ async def test_the_open_dialog_goes_with_the_cluster() -> None:
             seconds[0] += 10.0
             await tell(pilot, seen(replace(state, fetched_at=NOON), load))
 
-        session(pilot).pointed_at = (1, None)
+        own = session(pilot)
+        own.pointed_at = (1, None)
         await press(pilot, "F", "right")
         assert chosen(pilot) == "kill broker 2"
         killable.remove(1)
@@ -270,8 +271,19 @@ async def test_the_open_dialog_goes_with_the_cluster() -> None:
         assert "The sandbox is gone." in text(pilot)
         assert app.screen.query_one("#yes").disabled
         killable.append(7)
+        own.writable = False
         await pass_on()
+        assert "Read-only" in text(pilot)
+        assert app.screen.query_one("#yes").disabled
+        own.writable = True
+        await pass_on()
+        assert "Read-only" not in text(pilot)
         await press(pilot, "right", "enter")
+        assert len(ground.done) == 1
+        await press(pilot, "F", "right")
+        own.writable = False  # seen, and not yet drawn
+        await press(pilot, "enter")
+        assert "Read-only" in lines(pilot)[-1]
     assert [(drill.kind, drill.broker) for drill in ground.done] == [(DrillKind.KILL, 7)]
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def why_not(session: Session) -> str:
     """Return why nothing can be applied to the session's cluster just now, "" where it can."""
     run = session.run
-    if not session.writable:
-        return f"Read-only: {session.read_only_because}."
+    if why := session.read_only_words:
+        return why
     if run is not None and not run.state.ended:
         return f"Run {run.run} is in progress: wait for its end, or cancel it."
     if session.handed is not None:

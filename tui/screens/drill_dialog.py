@@ -106,6 +106,8 @@ class DrillDialog(TableDialog[Drill | None]):
         self._looked_at = 0.0
         self._problem = ""
         """Why what was chosen cannot be done any more, until something else is."""
+        self._read_only = ""
+        """Why nothing may be done."""
         self._offers: list[Offer] = []
         self._possible = 0
         self._targets: list[int] = []
@@ -127,6 +129,10 @@ class DrillDialog(TableDialog[Drill | None]):
 
     def follow(self, session: Session) -> None:
         """Have looked once more what can be done, once the cluster is another one."""
+        if session.read_only_words != self._read_only:
+            self._read_only = session.read_only_words
+            self._enable()
+            self.draw()
         rested = session.now - self._looked_at >= REST_SECONDS
         if self._looking or not rested or session.state is self._state:
             return
@@ -171,11 +177,14 @@ class DrillDialog(TableDialog[Drill | None]):
 
     def _looked(self) -> None:
         self._looking, self._looked_at = False, cast("Dashboard", self.app).monotonic()
-        button = self.query_one("#yes", Button)
-        if (self._problem or not self._possible) and button.has_focus:
-            self.query_one("#no").focus()
-        button.disabled = not self._possible
+        self._enable()
         self.draw()
+
+    def _enable(self) -> None:
+        button, may = self.query_one("#yes", Button), self._possible and not self._read_only
+        if (self._problem or not may) and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = not may
 
     @property
     def chosen(self) -> Drill | None:
@@ -191,8 +200,8 @@ class DrillDialog(TableDialog[Drill | None]):
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         sentence = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
-        if self._problem:
-            words = [*wrapped(self._problem, width, 2), ""][:2]
+        if problem := self._read_only or self._problem:
+            words = [*wrapped(problem, width, 2), ""][:2]
             return (*lines, (), *(fit((Span(part, Tone.LOOK),), width) for part in words))
         meaning = [*wrapped(sentence, width, 2), ""][:2]
         return (*lines, (), *(fit((dim(part),), width) for part in meaning))

@@ -83,6 +83,8 @@ class RateDialog(TableDialog[int | Bounds | None]):
         self._study: Study | None = None
         self._failed = ""
         """Why the newest picture could not be studied."""
+        self._read_only = ""
+        """Why no run may be asked for anything."""
         self._bounds: Bounds | None = None
         self._adapt = False
         self._at = 0
@@ -107,6 +109,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
             self._run = run
         if session.state is not None and session.load is not None:
             self._state, self._load = session.state, session.load
+        self._read_only = session.read_only_words
         if goes_on(self._run):
             self._have_studied()
         self.draw()
@@ -151,7 +154,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
     @property
     def chosen(self) -> int | Bounds | None:
         """Return what was chosen; None when it changes nothing or never ends."""
-        if self._failed or not goes_on(self._run):
+        if self._failed or self._refused:
             return None
         if self._adapt:
             return None if self._run.bounds else self._bounds
@@ -162,6 +165,14 @@ class RateDialog(TableDialog[int | Bounds | None]):
         as_it_is = self._run.bounds is None and rate == self._run.rate_bytes_per_s
         usable = estimate.never is None and rate != UNLIMITED and not as_it_is
         return rate if usable else None
+
+    @property
+    def _refused(self) -> str:
+        """Return why nothing can be changed, whatever is chosen; "" where it can."""
+        if goes_on(self._run):
+            return self._read_only
+        ended = f"The run has ended ({self._run.state.value})"
+        return f"{ended}: there is nothing to change any more."
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -180,9 +191,8 @@ class RateDialog(TableDialog[int | Bounds | None]):
 
     def table(self, width: int) -> Lines:
         run = self._run
-        if not goes_on(run):
-            ended = f"The run has ended ({run.state.value}): there is nothing to change any more."
-            return tuple((Span(part, Tone.LOOK),) for part in wrapped(ended, width, 2))
+        if why := self._refused:
+            return tuple((Span(part, Tone.LOOK),) for part in wrapped(why, width, 2))
         limit = f"{format_rate(run.rate_bytes_per_s)} a side"
         if run.bounds is not None:
             limit = f"adaptive, {bounds_words(run.bounds)}"

@@ -97,8 +97,8 @@ class RunAgain(RunRequests):
     def follow_up(self, run: str, way: Way, only: Collection[TopicPartition] = ()) -> None:
         """Make the plan that follows an ended run, of `only` or of all, and ask for a yes."""
         session = self.session
-        if not session.writable:
-            self.say(f"Read-only: {session.read_only_because}.", "look")
+        if why := session.read_only_words:
+            self.say(why, "look")
             return
         if session.run is not None and not session.run.state.ended:
             busy = f"Run {session.run.run} is in progress: wait for its end, or cancel it."

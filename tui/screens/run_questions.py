@@ -81,13 +81,10 @@ def asked_about(run: RunView, question: Callable[[RunView], Question]) -> Ask:
         nonlocal known
         known = newest_of(session, known)
         found = question(known)
-        if not session.writable:
-            why = f"Read-only: {session.read_only_because}."
-        elif not goes_on(known):
+        why = session.read_only_words
+        if not (why or goes_on(known)):
             why = f"The run has ended meanwhile ({known.state.value})."
-        else:
-            return found
-        return Question(found.words, {"yes": why, "floor": why})
+        return Question(found.words, {"yes": why, "floor": why}) if why else found
 
     return ask
 

@@ -184,7 +184,7 @@ class RunRequests(DashboardScreen):
                 return f"The process of run {run.run} is back.", "fine"
 
             def answered(yes: bool | None) -> None:
-                if yes:
+                if yes and self._may_write():
                     self.say("bringing it back")
                     self._work(back)
 
@@ -193,9 +193,9 @@ class RunRequests(DashboardScreen):
     # -- small helps -----------------------------------------------------------------------------
 
     def _may_write(self) -> bool:
-        if not self.session.writable:
-            self.say(f"Read-only: {self.session.read_only_because}.", "look")
-        return self.session.writable
+        if why := self.session.read_only_words:
+            self.say(why, "look")
+        return not why
 
     def _say_no_run(self) -> None:
         """Say that there is no run, or that this is not known yet."""
@@ -251,6 +251,8 @@ class RunRequests(DashboardScreen):
     def _ask_all(
         self, run: RunView, asks: Sequence[tuple[str, Mapping[str, Any]]], words: str
     ) -> None:
+        if not self._may_write():  # it may have become so while it was asked
+            return
         if any(payload.keys() & {"move", "moves"} for _, payload in asks):
             self.marked = set()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.widgets import Button, Static
+from textual.widgets import Button, Label, Static
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
@@ -17,7 +17,7 @@ from core.plan.check import check_plan
 from core.plan.check_brokers import not_compared
 from core.plan.findings import OF_ITS_OWN, Severity, is_blind
 from core.plan.plan import Move, Plan
-from core.run.tell.view import MoveProgress, MoveState
+from core.run.tell.view import MoveProgress, MoveState, RunView
 from core.units import format_bytes
 from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button
@@ -176,6 +176,8 @@ class RetargetDialog(TableDialog[int | None]):
     def __init__(self, run: str, targets: Targets, picture: Picture) -> None:
         super().__init__()
         self._run = run
+        self._newest = run
+        """Which run was the newest as it was opened: an older one that died may be asked, too."""
         self._picture: Picture | None = picture
         """What was last asked to be studied."""
         self._studying = Studying(self, rest_seconds=REST_SECONDS)
@@ -184,7 +186,10 @@ class RetargetDialog(TableDialog[int | None]):
         """Why what was chosen cannot be any more, until another is."""
         self._failed = ""
         """Why it is not known where the moves may go by the newest picture."""
-        self._over = False
+        self._over = ""
+        """Why there is nothing left to choose for."""
+        self._read_only = ""
+        """Why no run may be asked for anything."""
         self._take(targets)
 
     def _take(self, targets: Targets) -> None:
@@ -194,14 +199,10 @@ class RetargetDialog(TableDialog[int | None]):
     def follow(self, session: Session) -> None:
         """Go with the cluster and the run: where the moves may go, and whether they still go."""
         state, load, run = session.state, session.load, session.run
-        if state is None or load is None or run is None or run.run != self._run:
-            return
-        moves = {index: run.moves[index] for index in self.targets.moves}
-        ended = not goes_on(run)
-        if ended or any(move.state is MoveState.DONE for move in moves.values()):
-            self._over = True
-            self._gone = f"{'The run' if ended else 'The move'} has ended meanwhile."
-            self.draw()
+        self._read_only = session.read_only_words
+        moves = {} if run is None or self._over else self._left(run)
+        self.draw()
+        if state is None or load is None or not moves:
             return
         plan = Plan(state.cluster_id, tuple(move.as_move() for move in moves.values()))
         if self._picture is not None and is_alike(self._picture, (state, load), plan):
@@ -216,6 +217,28 @@ class RetargetDialog(TableDialog[int | None]):
         if self._studying.ask(Plan(), 0, now, work, known=True):
             self._picture = state, load
 
+    def _left(self, run: RunView) -> Mapping[int, MoveProgress]:
+        """Return the moves as the newest run has them; those that are done are not meant any more.
+
+        Where none is left, it is over.
+        """
+        if run.run != self._run:
+            if run.run != self._newest:
+                self._over = f"Run {run.run} has begun meanwhile: this one goes on no more."
+            return {}
+        if not goes_on(run):
+            self._over = "The run has ended meanwhile."
+            return {}
+        known = {index: run.moves[index] for index in self.targets.moves}
+        left = {index: move for index, move in known.items() if move.state is not MoveState.DONE}
+        if not left:
+            have = "The move has" if len(known) == 1 else "All of these moves have"
+            self._over = f"{have} ended meanwhile."
+        elif len(left) < len(known):
+            self.targets, self._picture = replace(self.targets, moves=left), None
+            self.query_one(".title", Label).update(self._title)
+        return left
+
     def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(cast("Dashboard", self.app).monotonic())
         self._picture = None
@@ -227,7 +250,8 @@ class RetargetDialog(TableDialog[int | None]):
         self._studying.done(cast("Dashboard", self.app).monotonic())
         self._failed = ""
         before = self._choices[self._at] if self._legal else None
-        self._take(message.targets)
+        meant = {i: move for i, move in message.targets.moves.items() if i in self.targets.moves}
+        self._take(replace(message.targets, moves=meant))
         if before is not None and not self._gone:
             choices = {choice.broker: choice for choice in self._choices}
             now = choices.get(before.broker)
@@ -243,17 +267,26 @@ class RetargetDialog(TableDialog[int | None]):
     def draw(self) -> None:
         super().draw()
         button = self.query_one("#yes", Button)
-        refused = not self._legal or bool(self._gone or self._failed)
+        refused = not self._legal or bool(self._problem)
         if refused and button.has_focus:
             self.query_one("#no").focus()
         button.disabled = refused
 
+    @property
+    def _problem(self) -> str:
+        """Return why what is chosen may not be taken; "" where it may."""
+        return self._over or self._read_only or self._failed or self._gone
+
+    @property
+    def _title(self) -> str:
+        targets = self.targets
+        old = ", ".join(f"b{b}" for b in sorted({targets.instead_of[i] for i in targets.moves}))
+        what = named(list(targets.moves.values()))
+        return f"Another destination for {what}, instead of {old}"
+
     def compose(self) -> ComposeResult:
-        old = ", ".join(f"b{b}" for b in sorted(set(self.targets.instead_of.values())))
-        what = named(list(self.targets.moves.values()))
-        title = f"Another destination for {what}, instead of {old}"
         return body(
-            title,
+            self._title,
             (Static(id="table"),),
             button("no", "Keep it"),
             button("yes", "Retarget", disabled=not self._legal),
@@ -261,6 +294,8 @@ class RetargetDialog(TableDialog[int | None]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
+        newest = cast("Dashboard", self.app).session.run
+        self._newest = self._run if newest is None else newest.run
         self.draw()
 
     def table(self, width: int) -> Lines:
@@ -273,8 +308,7 @@ class RetargetDialog(TableDialog[int | None]):
         if not self._legal:
             what = "it" if len(moves) == 1 else "all of them: mark fewer"
             lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
-        problem = self._failed or self._gone
-        for part in wrapped(problem, width) if problem else ():
+        for part in wrapped(self._problem, width) if self._problem else ():
             lines.append((Span(part, Tone.LOOK),))
         taken = "It is" if len(moves) == 1 else "They are"
         words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
@@ -298,8 +332,7 @@ class RetargetDialog(TableDialog[int | None]):
         if step is not None:
             event.stop()
             event.prevent_default()
-            if not self._over:
-                self._gone = ""
+            self._gone = ""
             self._at = min(max(self._at + step, 0), max(self._legal - 1, 0))
             self.draw()
 

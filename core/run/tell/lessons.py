@@ -83,7 +83,10 @@ def _lesson(estimate: Mapping[str, Any], took: float, rate: int) -> Lesson | Non
     sides = {Side(row["side"]) for row in estimate["rows"]}
     if took < LEAST_SECONDS or not sides <= {Side.LEADER, Side.FOLLOWER}:
         return None  # what is copied between log dirs has a limit of its own
-    busiest = max((int(row["bytes"] or 0) for row in estimate["rows"]), default=0)
+    copied = [row["bytes"] for row in estimate["rows"]]
+    if None in copied:
+        return None
+    busiest = max(map(int, copied), default=0)
     if rate == UNLIMITED:
         return Lesson(None, took, busiest)
     calibrated = estimate.get("calibration")

@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 
 from core import paths
 from core.auto.switch import Switch
-from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity, laid_on
+from core.cluster.capacity import (
+    UNKNOWN_CAPACITY,
+    Capacity,
+    configured_capacity,
+    with_broker_capacity,
+)
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.settings import load_settings
@@ -23,10 +28,10 @@ class Configured:
     unread: str = ""
     """Why the file cannot be read now, in a sentence: it may mark the cluster."""
 
-    def laid_on(self, state: ClusterState) -> ClusterState:
+    def applied_to(self, state: ClusterState) -> ClusterState:
         """Return the same cluster with what brokers carry and which topics tell of balancers."""
-        told = laid_on(state, self.capacity)
-        return replace(told, balancer_topics=self.balancer_topics)
+        able = with_broker_capacity(state, self.capacity)
+        return replace(able, balancer_topics=self.balancer_topics)
 
     def forbids(self, state: ClusterState) -> bool:
         """Return whether the cluster is marked read_only, by its name or one of its brokers."""

@@ -54,7 +54,7 @@ class ClusterEyes:
         """
         reassignments = self._client.reassignments()
         configured = self._configured()
-        state = configured.laid_on(self._observer.poll())
+        state = configured.applied_to(self._observer.poll())
         if state.cluster_id != self._cluster_id:
             raise UnreachableError(
                 f"This is cluster {state.cluster_id}, not {self._cluster_id}.",

@@ -1,7 +1,7 @@
 """Who else works on a cluster, told by topics in it: balancers, and who edits topics' configs.
 
 `KNOWN_TOPICS` holds those of which the sources are public; a user's own, which config.toml names,
-are laid onto every picture of a cluster.
+are in every picture of a cluster.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Balancer:
 
 def with_balancer_topics(client: ClusterClient, topics: frozenset[str]) -> ClusterClient:
     """Return `client` whose pictures know the topics of config.toml; all else is passed on."""
-    return cast("ClusterClient", _Told(client, topics)) if topics else client
+    return cast("ClusterClient", _WithBalancerTopics(client, topics)) if topics else client
 
 
-class _Told:
+class _WithBalancerTopics:
     def __init__(self, client: ClusterClient, topics: frozenset[str]) -> None:
         self._client, self._topics = client, topics
 

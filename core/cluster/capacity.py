@@ -1,4 +1,4 @@
-"""What brokers can carry, which only their user knows: laid onto every picture of a cluster."""
+"""What brokers can carry, which only their user knows: it is in every picture of a cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def configured_capacity(settings: Settings, name: str | None, bootstrap: str) ->
     return Capacity(next(taken, None), next(sent, None))
 
 
-def laid_on(state: ClusterState, capacity: Capacity) -> ClusterState:
+def with_broker_capacity(state: ClusterState, capacity: Capacity) -> ClusterState:
     """Return the same cluster with brokers that can carry this."""
     return state.with_brokers(
         [
@@ -59,10 +59,10 @@ def with_capacity(client: ClusterClient, capacity: Capacity) -> ClusterClient:
     """Return `client` with brokers that know their capacity; all else is passed on as it is."""
     if capacity == UNKNOWN_CAPACITY:
         return client
-    return cast("ClusterClient", _Told(client, capacity))
+    return cast("ClusterClient", _WithCapacity(client, capacity))
 
 
-class _Told:
+class _WithCapacity:
     def __init__(self, client: ClusterClient, capacity: Capacity) -> None:
         self._client, self._capacity = client, capacity
 
@@ -70,4 +70,4 @@ class _Told:
         return getattr(self._client, name)
 
     def describe(self) -> ClusterState:
-        return laid_on(self._client.describe(), self._capacity)
+        return with_broker_capacity(self._client.describe(), self._capacity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from core.plan.plan import Move, Plan
 from core.run.act.runner import Runner
 from core.run.creation import RunOptions, create_journal
 from core.run.decide.steps import Step, Submit
-from core.run.record.history import Outcome
+from core.run.limits.pace import Pace
+from core.run.record.history import History, Outcome
 from core.run.record.journal import Journal
 from core.run.tell.progress import run_view
 from core.run.tell.runs import Reading
@@ -194,6 +196,29 @@ def spend(run: Run, seconds: float) -> None:
     end = run.client.elapsed_seconds + seconds
     while run.client.elapsed_seconds < end and run.runner.history.ended is None:
         run.runner.advance()
+
+
+def begun_history(rate_bytes_per_s: int, at: datetime, /, **more: Any) -> History:
+    """Return what a run with this rate knows of itself once it has passed preflight."""
+    return History(
+        **{
+            "run": "r",
+            "cluster_id": "c",
+            "cluster_name": "c",
+            "bootstrap": "b",
+            "command_config": None,
+            "rate_bytes_per_s": rate_bytes_per_s,
+            "override_rates": False,
+            "allowed": frozenset(),
+            "estimate": None,
+            "who": "ann",
+            "host": "here",
+            "created_at": at,
+            "pace": Pace(rate_bytes_per_s),
+            "preflight": True,
+            **more,
+        }
+    )
 
 
 def ask(run: Run, kind: str, **payload: Any) -> None:

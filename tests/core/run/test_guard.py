@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_help import MB, move
+from run_help import MB, begun_history, move
 
 from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow
@@ -29,31 +29,12 @@ RATE = 2 * MB
 
 def guarded(*sizes: int, **more: Any) -> History:
     """Return a run with one move from broker 1 to broker 3 for each of these sizes, guarded."""
-    return History(
-        **{
-            "run": "r",
-            "cluster_id": "c",
-            "cluster_name": "c",
-            "bootstrap": "b",
-            "command_config": None,
-            "rate_bytes_per_s": RATE,
-            "override_rates": False,
-            "allowed": frozenset(),
-            "estimate": None,
-            "who": "ann",
-            "host": "here",
-            "created_at": NOON,
-            "moves": [
-                MoveHistory(move("t", p, (1, 2), (3, 2)), batch=p, size_bytes=size, leader=1)
-                for p, size in enumerate(sizes)
-            ],
-            "batch_size": 1,
-            "pace": Pace(RATE),
-            "preflight": True,
-            "guarded_since": NOON,
-            **more,
-        }
-    )
+    moves = [
+        MoveHistory(move("t", p, (1, 2), (3, 2)), batch=p, size_bytes=size, leader=1)
+        for p, size in enumerate(sizes)
+    ]
+    options = {"moves": moves, "batch_size": 1, "guarded_since": NOON, **more}
+    return begun_history(RATE, NOON, **options)
 
 
 def record(history: History, at: float, what: Kind, /, **payload: Any) -> None:

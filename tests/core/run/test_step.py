@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from clusters import cluster
-from run_help import move
+from run_help import begun_history, move
 
 from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
@@ -39,7 +39,6 @@ from core.run.decide.steps import (
     Submit,
 )
 from core.run.limits.intents import sides
-from core.run.limits.pace import Pace
 from core.run.limits.throttle import ListIntent, RateIntent, Side
 from core.run.record.history import BatchThrottle, History, MoveHistory, Outcome, Phase
 from core.run.record.moves import Wish
@@ -57,29 +56,9 @@ def cancel(past: History) -> None:
 
 
 def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
-    past = History(
-        **{
-            "run": "r",
-            "cluster_id": "c",
-            "cluster_name": "c",
-            "bootstrap": "b",
-            "command_config": None,
-            "rate_bytes_per_s": 100,
-            "override_rates": False,
-            "allowed": frozenset(),
-            "estimate": None,
-            "who": "ann",
-            "host": "here",
-            "created_at": NOON,
-            "moves": [
-                MoveHistory(m, batch=0, phase=phase, limited="throttles" in more) for m in moves
-            ],
-            "batch_size": 200,
-            "pace": Pace(100),
-            "preflight": True,
-            **more,
-        }
-    )
+    limited = "throttles" in more
+    submitted = [MoveHistory(m, batch=0, phase=phase, limited=limited) for m in moves]
+    past = begun_history(100, NOON, **{"moves": submitted, "batch_size": 200, **more})
     if past.cancel_requested:
         cancel(past)
     return past

@@ -235,10 +235,12 @@ async def test_what_was_pressed_is_called_off_while_it_is_studied_once_more(
 async def test_what_could_not_be_studied_is_not_applied_until_it_could(
     started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studied, failing = review_module.study, False
+    studied, failing, failed = review_module.study, False, 0
 
     def study(*arguments: Any, **more: Any) -> Any:
+        nonlocal failed
         if failing:
+            failed += 1
             raise TrimtabError("No rate can be reckoned.")
         return studied(*arguments, **more)
 
@@ -252,6 +254,10 @@ async def test_what_could_not_be_studied_is_not_applied_until_it_could(
             pilot.app.screen.query_one("#problem", Label).render()
         )
         assert button(pilot).disabled
+        await told(pilot, picture(session.state), picture(grown(1.201)))
+        assert failed == 1, "it would come to the same"
+        await told(pilot, picture(grown(1.25)))
+        assert (failed, len(session.troubles)) == (2, 1)
         failing = False
         await told(pilot, picture(grown(1.3)))
         assert str(pilot.app.screen.query_one("#problem", Label).render()) == ""

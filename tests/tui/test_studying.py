@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 
 from core.cluster.document import DocumentGroup
 from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.errors import TrimtabError
 from core.plan import rate_table
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
@@ -95,6 +96,36 @@ async def test_a_plan_that_is_being_studied_is_not_studied_beside_that(slow: Slo
             app.draw()
             await rested(pilot)
             assert len(slow.asked) == asked, later
+
+
+async def test_a_failing_study_is_told_once_and_made_again_only_for_another_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Plan] = []
+    why = ["No rate can be reckoned."]
+
+    def fail(state: Any, load: Any, plan: Plan, *_: Any, **__: Any) -> Any:
+        asked.append(plan)
+        raise TrimtabError(why[-1])
+
+    monkeypatch.setattr(plan_module, "study", fail)
+    seconds = [0.0]
+    turned = replace(STATE, leader=STATE.leader[::-1].copy())
+    async with dashboard(a_session(), "plan", monotonic=lambda: seconds[0]) as pilot:
+        app = pilot.app
+        assert isinstance(app, TrimtabApp)
+        for state, more, times, troubles in (
+            (STATE, (), 1, 1),
+            (replace(STATE, fetched_at=at(3, 0)), (), 1, 1),
+            (turned, (), 2, 1),
+            (STATE, ("Something else.",), 3, 2),
+        ):
+            app.session.state = state
+            why += more
+            seconds[0] += 60.0
+            app.draw()
+            await rested(pilot)
+            assert (len(asked), len(app.session.troubles)) == (times, troubles)
 
 
 async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Slow) -> None:

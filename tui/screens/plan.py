@@ -24,7 +24,7 @@ from tui.made import Made, evenness_of, helpful_first
 from tui.screens.cursor import CursorKeys
 from tui.screens.plan_keys import PlanKeys
 from tui.screens.planning import Found, Planning
-from tui.screens.studying import Studying
+from tui.screens.studying import StudyFailed, Studying
 from tui.session import Session
 from tui.study import Study, study
 from tui.widgets.impact_page import impact_lines
@@ -75,6 +75,8 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._studying = Studying(self)
         self._basis: Basis | None = None
         """What the study rests on that was begun last."""
+        self._failed: tuple[Plan, int] | None = None
+        """What could not be studied, and at which rate, as things are in `_basis`."""
         self._is_alike = latest(_is_alike)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -141,10 +143,11 @@ class PlanScreen(CursorKeys, PlanKeys):
         )
         made, groups, learned = session.made, session.groups, session.calibration
         basis, before = Basis(state, load, made, learned, groups), self._basis
-        same = known and before is not None and self._still_holds(before, basis, plan)
+        failed = self._failed is not None and self._failed[0] is plan and self._failed[1] == rate
+        same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
         if same and before is not None and before.groups is groups:
             return
-        had, even, order = self._study if same else None, self._even, self._helpful
+        had, even, order = self._study if same and not failed else None, self._even, self._helpful
         if same and before is not None:
             basis = replace(before, groups=groups)
 
@@ -171,12 +174,13 @@ class PlanScreen(CursorKeys, PlanKeys):
             and self._is_alike(before.state, before.load, now.state, now.load, plan)
         )
 
-    def on_study_failed(self) -> None:
+    def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(self.session.now)
-        self._basis = None
+        self._failed = message.plan, message.rate_bytes_per_s
 
     def on_plan_screen_studied(self, message: Studied) -> None:
         self._studying.done(self.session.now)
+        self._failed = None
         if message.study.plan.moves == self.session.plan.moves:
             self._study, self._even = message.study, message.even
             self._helpful = message.order

@@ -98,7 +98,7 @@ class PlanReview(NamingDialog[str | None]):
 
     @abstractmethod
     def not_studied(self, error: TrimtabError) -> None:
-        """Say that the newest picture could not be studied: the next one will be."""
+        """Say that the newest picture could not be studied: one that differs will be."""
 
     @abstractmethod
     def enable(self) -> None:
@@ -138,7 +138,6 @@ class PlanReview(NamingDialog[str | None]):
 
     def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(self._now)
-        self._looked_at = None
         self.not_studied(message.error)
 
     async def on_plan_review_studied(self, message: Studied) -> None:

@@ -132,7 +132,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
 
     def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(cast("Dashboard", self.app).monotonic())
-        self._looked_at, self._failed = None, f"What is left could not be studied: {message.error}"
+        self._failed = f"What is left could not be studied: {message.error}"
         self.draw()
 
     def on_rate_dialog_studied(self, message: Studied) -> None:

@@ -241,7 +241,6 @@ class RetargetDialog(TableDialog[int | None]):
 
     def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(cast("Dashboard", self.app).monotonic())
-        self._picture = None
         self._failed = f"Where it may go now could not be studied: {message.error}"
         self.draw()
 

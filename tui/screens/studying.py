@@ -25,11 +25,11 @@ class SupersededError(Exception):
 
 
 class StudyFailed(Message):
-    """What was asked for could not be studied, and why."""
+    """A plan could not be studied at a rate, and why."""
 
-    def __init__(self, error: TrimtabError) -> None:
+    def __init__(self, error: TrimtabError, plan: Plan, rate_bytes_per_s: int) -> None:
         super().__init__()
-        self.error = error
+        self.error, self.plan, self.rate_bytes_per_s = error, plan, rate_bytes_per_s
 
 
 class Screen(Protocol):
@@ -54,6 +54,8 @@ class Studying:
         self._worker: Worker[None] | None = None
         self._asked: tuple[Plan, int] | None = None
         self._began = self._ended = 0.0
+        self._failure = ""
+        """Why the study before failed; "" where it did not."""
 
     def forget(self) -> None:
         """There is no plan any more."""
@@ -105,8 +107,12 @@ class Studying:
             except Exception as error:
                 bug = TrimtabError("This is a bug in trimtab.")
                 why = error if isinstance(error, TrimtabError) else bug
-                self._screen.post_message(StudyFailed(why))
-                raise  # the dashboard says it, too, and logs a bug
+                self._screen.post_message(StudyFailed(why, plan, rate_bytes_per_s))
+                before, self._failure = self._failure, repr(error)
+                if before != self._failure:
+                    raise  # the dashboard says it, too, and logs a bug; once is enough
+                return
+            self._failure = ""
             self._screen.post_message(found)
 
         group = self._group

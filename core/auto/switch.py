@@ -19,6 +19,7 @@ from core.auto.words import in_one_line
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.errors import DocumentError, UsageError
+from core.run.creation import with_configured_timeout, without_configured_timeout
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.autopilot/1"
@@ -56,6 +57,7 @@ def path_of(cluster_id: str) -> Path:
 def write(switch: Switch) -> None:
     """Set the switch; it holds as this returns. Raises OSError."""
     config = switch.address.command_config
+    address = without_configured_timeout(switch.address, switch.name)
     document = {
         "format": FORMAT,
         "cluster_id": switch.cluster_id,
@@ -64,7 +66,7 @@ def write(switch: Switch) -> None:
         "command_config": str(config.absolute()) if config else None,
         "in_capacity_bytes_per_s": switch.address.capacity.in_bytes_per_s,
         "out_capacity_bytes_per_s": switch.address.capacity.out_bytes_per_s,
-        "timeout_seconds": switch.address.timeout_seconds,
+        "timeout_seconds": address.timeout_seconds,
         "changed_at": format_time(switch.changed_at),
         "who": switch.who,
         "snapshots": switch.snapshots,
@@ -121,15 +123,17 @@ def _of(document: dict[str, Any]) -> Switch:
     capacity = Capacity(
         document.get("in_capacity_bytes_per_s"), document.get("out_capacity_bytes_per_s")
     )
+    name = str(document["name"])
+    address = Address(
+        str(document["bootstrap"]),
+        Path(config) if config else None,
+        capacity,
+        None if timeout is None else float(timeout),
+    )
     return Switch(
         cluster_id=str(document["cluster_id"]),
-        name=str(document["name"]),
-        address=Address(
-            str(document["bootstrap"]),
-            Path(config) if config else None,
-            capacity,
-            None if timeout is None else float(timeout),
-        ),
+        name=name,
+        address=with_configured_timeout(address, name),
         settings=Settings.from_json(document["settings"]),
         changed_at=parse_time(document["changed_at"]),
         who=str(document["who"]),

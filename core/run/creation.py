@@ -107,7 +107,7 @@ def create_journal(
             "run": run,
             "cluster_id": cluster_id,
             "cluster_name": options.cluster_name or short_name(cluster_id),
-            "address": address_to_json(as_asked(address, options.cluster_name)),
+            "address": address_to_json(without_configured_timeout(address, options.cluster_name)),
             "moves": _moves(plan, options),
             "notes": list(plan.notes),
             "options": options.to_json(),
@@ -141,17 +141,28 @@ def address_from_json(p: Mapping[str, Any]) -> Address:
     )
 
 
-def as_asked(address: Address, cluster_name: str | None) -> Address:
+def without_configured_timeout(address: Address, cluster_name: str | None) -> Address:
     """Return `address` without the timeout where it is config.toml's: that is read each time."""
     try:
         configured = load_settings().timeout_of(cluster_name, address.bootstrap)
     except UsageError:
         return address
-    return (
-        replace(address, timeout_seconds=None)
-        if address.timeout_seconds == configured
-        else (address)
-    )
+    is_configured = address.timeout_seconds == configured
+    return replace(address, timeout_seconds=None) if is_configured else address
+
+
+def with_configured_timeout(address: Address, cluster_name: str | None) -> Address:
+    """Return `address` with config.toml's timeout, as far as that can be read, unless it has one.
+
+    One that it has was asked for with a flag, and goes before.
+    """
+    if address.timeout_seconds is not None:
+        return address
+    try:
+        configured = load_settings().timeout_of(cluster_name, address.bootstrap)
+    except UsageError:
+        return address
+    return replace(address, timeout_seconds=configured)
 
 
 def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from core.cluster.connect import Address, connect
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
-from core.run.creation import address_of, as_asked
+from core.run.creation import address_of, with_configured_timeout, without_configured_timeout
 from core.run.lock import BusyError, take_lock
 from core.run.record.history import History
 from core.run.record.journal import Journal, journal_path
@@ -50,10 +50,10 @@ def recover(
         _refuse_ended(history)
         where, moved = address_of(records), address is not None or timeout_seconds is not None
         if address is not None:
-            where = as_asked(address, history.cluster_name)
+            where = without_configured_timeout(address, history.cluster_name)
         elif timeout_seconds is not None:
             where = replace(where, timeout_seconds=timeout_seconds)
-        _refuse_other(where, history)
+        _refuse_other(with_configured_timeout(where, history.cluster_name), history)
         audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
         since = log_size(path)
         spawn(path, lock, where, moved=moved)

@@ -187,6 +187,20 @@ def test_another_timeout_is_told_and_remembered(
     assert address_of(read_journal(dead.cluster_id, dead.name).records).timeout_seconds == 3.0
 
 
+@pytest.mark.parametrize("address", [None, MOVED, replace(MOVED, timeout_seconds=60.0)])
+def test_its_cluster_is_looked_at_with_the_timeout_of_config_toml(
+    dead: Dead, address: Address | None
+) -> None:
+    paths.config_file().parent.mkdir(parents=True, exist_ok=True)
+    paths.config_file().write_text(
+        '[clusters.a]\nbootstrap = "sim:none,sim:moved"\ntimeout = "60s"\n'
+    )
+    dead.recover(address)
+    assert [reached.timeout_seconds for reached in dead.reached] == [60.0, 60.0]
+    assert [spawned.timeout_seconds for spawned in dead.spawned] == [None]
+    assert address_of(read_journal(dead.cluster_id, dead.name).records).timeout_seconds is None
+
+
 def test_a_run_that_lives_is_left_alone(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.process.Process.alive", property(lambda _: True))
     dead.recover()

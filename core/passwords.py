@@ -53,7 +53,14 @@ class WrongPasswordError(DocumentError):
 
 
 def remember(missing: MissingPassword, password: str) -> None:
+    """Keep what was typed; raises DocumentError where it is too long to be handed on."""
     _known[_place(missing.file), missing.key] = password
+    if len(_line(missing.file)) > _MAX_BYTES:
+        forget(missing)
+        raise DocumentError(
+            f"The password of {missing.owner} is too long to be handed to other processes.",
+            next=f"Set it in {missing.file} ({missing.key}).",
+        )
 
 
 def forget(missing: MissingPassword) -> None:
@@ -73,25 +80,14 @@ def passwords_of(file: Path | None) -> dict[str, str]:
 
 @contextmanager
 def open_pipe(file: Path | None) -> Iterator[int | None]:
-    """Open a pipe with what was typed for a properties file, for a process's stdin; None for none.
-
-    Raises DocumentError where that is more than a pipe takes.
-    """
-    found = passwords_of(file)
-    if not found or file is None:
+    """Open a pipe with what was typed for a properties file, for a process to read; or None."""
+    if file is None or not passwords_of(file):
         yield None
         return
-    # A line: whoever reads need not wait until every copy of the other end is closed.
-    line = json.dumps({"file": _place(file), "passwords": found}).encode() + b"\n"
-    if len(line) > _MAX_BYTES:
-        raise DocumentError(
-            "The passwords that were typed are too long to be handed on.",
-            next=f"Set {' and '.join(found)} in {file}.",
-        )
     reading, writing = os.pipe()
     try:
         try:
-            os.write(writing, line)
+            os.write(writing, _line(file))
         finally:
             os.close(writing)
         yield reading
@@ -111,6 +107,11 @@ def receive() -> None:
         handed = json.loads(line)
         for key, password in handed["passwords"].items():
             _known[handed["file"], key] = password
+
+
+def _line(file: Path) -> bytes:
+    """Return what is handed on: whoever reads a line need not wait until all ends are closed."""
+    return json.dumps({"file": _place(file), "passwords": passwords_of(file)}).encode() + b"\n"
 
 
 def _place(file: Path) -> str:

@@ -38,6 +38,7 @@ from core.run.creation import (
     address_of,
     address_to_json,
     create_journal,
+    with_configured_timeout,
 )
 from core.run.lock import take_lock
 from core.run.notify import Notifier
@@ -81,7 +82,11 @@ def start_run(
         path = journal.path
         journal.close()
         _note_start(path, cluster_id, plan, options, address)
-        spawn(path, lock, address)
+        try:
+            spawn(path, lock, address)
+        except OSError:
+            remove_journal(path)  # nothing was begun, and nothing can go on
+            raise
     finally:
         os.close(lock)
     await_start(path, cluster_id)
@@ -199,19 +204,16 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
 
 
 def _as_configured(address: Address, name: str) -> Address:
-    """Return `address` with what config.toml says of its cluster, as far as that can be read.
-
-    A timeout that was asked for with a flag goes before.
-    """
+    """Return `address` with what config.toml says of its cluster, as far as that can be read."""
     try:
         settings = load_settings()
     except UsageError:
         return address  # `_notify_by` has told of it
-    capacity = configured_capacity(settings, name, address.bootstrap)
-    if (timeout := address.timeout_seconds) is None:
-        timeout = settings.timeout_of(name, address.bootstrap)
-    topics = settings.balancer_topics
-    return replace(address, capacity=capacity, timeout_seconds=timeout, balancer_topics=topics)
+    return replace(
+        with_configured_timeout(address, name),
+        capacity=configured_capacity(settings, name, address.bootstrap),
+        balancer_topics=settings.balancer_topics,
+    )
 
 
 def _notify_by(journal: Journal) -> NotifyBy:

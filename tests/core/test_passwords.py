@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -64,7 +66,7 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     with pytest.raises(PasswordMissingError) as refused:
         settings_of(address).ssl_context()
     assert pickle.loads(pickle.dumps(refused.value)).missing == wanted
-    for wrong in ("", "wrong", "with a \0", PASSWORD * 100):
+    for wrong in ("", "wrong", "with a \0", PASSWORD * 100, PASSWORD * 1000):
         with pytest.raises(DocumentError):
             take_password(address, wanted, wrong)
         assert missing_password(address) == wanted
@@ -76,6 +78,30 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     settings.ssl_context()
     assert settings.confluent()["ssl.key.password"] == PASSWORD
     assert PASSWORD not in repr(settings)
+
+
+def test_a_key_of_another_certificate_is_no_wrong_password(address: Address) -> None:
+    wanted = missing(address)
+    key, certificate = (wanted.file.parent / name for name in ("key.pem", "other.pem"))
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]
+    subprocess.run(
+        ["openssl", *words, "-keyout", os.devnull, "-out", certificate],
+        check=True,
+        capture_output=True,
+    )
+    (wanted.file.parent / "client.pem").write_text(key.read_text() + certificate.read_text())
+    with pytest.raises(DocumentError) as refused:
+        take_password(address, wanted, PASSWORD)
+    assert not isinstance(refused.value, WrongPasswordError)
+
+
+def test_a_user_s_password_is_no_longer_than_processes_can_be_handed(
+    login: Callable[[str, str], Address], known: dict[tuple[str, str], str]
+) -> None:
+    address = login("PLAIN", 'username="ann"')
+    with pytest.raises(DocumentError, match="too long"):
+        take_password(address, missing(address), "p" * 4096)
+    assert known == {}
 
 
 @pytest.fixture

@@ -118,6 +118,10 @@ def _conversion(store: str, place: Path, folder: Path, *, jks: bool) -> str:
     )
 
 
+_OTHER_KEY = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
+"""What OpenSSL says of a key that it could read, and whose certificate is another one."""
+
+
 def load_key_pair(
     context: ssl.SSLContext, certificate: Pem, key: Pem, password: Callable[[], str]
 ) -> None:
@@ -150,7 +154,7 @@ def load_key_pair(
         try:
             context.load_cert_chain(places[0], places[1], given)
         except ssl.SSLError as error:
-            if not encrypted or error.reason == "KEY_VALUES_MISMATCH":
+            if not encrypted or error.reason in _OTHER_KEY:
                 raise
             raise WrongPasswordError(
                 f"The password is not that of the private key {key.location or ''}".rstrip() + ".",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,22 @@ def test_no_run_starts_unaudited(
     with pytest.raises(AuditError):
         start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
     assert not spawned
+    assert not list_runs(cluster_id)
+
+
+def test_a_run_whose_process_cannot_be_started_leaves_no_journal(
+    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def spawn(*_: Any) -> None:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(service, "spawn", spawn)
+    client = connected.client
+    cluster_id, plan = client.describe().cluster_id, plan_of(client, {("t", 0): (1, 3)})
+    with pytest.raises(OSError, match="no more processes"):
+        start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
     assert not list_runs(cluster_id)
 
 

@@ -171,7 +171,8 @@ class Holdings:
                 left.append(key)
                 continue
             found = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
-            if entry["mend"]:
+            # Journals of before say of one that was taken away too often that it is not put back.
+            if entry["mend"] or found.prior is None:
                 self._mend(key, entry)
                 self._due([found])
             else:

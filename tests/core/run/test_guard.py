@@ -139,6 +139,17 @@ def test_what_is_to_come_is_counted_at_the_rates_that_were_in_force() -> None:
     assert history.backlog.left_bytes(key, MB, now) == left - 20 * MB
 
 
+@pytest.mark.parametrize(("value", "due"), [(None, True), ("3000000", False)])
+def test_a_rate_that_an_older_journal_gave_up_is_put_back(value: str | None, due: bool) -> None:
+    """One that was taken away, not one that somebody has set."""
+    key = (3, Side.FOLLOWER)
+    history = guarded(MB)
+    history.rates[key] = RateIntent(*key, None, ConfigSource.DEFAULT, RATE)
+    lost = {"broker": 3, "side": "follower", "prior": value, "source": "BROKER", "mend": False}
+    record(history, 5, Kind.DISTURBED, rates=[lost], lists=[])
+    assert (key in history.rates_due) is due
+
+
 @pytest.mark.parametrize(
     ("flying", "long", "begins"),
     [((), (), True), ((0,), (), True), ((0, 1), (), False), ((0, 1), (0,), True)],

@@ -153,7 +153,10 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
     def _ask_password(self, missing: MissingPassword) -> None:
         from tui.screens.password_dialog import PasswordDialog
 
+        self.session.awaits_password = True
+
         def answered(known: bool | None) -> None:
+            self.session.awaits_password = False
             if not known:
                 self.aborted = True
                 self.exit()

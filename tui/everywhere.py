@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.drivers.linux_driver import LinuxDriver
 
+from core.errors import TrimtabError
 from tui import terminal
 from tui.actions import GLOBAL, SCREENS, Action, actions_of
 from tui.screens.base import DashboardScreen
@@ -15,6 +17,9 @@ from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
 from tui.speaking import Speaking
 from tui.theming import Glyphs, Palette
+
+if TYPE_CHECKING:
+    from tui.screens.export import Exported
 
 
 class Everywhere(Speaking):
@@ -38,6 +43,13 @@ class Everywhere(Speaking):
         if self.feed is not None:
             self.feed.pause(self.session.paused)
         self.draw()
+
+    def on_exported(self, message: Exported) -> None:
+        result = message.result
+        if isinstance(result, TrimtabError):
+            self.say(f"Nothing was written. {result.title}", "act")
+        else:
+            self.say(result, "fine")
 
     def action_refresh_now(self) -> None:
         if self.feed is not None:

@@ -153,6 +153,8 @@ class Session:
     """Brokers of all clusters that config.toml marks read_only."""
     address: Address | None = None
     connection: Connection | None = None
+    awaits_password: bool = False
+    """Whether the cluster is not asked yet, as a password is missing."""
     ground: DrillGround | None = None
     """Where things may be broken on purpose; None on any cluster that was not made for it."""
     snapshots: str | None = None

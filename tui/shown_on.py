@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar, runtime_checkable
 
 from textual.message import Message
 
+from core.errors import TrimtabError
 from tui.session import Session
 from tui.theming import Glyphs, Palette
+
+Done = TypeVar("Done")
 
 
 class InFlight(Message):
@@ -44,6 +47,14 @@ class Dashboard(Protocol):
 
     def draw(self) -> None:
         """Have the open screen draw the session."""
+
+    def beside(
+        self,
+        group: str,
+        work: Callable[[], Done],
+        answer: Callable[[Done | TrimtabError], Message],
+    ) -> None:
+        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
 
     def action_show_screen(self, name: str) -> None: ...
 

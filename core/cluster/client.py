@@ -161,10 +161,7 @@ GROUPS_HIDDEN = Fault(
     "CLUSTER_AUTHORIZATION_FAILED",
     "without DESCRIBE on the cluster brokers list only groups that this user may describe",
 )
-"""Why groups may be missing of which this user is never told, though every broker has answered.
-
-So it is never wholly known who reads; one that was listed once and is no more is gone.
-"""
+"""Why it is never wholly known who reads, though every broker has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +278,7 @@ class ClusterClient(Protocol):
         ...
 
     def denied_topics(self, names: Collection[str]) -> frozenset[str]:
-        """Return which of these topics this user may not describe (TOPIC_AUTHORIZATION_FAILED).
-
-        Kafka answers so whether they exist or not, so as not to tell.
-        """
+        """Return which of these topics this user may not describe, whether they exist or not."""
         ...
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:

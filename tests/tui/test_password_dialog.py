@@ -16,6 +16,7 @@ from tui.app import TrimtabApp
 from tui.feed import Feed
 from tui.screens.password_dialog import PasswordDialog
 from tui.session import Session
+from tui.widgets.header import HeaderLine
 
 
 class Started:
@@ -50,6 +51,8 @@ async def test_a_wrong_password_is_told_and_asked_for_again_until_it_is_left(
             field, result = dialog.query_one(Input), dialog.query_one("#result", Label)
             await pilot.press("enter")
             assert not result.display, "an empty line is no try"
+            header = app.screen_stack[-2].query_one(HeaderLine)
+            assert "waiting for a password" in header.text
             await pilot.press("w", "q", "enter")
             await rested(pilot)
             assert app.screen is dialog

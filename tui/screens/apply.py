@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
@@ -157,7 +158,7 @@ class ApplyDialog(PlanReview):
         before, self._pressed = self._pressed, None
         assert before is not None
         against = worse(before, read)
-        if not against and self._may_start:
+        if not against and self._may_start and self._is_named:
             self._start()
             return
         why = self._blocked or "; ".join(against[:2]) or "something is not allowed yet"
@@ -171,8 +172,12 @@ class ApplyDialog(PlanReview):
         """Return whether nothing stands in the way but the name."""
         return self._is_clear and not (self._blocked or self._failed)
 
+    @property
+    def _is_named(self) -> bool:
+        return self.typed == self._session.cluster_name
+
     def enable(self) -> None:
-        typed = self.typed == self._session.cluster_name
+        typed = self._is_named
         button = self.query_one("#apply", Button)
         busy = self._starting or self._pressed is not None
         disabled = not (typed and self._may_start) or busy
@@ -210,7 +215,6 @@ class ApplyDialog(PlanReview):
 
     def action_leave(self) -> None:
         if not self._starting:
-            self._call_off()
             self.dismiss(None)
 
     def _call_off(self) -> None:
@@ -218,6 +222,11 @@ class ApplyDialog(PlanReview):
         if self._pressed is not None:
             self._pressed = None
             self._say_problem(self._blocked)
+
+    def dismiss(self, result: str | None = None) -> AwaitComplete:
+        """Leave, whoever asks for it: nothing is started any more."""
+        self._pressed = None
+        return super().dismiss(result)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "apply":

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from core.errors import TrimtabError, UsageError
+from textual.message import Message
+
+from core.errors import TrimtabError
 from core.plan.reassignment import dump
 from core.run.tell.markdown import markdown
 from core.run.tell.runs import read_journal
@@ -23,41 +27,53 @@ def export_plan(screen: DashboardScreen) -> None:
         screen,
         "Export the plan as Kafka's reassignment JSON to",
         "plan.json",
-        dump(plan),
+        partial(dump, plan),
         "kafka-reassign-partitions and trimtab read it",
     )
 
 
 def export_report(screen: DashboardScreen, run: RunView) -> None:
     """Ask for a path and write a run's report there as Markdown."""
-    try:
-        text = markdown(read_journal(run.cluster_id, run.run))
-    except TrimtabError as error:
-        screen.say(f"Nothing was written. {error.title}", "act")
-        return
+
+    def report() -> str:
+        return markdown(read_journal(run.cluster_id, run.run))
+
     proposal = f"run-{run.run}.md"
-    _export(screen, "Export the report as Markdown to", proposal, text, "it fits a ticket")
+    _export(screen, "Export the report as Markdown to", proposal, report, "it fits a ticket")
 
 
 def export_timeline(screen: DashboardScreen, text: str) -> None:
     """Ask for a path and write what is listed there as Markdown."""
-    _export(screen, "Export what happened as Markdown to", "timeline.md", text, "it fits a ticket")
+    question = "Export what happened as Markdown to"
+    _export(screen, question, "timeline.md", lambda: text, "it fits a ticket")
+
+
+class Exported(Message):
+    """A file is written, and what it is good for; or why it is not."""
+
+    def __init__(self, result: str | TrimtabError) -> None:
+        super().__init__()
+        self.result = result
 
 
 def _export(
-    screen: DashboardScreen, question: str, proposal: str, text: str, good_for: str
+    screen: DashboardScreen,
+    question: str,
+    proposal: str,
+    text: Callable[[], str],
+    good_for: str,
 ) -> None:
-    def write(answer: str | None) -> None:
-        if not answer:
-            return
+    """Ask for a path; a thread writes there, as a disk or what is exported may take its time."""
+
+    def write(path: Path) -> str:
         from core.cli.context import write_text
 
-        path = Path(answer).expanduser()
-        try:
-            write_text(text, path)
-        except UsageError as error:
-            screen.say(f"Nothing was written. {error.title}", "act")
-        else:
-            screen.say(f"√ {path} written: {good_for}.", "fine")
+        write_text(text(), path)
+        return f"√ {path} written: {good_for}."
 
-    screen.app.push_screen(AskDialog(question, proposal, "Write"), write)
+    def answered(answer: str | None) -> None:
+        if answer:
+            path = Path(answer).expanduser()
+            screen.trimtab.beside("export", partial(write, path), Exported)
+
+    screen.app.push_screen(AskDialog(question, proposal, "Write"), answered)

@@ -73,7 +73,7 @@ def newest_of(session: Session, run: RunView) -> RunView:
     return newest if newest is not None and newest.run == run.run else run
 
 
-def asked_about(run: RunView, question: Callable[[RunView], Question]) -> Ask:
+def follow_run(run: RunView, question: Callable[[RunView], Question]) -> Ask:
     """Return what is to be asked about a run as it goes on; where nothing may be, it says why."""
     known = run
 
@@ -97,7 +97,7 @@ def pause_dialog(run: RunView) -> ChoiceDialog[bool | None]:
         ("no", "Keep going", None),
         ("yes", "No further batch", False),
         ("floor", "Hold all", True),
-        ask=asked_about(run, pause_question),
+        ask=follow_run(run, pause_question),
     )
 
 
@@ -118,16 +118,23 @@ def pause_question(run: RunView) -> Question:
     return Question(words, refused)
 
 
-def cancel_dialog(run: RunView) -> TypedDialog:
-    """Return the question before a run is cancelled, with what that does and does not undo."""
+def _typed_dialog(
+    run: RunView, title: str, yes: str, question: Callable[[RunView], Question]
+) -> TypedDialog:
+    """Return a question about a run for which the cluster's name is typed."""
     return TypedDialog(
-        f"Cancel run {run.run}?",
-        cancel_question(run).words,
+        title,
+        question(run).words,
         name=run.cluster_name,
         no="Keep going",
-        yes="Cancel the run",
-        ask=asked_about(run, cancel_question),
+        yes=yes,
+        ask=follow_run(run, question),
     )
+
+
+def cancel_dialog(run: RunView) -> TypedDialog:
+    """Return the question before a run is cancelled, with what that does and does not undo."""
+    return _typed_dialog(run, f"Cancel run {run.run}?", "Cancel the run", cancel_question)
 
 
 def cancel_question(run: RunView) -> Question:
@@ -147,14 +154,7 @@ def cancel_question(run: RunView) -> Question:
 
 def roll_back_dialog(run: RunView) -> TypedDialog:
     """Return the question before a run is rolled back."""
-    return TypedDialog(
-        f"Roll run {run.run} back?",
-        roll_back_question(run).words,
-        name=run.cluster_name,
-        no="Keep going",
-        yes="Roll back",
-        ask=asked_about(run, roll_back_question),
-    )
+    return _typed_dialog(run, f"Roll run {run.run} back?", "Roll back", roll_back_question)
 
 
 def roll_back_question(run: RunView) -> Question:
@@ -188,7 +188,7 @@ def cancel_some_dialog(run: RunView, chosen: Sequence[int]) -> ConfirmDialog:
         question(run).words,
         no="Keep going",
         yes="Cancel this move" if len(moves) == 1 else f"Cancel {len(moves):,} moves",
-        ask=asked_about(run, question),
+        ask=follow_run(run, question),
     )
 
 
@@ -226,7 +226,7 @@ def recover_dialog(run: RunView) -> ConfirmDialog:
         recover_question(run).words,
         no="Leave it",
         yes="Bring it back",
-        ask=asked_about(run, recover_question),
+        ask=follow_run(run, recover_question),
     )
 
 

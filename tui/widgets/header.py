@@ -83,7 +83,7 @@ def header_row(
 def _counts(session: Session, glyphs: Glyphs) -> list[str]:
     state = session.state
     if state is None:
-        return ["connecting"]
+        return ["waiting for a password" if session.awaits_password else "connecting"]
     brokers = f"{len(state.brokers)} brokers"
     racks = len({broker.rack for broker in state.brokers if broker.rack is not None})
     partitions = f"{state.partition_count:,} partitions"

@@ -94,8 +94,9 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 
     `foreign` shows the moves in flight that no run of this machine started (with -b).
     """
+    from core.run.others.leftovers import left_in_cluster
     from core.run.tell.documents import run_document
-    from core.run.tell.report import left_in_cluster, report
+    from core.run.tell.report import report
     from core.run.tell.runs import read_journal
     from core.run.tell.view import RunState
 

@@ -67,7 +67,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     from core.run import audit
     from core.run.audited import audited
     from core.run.others import clearing as act
-    from core.run.others.probes import REMEDY, left_probes
+    from core.run.others.leftovers import REMEDY, left_probes
     from core.run.tell.runs import refuse_unreadable, with_throttles
 
     context.require_writable()

@@ -10,8 +10,8 @@ from dataclasses import replace
 from core.cluster.connect import Address, connect
 from core.errors import RefusedError
 from core.run.limits.throttle import Side
+from core.run.others.leftovers import left_in_cluster
 from core.run.tell.progress import leftovers
-from core.run.tell.report import left_in_cluster
 from core.run.tell.runs import left_behind, refuse_unreadable, with_throttles
 from core.run.tell.view import Leftovers
 from core.units import format_duration

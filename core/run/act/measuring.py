@@ -16,7 +16,6 @@ from core.cluster.state import ClusterState
 from core.plan.copying import alive_ids
 from core.run.act import senses
 from core.run.act.senses import Senses
-from core.run.decide.step import adapts
 from core.run.limits.strain import Measured
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Measuring:
 
     def look(self, history: History, observed: Observed, state: ClusterState) -> Observed:
         """Return what is observed with how brokers fare, if this run adapts its rate."""
-        if not history.preflight or not adapts(history):
+        if not history.preflight or not history.adapts_rate:
             if history.preflight and history.pace.adapted and not self._cleared:
                 self._opened(history, state)  # closing it takes away what another process left
             self.close()

@@ -14,10 +14,10 @@ from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
 from core.plan.throttle_lists import ALL
 from core.run.act.each import each_told
+from core.run.act.held import told_lists
 from core.run.act.resting import Resting
 from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import ListKey
-from core.run.others.held import told_lists
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.holdings import Away

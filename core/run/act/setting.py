@@ -15,13 +15,13 @@ from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing, is_unanswered, passes, refuses_value
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
+from core.run.act.held import told_lists
 from core.run.act.returning import Returning, faults_of
 from core.run.decide.keeping import is_freed, lost_rate
 from core.run.decide.steps import LostPairs, LostRate
 from core.run.limits import intents, throttle
 from core.run.limits.putting_back import READ_BACK_SECONDS
 from core.run.limits.throttle import ListIntent, ListKey, RateIntent
-from core.run.others.held import told_lists
 from core.run.record.chronicle import Chronicle
 from core.run.record.holdings import Key
 from core.run.record.records import Kind

@@ -14,6 +14,7 @@ from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, Resourc
 from core.cluster.faults import is_missing, passes
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries, joined
+from core.run.act.held import LAG_SECONDS
 from core.run.act.returning import Lists
 from core.run.act.setting import (
     RETURNED_SECONDS,
@@ -26,7 +27,6 @@ from core.run.decide.keeping import lost_rate, note_disturbed, wanted_lists
 from core.run.decide.steps import IntendThrottles, Observed, SetThrottles
 from core.run.limits import intents, putting_back, throttle
 from core.run.limits.throttle import ListIntent
-from core.run.others.held import LAG_SECONDS
 from core.run.record.history import BatchThrottle
 from core.run.record.holdings import Key
 from core.run.record.records import Kind

@@ -42,15 +42,9 @@ def note_ended(history: History, observed: Observed) -> NoteEnded | None:
     return NoteEnded(ended, stop)
 
 
-def adapts(history: History) -> bool:
-    """Return whether there is a rate to adapt: what copies nothing has none."""
-    copies = (bool(m.move.moves_data or m.move.dir_moves) for m in history.moves)
-    return history.pace.bounds is not None and any(copies)
-
-
 def measure(history: History, observed: Observed) -> NoteMeasured | Poll | None:
     """A run that adapts its rate first learns what producers wait, to compare with."""
-    if not adapts(history) or history.measured is not None or not history.queued:
+    if not history.adapts_rate or history.measured is not None or not history.queued:
         return None
     if history.in_flight:
         return NoteMeasured(Measured({}, BEGUN))

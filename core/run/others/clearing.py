@@ -23,10 +23,11 @@ from core.cluster.client import (
 )
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
+from core.run.act.held import told_lists
 from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import Configs, ListKey, Side
-from core.run.others.held import told_lists
-from core.run.others.throttles import Known, Throttle, find_throttles
+from core.run.others.throttles import Throttle, find_throttles
+from core.run.tell.runs import KnownRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Clearing:
 def plan_clearing(
     client: ClusterClient,
     state: ClusterState,
-    runs: Collection[Known],
+    runs: Collection[KnownRun],
     named: Collection[Resource] = (),
 ) -> Clearing:
     """Look at every throttle and return what would be cleared; of `named` resources only, if any.
@@ -119,7 +120,7 @@ def _of(pairs: Mapping[tuple[Resource, str], set[str]], change: ConfigChange) ->
     return pairs.get((change.resource, change.name), set())
 
 
-def _kept(found: Throttle, runs: Iterable[Known], *, named: bool) -> str:
+def _kept(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
     """Return why a throttle stays, or ""."""
     for run in runs:
         if run.living and _works_with(run, found):
@@ -141,7 +142,7 @@ def _kept(found: Throttle, runs: Iterable[Known], *, named: bool) -> str:
     return ""
 
 
-def _works_with(run: Known, found: Throttle) -> bool:
+def _works_with(run: KnownRun, found: Throttle) -> bool:
     moves = [m.move for m in run.history.moves]
     if found.resource.kind is ResourceKind.TOPIC:
         return any(move.tp.topic == found.resource.name for move in moves)
@@ -149,7 +150,7 @@ def _works_with(run: Known, found: Throttle) -> bool:
 
 
 def _changes(
-    cleared: Iterable[Throttle], configs: Configs, runs: Collection[Known]
+    cleared: Iterable[Throttle], configs: Configs, runs: Collection[KnownRun]
 ) -> Iterable[ConfigChange]:
     cleared = tuple(cleared)
     for t in cleared:
@@ -165,7 +166,7 @@ def _changes(
             yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))
 
 
-def _rate_change(t: Throttle, configs: Configs, runs: Collection[Known]) -> ConfigChange:
+def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> ConfigChange:
     """Return what clears a rate: as it was found before a run of ours that died, else no rate."""
     for run in runs:
         if run.history.run == t.run:

@@ -20,7 +20,7 @@ from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.limits.throttle import LISTED, LISTS, RATES, Side, is_ours, own_list
-from core.run.record.history import History
+from core.run.tell.runs import KnownRun
 from core.units import NO_LIMIT, format_rate
 
 
@@ -57,22 +57,6 @@ class Throttle:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """One of our runs that may have throttles set; `living` whether its process is there."""
-
-    history: History
-    living: bool
-
-    @property
-    def says(self) -> str:
-        if self.history.ended is not None:
-            doing = "which gave up"
-        else:
-            doing = "in progress" if self.living else "whose process has died"
-        return f"set by run {self.history.run}, {doing}"
-
-
 class Throttles(NamedTuple):
     """Every throttle that is set, brokers first, and what could not be asked for its own."""
 
@@ -83,7 +67,9 @@ class Throttles(NamedTuple):
 Answers = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
 
 
-def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Known]) -> Throttles:
+def find_throttles(
+    client: ClusterClient, state: ClusterState, runs: Iterable[KnownRun]
+) -> Throttles:
     """Return every throttle in the cluster; `runs` are those that may have set some.
 
     Brokers that are down are left out: only they know their rates.
@@ -116,7 +102,7 @@ def explained(
     answers: Answers,
     flying: Mapping[TopicPartition, Reassignment],
     copies: Mapping[int, int],
-    runs: Iterable[Known],
+    runs: Iterable[KnownRun],
 ) -> Throttles:
     """Return the throttles in what brokers say, as far as moves in flight are known."""
     runs = tuple(runs)
@@ -166,7 +152,7 @@ def _rates(
     answer: Mapping[str, ConfigValue],
     flying: Mapping[TopicPartition, Reassignment],
     copies: int | None,
-    runs: tuple[Known, ...],
+    runs: tuple[KnownRun, ...],
 ) -> Iterator[Throttle]:
     broker = int(resource.name)
     moving = sum(broker in r.replicas for r in flying.values())
@@ -215,7 +201,7 @@ def _lists(
     resource: Resource,
     answer: Mapping[str, ConfigValue],
     flying: Mapping[TopicPartition, Reassignment],
-    runs: tuple[Known, ...],
+    runs: tuple[KnownRun, ...],
 ) -> Iterator[Throttle]:
     for side in LISTED:
         value = own_list(answer, side)
@@ -223,7 +209,7 @@ def _lists(
             continue
 
         def throttle(
-            text: str, run: Known | None, needed: bool, why: str, side: Side = side
+            text: str, run: KnownRun | None, needed: bool, why: str, side: Side = side
         ) -> Throttle:
             whose = Whose.OURS if run else Whose.FOREIGN
             name = run.history.run if run else None

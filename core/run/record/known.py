@@ -138,6 +138,12 @@ class Known(Holdings):
         first = min((self.moves[i].batch for i in queued), default=0)
         return [i for i in queued if self.moves[i].batch == first]
 
+    @property
+    def adapts_rate(self) -> bool:
+        """Return whether there is a rate to adapt: what copies nothing has none."""
+        copies = (bool(m.move.moves_data or m.move.dir_moves) for m in self.moves)
+        return self.pace.bounds is not None and any(copies)
+
     def least_in_sync(self, topic: str, replicas: int) -> int:
         """Return min.insync.replicas of a topic, or what it may well be where it is not known.
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from core import paths
 from core.errors import IncompleteError, UsageError
 from core.plan.calibration import Calibration, learn
-from core.run.others.throttles import Known
 from core.run.record.history import History
 from core.run.record.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.record.records import Kind, Record
@@ -37,6 +36,22 @@ class Reading:
     view: RunView
     records: tuple[Record, ...]
     history: History
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """One of our runs that may have throttles set; `living` whether its process is there."""
+
+    history: History
+    living: bool
+
+    @property
+    def says(self) -> str:
+        if self.history.ended is not None:
+            doing = "which gave up"
+        else:
+            doing = "in progress" if self.living else "whose process has died"
+        return f"set by run {self.history.run}, {doing}"
 
 
 def read_run(cluster_id: str, run: str) -> RunView:
@@ -163,7 +178,7 @@ def find_run(cluster_id: str, name: str) -> str:
     raise UsageError(f"{what} {name!r}.", next=f"There are: {known}.")
 
 
-def with_throttles(cluster_id: str) -> tuple[Known, ...]:
+def with_throttles(cluster_id: str) -> tuple[KnownRun, ...]:
     """Return the runs that may have throttles or lowered retention there, and whether they live.
 
     Journals that cannot be read are left out: `unreadable` names them.
@@ -176,7 +191,7 @@ def with_throttles(cluster_id: str) -> tuple[Known, ...]:
         with suppress(JournalError):
             look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
             if not look.view.state.ended or look.view.leftovers:
-                found.append(Known(look.history, living=not look.view.state.ended))
+                found.append(KnownRun(look.history, living=not look.view.state.ended))
     return tuple(found)
 
 

@@ -17,8 +17,8 @@ from core.cluster.hidden import DENIED, HiddenLogs, HiddenTopics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import LogDir
 from core.errors import AccessDeniedError
-from core.run.others.probes import left_probes
-from core.run.others.throttles import Known
+from core.run.others.leftovers import left_probes
+from core.run.tell.runs import KnownRun
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
 ) -> None:
     state = SimulatedCluster(small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})).describe()
     history: Any = SimpleNamespace(run=run)
-    told = left_probes(state, [Known(history, living)])
+    told = left_probes(state, [KnownRun(history, living)])
     assert (
         told
         == ("topic __trimtab_probe-r1 is of the probe of run r1, which is not in progress here",)

@@ -9,8 +9,8 @@ from run_help import Faulty, cluster, set_config
 
 from core.cluster.client import LEADER_LIST, Fault, Resource
 from core.cluster.kafka.held_lists import entries_of
+from core.run.act.held import held_lists
 from core.run.limits.throttle import Side
-from core.run.others.held import held_lists
 
 T = Resource.topic("t")
 MUST = "leader.replication.throttled.replicas must be the literal '*' or a list of replicas"

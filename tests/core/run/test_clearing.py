@@ -42,9 +42,9 @@ from core.run import audit
 from core.run.decide.steps import Poll
 from core.run.limits.throttle import Side, own_list
 from core.run.others.clearing import Clearing, clear, plan_clearing
-from core.run.others.throttles import Known
+from core.run.others.leftovers import left_in_cluster
 from core.run.record.history import History
-from core.run.tell.report import left_in_cluster
+from core.run.tell.runs import KnownRun
 
 T, U = Resource.topic("t"), Resource.topic("u")
 Changes = set[tuple[str, str, ConfigOp, str | None]]
@@ -128,7 +128,7 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
 ) -> None:
     set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
     named = (U, *(Resource.broker(b) for b in (1, 2, 4)))
-    found = look(client, *named, runs=[Known(run.runner.history, living=True)])
+    found = look(client, *named, runs=[KnownRun(run.runner.history, living=True)])
     assert not found.changes
     assert {why for _, why in found.kept} == {
         f"run {run.runner.history.run} is in progress and works with it"
@@ -140,7 +140,7 @@ def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
 ) -> None:
     client.cancel([TopicPartition("u", 0)])
     client.clock.sleep(1)
-    clear(client, client.clock, look(client, runs=[Known(run.runner.history, living=False)]))
+    clear(client, client.clock, look(client, runs=[KnownRun(run.runner.history, living=False)]))
     now = throttles(client)
     assert now[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert not now[U][LEADER_LIST].value
@@ -176,7 +176,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
         *((broker, Side.LEADER, 5 * MB) for broker in (1, 2, 4)),
         (4, Side.FOLLOWER, 5 * MB),
     }
-    known = Known(History.fold(run.journal.records()), living=False)
+    known = KnownRun(History.fold(run.journal.records()), living=False)
     clear(client, client.clock, look(client, runs=[known]))
     assert throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert 4 not in {rate.broker for rate in left_in_cluster(client, left).rates}

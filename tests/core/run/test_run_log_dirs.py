@@ -18,9 +18,10 @@ from core.run.decide.endings import CHANGED_ELSEWHERE
 from core.run.decide.steps import MoveDirs, Poll, Step
 from core.run.limits.pace import Bounds
 from core.run.limits.throttle import Side
+from core.run.others.leftovers import left_in_cluster
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
-from core.run.tell.report import left_in_cluster, report
+from core.run.tell.report import report
 from core.run.tell.view import MoveState
 
 ONE, TWO = "/var/lib/kafka/0", "/var/lib/kafka/1"

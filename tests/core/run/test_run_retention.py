@@ -16,12 +16,13 @@ from core.cluster.state import TopicPartition
 from core.load.snapshot import Load
 from core.run.decide.steps import LowerRetention, NoteShorter, Poll, Preflight
 from core.run.notify import notice
+from core.run.others.leftovers import left_in_cluster
 from core.run.record.history import Outcome
 from core.run.record.records import Kind
 from core.run.tell.changes import changes
 from core.run.tell.documents import run_document
 from core.run.tell.markdown import markdown
-from core.run.tell.report import left_in_cluster, report
+from core.run.tell.report import report
 from core.run.tell.view import RunState
 from core.units import format_bytes
 

@@ -25,9 +25,9 @@ from core.cluster.client import (
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.decide.steps import Poll
+from core.run.others.leftovers import left_in_cluster
 from core.run.others.throttles import find_throttles
 from core.run.record.history import Outcome
-from core.run.tell.report import left_in_cluster
 from core.run.tell.view import Leftovers
 
 

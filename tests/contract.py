@@ -577,6 +577,9 @@ class ClientContract:
             assert sorted(sizes) == sorted(brokers)
             assert all(size >= layout.bytes_each for size in sizes.values())
 
+    def test_a_cluster_that_is_there_answers_a_ping(self, cluster: ContractCluster) -> None:
+        cluster.client.ping()
+
     def test_who_may_describe_everything_is_denied_no_topic(self, cluster: ContractCluster) -> None:
         assert cluster.client.denied_topics([GROUP_TOPIC, "contract.none"]) == frozenset()
 

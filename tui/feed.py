@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
 
 RETRY_SECONDS = 2.0
+PING_SECONDS = 1.0
+"""How often a cluster that is described more seldom is asked whether it is still there."""
 FIRST_CALLS_SECONDS = 30.0
 """For how long the first answers are waited for, of a cluster whose size is not known yet."""
 
@@ -208,14 +210,16 @@ class Feed:
                         state = observer.poll(at_once=asked)
                 except TrimtabError as error:
                     self._send(ClusterLost(error))
-                    asked = self._wait(max(RETRY_SECONDS, observer.next_due()))
+                    wait = max(RETRY_SECONDS, observer.next_due())
+                    asked = self._wait(wait, observer.ping, lost=True)
                     continue
                 wait = max(0.05, observer.next_due())
-                due, patience = self._monotonic() + wait, _patience(observer.longest_call_seconds)
+                due = self._monotonic() + min(wait, PING_SECONDS)
+                patience = _patience(observer.longest_call_seconds)
                 every = observer.renewed_every_seconds
                 self._take(state, Freshness(observer.metadata_at, every, due, patience))
                 self._state_known.set()
-                asked = self._wait(wait)
+                asked = self._wait(wait, observer.ping)
         finally:
             connection.client.close()
 
@@ -278,11 +282,28 @@ class Feed:
         if state is not None and self._target.address is not None:
             find_ground(self._target.address, state.cluster_id, self._send, self._stopped)
 
-    def _wait(self, seconds: float) -> bool:
-        """Wait; return whether somebody asked for more at once instead."""
-        asked = self._asked.wait(seconds)
-        self._asked.clear()
-        return asked
+    def _wait(self, seconds: float, ping: Callable[[], None], *, lost: bool = False) -> bool:
+        """Wait; return whether to look at once: the user asks, or a lost cluster answers again.
+
+        Meanwhile it is pinged: looks at a large cluster, or a slow one, are far apart.
+        """
+        until = self._monotonic() + seconds
+        while (left := until - self._monotonic()) > 0:
+            asked = self._asked.wait(min(left, RETRY_SECONDS if lost else PING_SECONDS))
+            self._asked.clear()
+            if asked or self._stopped.is_set():
+                return asked
+            if until <= self._monotonic() or not self._running.is_set():
+                continue
+            try:
+                ping()
+            except TrimtabError as error:
+                self._send(ClusterLost(error))
+                lost = True
+            else:
+                if lost:
+                    return True
+        return False
 
 
 def _patience(longest_call_seconds: float | None) -> float:

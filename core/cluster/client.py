@@ -260,6 +260,10 @@ class ClusterClient(Protocol):
     for configs raise AllDeniedError when there is no rest.
     """
 
+    def ping(self) -> None:
+        """Ask any broker for next to nothing, however large the cluster is."""
+        ...
+
     def describe(self) -> ClusterState:
         """Return brokers, topics, assignments, leaders and ISRs; reassignments marked.
 

@@ -70,7 +70,9 @@ def connect(address: Address) -> Connection:
         from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
-        return Connection(_as_configured(simulator, address), simulator.clock, address)
+        client = _as_configured(simulator, address)
+        clock = simulator.clock
+        return Connection(client, clock, address, heard_at=lambda: simulator.heard_at)
     from core.cluster.kafka.client import KafkaClient
     from core.cluster.kafka.connection import ConnectionSettings
     from core.cluster.kafka.deadline import with_deadline

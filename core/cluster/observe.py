@@ -274,6 +274,14 @@ class Observer:
         self._poll_slow(state)
         return self._joined(state)
 
+    def ping(self) -> None:
+        """Ask whether the cluster is there; raise what `poll` then raises until metadata is due."""
+        try:
+            self._client.ping()
+        except TrimtabError as error:
+            self._lost = error
+            raise
+
     def _describe(self, describe: Callable[[], ClusterState]) -> ClusterState:
         begun = self._metadata.begin()
         try:

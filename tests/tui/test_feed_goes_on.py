@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,8 @@ class Slow:
             raise UnreachableError("No broker answers.")
         return STATE
 
+    def ping(self) -> None: ...
+
     def log_dirs(self, brokers: Iterable[int]) -> tuple[BrokerLogs, ...]:
         return tuple(map(BrokerLogs, brokers))
 
@@ -119,7 +122,52 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
         (57.0, "ClusterLost", None),
         (58.0, "PictureSeen", 0.0),
     ]
-    assert silent == [30.05, 4.45, 7.5, 4.5], "sizes may take long the first time"
+    assert silent == [30.05, 4.45, 4.5, 4.5], "sizes may take long the first time"
+
+
+class Large(Slow):
+    """A cluster whose description always takes two seconds; it is away from 30 s to 40 s."""
+
+    def describe(self) -> ClusterState:
+        self.seconds += 2.0
+        self.ping()
+        return STATE
+
+    def ping(self) -> None:
+        if 30.0 <= self.seconds < 40.0:
+            raise UnreachableError("No broker answers.")
+
+
+def test_a_cluster_that_is_seldom_described_is_pinged_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there: Any = Large()
+    monkeypatch.setattr("tui.feed.connect", lambda address: Connection(there, there, address))
+    feed = Feed(Target(address=Address("sim:none")), monotonic=there.monotonic)
+    feed._painted.set()
+    log: list[tuple[str, float]] = []
+
+    class Waits:
+        def clear(self) -> None: ...
+
+        def wait(self, seconds: float) -> bool:
+            there.seconds += seconds
+            if there.seconds > 60:
+                feed._stopped.set()
+            return False
+
+    waits: Any = Waits()
+    feed._asked = waits
+    feed.attach(lambda event: log.append((type(event).__name__, there.seconds)))
+    feed._read_cluster()
+    lost = [at for name, at in log if name == "ClusterLost"]
+    pictures = [at for name, at in log if name == "PictureSeen"]
+    assert 30.0 <= lost[0] <= 31.0
+    assert max(b - a for a, b in itertools.pairwise(lost)) <= 4.0
+    assert 40.0 <= next(at for at in pictures if at > 30) <= 44.0
+    assert max(b - a for a, b in itertools.pairwise(pictures[2:])) >= 18.0, (
+        "not described more often"
+    )
 
 
 def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> None:

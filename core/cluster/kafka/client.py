@@ -34,7 +34,7 @@ from core.cluster.kafka.cluster_wide import alter_cluster_wide
 from core.cluster.kafka.committed import committed
 from core.cluster.kafka.configs import CLUSTER_WIDE, read_configs
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.description import denied_topics, describe
+from core.cluster.kafka.description import denied_topics, describe, ping
 from core.cluster.kafka.electing import elect_leaders
 from core.cluster.kafka.groups import active_groups, groups
 from core.cluster.kafka.held_lists import list_entries
@@ -72,6 +72,9 @@ class KafkaClient:
         """Return the addresses of brokers that did not answer when they were last asked."""
         troubles = self._wire.troubles(waiting=False)
         return {t.broker: t.address for t in troubles if t.broker is not None}
+
+    def ping(self) -> None:
+        ping(self._wire)
 
     def describe(self) -> ClusterState:
         state = describe(self._wire)

@@ -48,6 +48,18 @@ def describe(wire: Wire) -> ClusterState:
     )
 
 
+def ping(wire: Wire) -> None:
+    """Ask any broker which brokers there are; raises what a call raises that is not answered."""
+    from kafka.protocol.admin import DescribeClusterRequest
+
+    async def ask(manager: Any, node: int) -> Any:
+        milliseconds = wire.patience.seconds * 1000
+        request = DescribeClusterRequest()
+        return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+
+    refuse(wire.read(ask, wire.patience), "describe the cluster")
+
+
 def denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
     """Return which of these topics this user may not describe: asked for by name, they are denied.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import socket
 import threading
 import time
@@ -80,6 +81,8 @@ class SimulatorClient:
         self.path = path
         self._lock = threading.Lock()
         self._stream: tuple[socket.socket, Any] | None = None
+        self.heard_at = -math.inf
+        """When it has last answered anything (monotonic seconds)."""
         self.clock = SimulatorClock(self._ask("clock"))
 
     def _connected(self) -> Any:
@@ -111,6 +114,7 @@ class SimulatorClient:
                     detail=str(error),
                     next="Start one with: trimtab demo",
                 ) from error
+        self.heard_at = time.monotonic()
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(f"the simulator refused {call}: {answer['error']}")
@@ -126,6 +130,9 @@ class SimulatorClient:
             connection.close()
 
     # -- ClusterClient ---------------------------------------------------------------------------
+
+    def ping(self) -> None:
+        self._ask("clock")
 
     def describe(self) -> ClusterState:
         return wire.decode_state(self._ask("describe"))

@@ -201,6 +201,8 @@ class SimulatedCluster:
 
     # -- ClusterClient: reading ------------------------------------------------------------------
 
+    def ping(self) -> None: ...
+
     def describe(self) -> ClusterState:
         with self._lock:
             engine = self._engine

@@ -215,7 +215,7 @@ class Feed:
                     continue
                 wait = max(0.05, observer.next_due())
                 due = self._monotonic() + min(wait, PING_SECONDS)
-                patience = _patience(observer.longest_call_seconds)
+                patience = _patience(observer.slow_call_seconds(wait))
                 every = observer.renewed_every_seconds
                 self._take(state, Freshness(observer.metadata_at, every, due, patience))
                 self._state_known.set()
@@ -306,9 +306,9 @@ class Feed:
         return False
 
 
-def _patience(longest_call_seconds: float | None) -> float:
-    """Return for how long a picture may be waited for, given how long its longest call took."""
-    if longest_call_seconds is None:
+def _patience(slow_call_seconds: float | None) -> float:
+    """Return for how long a picture may be waited for, given how long its slow calls lasted."""
+    if slow_call_seconds is None:
         return FIRST_CALLS_SECONDS
-    slow = longest_call_seconds > PATIENCE_SECONDS
-    return 2 * longest_call_seconds if slow else PATIENCE_SECONDS
+    slow = slow_call_seconds > PATIENCE_SECONDS
+    return 2 * slow_call_seconds if slow else PATIENCE_SECONDS

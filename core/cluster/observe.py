@@ -237,20 +237,22 @@ class Observer:
         slow = max(self._log_dirs.took_seconds, self._configs.took_seconds)
         return max(self._metadata.every_seconds, slow)
 
-    @property
-    def longest_call_seconds(self) -> float | None:
-        """Return how long the longest of the slow calls took; None until all have been made."""
-        calls = [self._configs, *([self._log_dirs] if self._sizes else [])]
-        if not all(call.answered for call in calls):
+    def slow_call_seconds(self, within_seconds: float) -> float | None:
+        """Return how long the slow calls lasted that are due within that time; None if unknown."""
+        due = [call for call in self._slow_calls if call.wait_seconds <= within_seconds]
+        if not all(call.answered for call in due):
             return None
-        return max(call.took_seconds for call in calls)
+        return max((call.took_seconds for call in due), default=0.0)
 
     def next_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""
         if self._lost is not None:
             return self._metadata.wait_seconds
-        calls = [self._metadata, self._configs, *([self._log_dirs] if self._sizes else [])]
-        return min(call.wait_seconds for call in calls)
+        return min(call.wait_seconds for call in (self._metadata, *self._slow_calls))
+
+    @property
+    def _slow_calls(self) -> Sequence[_Cadence]:
+        return (self._configs, self._log_dirs) if self._sizes else (self._configs,)
 
     def first_look(self, describe: Callable[[], ClusterState]) -> ClusterState:
         """Return a first picture, of the metadata that `describe` gives alone.

@@ -126,7 +126,6 @@ def test_a_cluster_that_hung_for_a_while_is_not_slow(
         client.took = took
         observer.poll(at_once=True)
         assert observer.metadata_every_seconds == pause
-        assert observer.longest_call_seconds is not None
         cluster.clock.sleep(pause)
 
 
@@ -139,6 +138,15 @@ def test_metadata_is_not_renewed_while_a_slow_call_lasts(
     observer.poll()  # sizes and configs
     assert client.calls["describe"] == 1
     assert observer.renewed_every_seconds == 7.0
+
+
+def test_slow_calls_count_when_they_are_due(observer: Observer, client: Counting) -> None:
+    observer.first_look(client.describe)
+    assert observer.slow_call_seconds(0.0) is None, "nobody knows yet how long they take"
+    client.took = 7.0
+    observer.poll()
+    assert observer.slow_call_seconds(5.0) == 0.0
+    assert observer.slow_call_seconds(100.0) == 7.0
 
 
 def test_without_the_right_to_read_topic_configs_everything_else_is_seen(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow, Topic, TopicPartition
 from core.load.snapshot import Load
 

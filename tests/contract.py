@@ -16,7 +16,6 @@ from typing import Protocol
 import pytest
 
 from core.clock import Clock
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -34,6 +33,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.errors import UnreachableError
 

@@ -167,7 +167,7 @@ class Feed:
             deliver(event)
 
     def _read_document(self) -> None:
-        from core.cluster.document_reader import read_document
+        from core.cluster.documents.reader import read_document
         from core.load.locate import load_of_document
 
         assert self._target.from_file is not None
@@ -188,7 +188,7 @@ class Feed:
             self._painted.wait()
             if self._stopped.is_set():
                 return
-        from core.cluster.observe import Observer
+        from core.cluster.observer import Observer
 
         assert self._target.address is not None
         connection = self._connection = connect(self._target.address)

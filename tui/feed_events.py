@@ -13,7 +13,7 @@ from tui.session import Freshness
 if TYPE_CHECKING:
     from core.auto.background import Standing
     from core.cluster.connect import Connection
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
     from core.cluster.state import ClusterState
     from core.load.snapshot import LoadSnapshot

@@ -21,7 +21,7 @@ from tui.feed_events import (
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.run.tell.view import RunView
     from core.watch.clients.report import Report
@@ -120,7 +120,7 @@ def watch_groups(
     connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
 ) -> None:
     """Follow consumer groups slowly; when they cannot be listed they stay what they were."""
-    from core.cluster.document import read_groups
+    from core.cluster.documents.cluster_document import read_groups
 
     known: tuple[DocumentGroup, ...] | None = None
     attempts = Attempts(send, "The list of groups")
@@ -180,7 +180,7 @@ def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag)
 
     A cluster that is lost meanwhile is told of by what reads its picture.
     """
-    from core.cluster.drills.ground import ground_of
+    from core.cluster.drills.target import ground_of
 
     try:
         ground = ground_of(address, cluster_id)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from core.auto.background import Standing
     from core.cluster.connect import Address, Connection
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
     from core.cluster.state import ClusterState, TopicPartition
     from core.errors import TrimtabError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.heat import Metric, weights
 from core.load.snapshot import Float64, Load

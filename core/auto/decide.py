@@ -13,7 +13,7 @@ from core.auto.history import History
 from core.auto.observed import Observed
 from core.auto.settings import Mode, Settings
 from core.auto.smallest import smallest
-from core.cluster.hidden import is_partial
+from core.cluster.hidden_topics import is_partial
 
 
 def decide(settings: Settings, history: History, observed: Observed) -> Decision:

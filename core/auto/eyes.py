@@ -14,8 +14,8 @@ from core.auto.settings import Settings
 from core.auto.sights import Sights
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.leader_rebalance import rebalance_settings, returns_every_seconds
-from core.cluster.observe import CONFIGS_SECONDS, Observer
+from core.cluster.leaders import rebalance_settings, returns_every_seconds
+from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.run.record.journal import journal_path

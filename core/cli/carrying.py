@@ -15,7 +15,7 @@ from core.errors import AccessDeniedError, UsageError
 from core.units import UNLIMITED, counted, format_duration
 
 if TYPE_CHECKING:
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.state import ClusterState, Reassignment, TopicPartition
     from core.load.snapshot import Load
     from core.plan.calibration import Calibration
@@ -55,7 +55,7 @@ class Wishes:
 
 def picture_of(address: Address) -> Picture:
     """Return what is there now; raises UnreachableError when the cluster does not answer."""
-    from core.cluster.observe import observe
+    from core.cluster.observer import observe
 
     ask_passwords(address)
     connection = connect(address)
@@ -180,7 +180,7 @@ def carry_out(
 
 def _groups(address: Address) -> tuple[DocumentGroup, ...] | None:
     """Return who reads what; None where it is not known which groups there are."""
-    from core.cluster.document import read_groups
+    from core.cluster.documents.cluster_document import read_groups
 
     connection = connect(address)
     try:

@@ -185,7 +185,7 @@ class Context:
 
         Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
         """
-        from core.cluster.observe import observe
+        from core.cluster.observer import observe
         from core.load.locate import newest_load, picture_of_document
 
         self.require_target()

@@ -23,10 +23,10 @@ from core.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from core.cluster.broker_logs import BrokerLogs
     from core.cluster.client import ConfigValue, Fault, Resource
     from core.cluster.connect import Address
-    from core.cluster.hidden import HiddenTopics
+    from core.cluster.hidden_topics import HiddenTopics
+    from core.cluster.log_dirs import BrokerLogs
     from core.cluster.state import ClusterState
 
 LEAST_FREE_BYTES = 2_000_000_000
@@ -193,7 +193,7 @@ def logout() -> Finding:
 def cluster(context: Context) -> Iterator[Finding]:
     """Look at the named cluster: reachability, rights, clocks."""
     from core.cluster.client import Resource
-    from core.cluster.observe import TOPIC_CONFIGS, find_hidden
+    from core.cluster.observer import TOPIC_CONFIGS, find_hidden
 
     try:
         with context.connected() as connection:

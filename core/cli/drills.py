@@ -84,14 +84,14 @@ def skew(
     name: str, topic: str | None, broker: int | None, times: float, undo: bool, as_json: bool
 ) -> None:
     """Send several times the records to a topic, or to what a broker leads."""
-    from core.cluster import sway
+    from core.cluster.sandbox import load_overrides
     from core.cluster.sandbox.sandbox import Sandbox
 
     if undo + (topic is not None) + (broker is not None) != 1:
         raise UsageError("What is to be skewed?", next="Say --topic, --broker or --undo.")
     sandbox = Sandbox.open(name)
     if undo:
-        now = sway.read(sandbox.wanted).skew
+        now = load_overrides.read(sandbox.wanted).skew
         drill = Drill(DrillKind.EVEN, "all topics" if now is None else now.of)
     else:
         drill = _skew(sandbox, topic, broker, times)
@@ -105,12 +105,12 @@ def skew(
 @json_option
 def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
     """Fill a broker's second log dir: the broker takes it offline. No space is taken."""
-    from core.cluster.sandbox import disks
+    from core.cluster.sandbox import full_disk
     from core.cluster.sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.open(name)
     kind = DrillKind.EMPTY if undo else DrillKind.FILL
-    drill = disk_drill(kind, node, str(disks.fillable(sandbox.node(node))))
+    drill = disk_drill(kind, node, str(full_disk.fillable(sandbox.node(node))))
     _tell(sandbox, drill, as_json)
 
 
@@ -118,7 +118,7 @@ DRILLS = (kill, stop, start, consumer, skew, fill)
 
 
 def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
-    from core.cluster.sandbox.layout import Role
+    from core.cluster.sandbox.nodes import Role
     from core.cluster.sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.open(name)
@@ -129,7 +129,7 @@ def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
 
 def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
     from core.cluster.connect import Address, connect
-    from core.cluster.skewed import topic_names
+    from core.cluster.sandbox.workload_spec import topic_names
 
     if broker is not None:
         sandbox.node(broker)
@@ -149,7 +149,7 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
 
 
 def _do(sandbox: Sandbox, drill: Drill) -> str | None:
-    from core.cluster.drills.on_sandbox import SandboxGround
+    from core.cluster.drills.sandbox_target import SandboxGround
     from core.watch.drilled import carry_out
 
     say_warnings()

@@ -76,8 +76,12 @@ def elect(
     Partitions whose preferred replica is not in the ISR are named and left. With --unclean those
     that nobody leads get a live replica instead, and what that has not copied is lost.
     """
-    from core.cluster.leader_rebalance import rebalance_settings
-    from core.cluster.leaders import imbalance, preferred_elections, unclean_elections
+    from core.cluster.leaders import (
+        imbalance,
+        preferred_elections,
+        rebalance_settings,
+        unclean_elections,
+    )
 
     if topics and partitions:
         raise UsageError("--topics and --partitions exclude each other.", next="Say one of them.")
@@ -219,7 +223,7 @@ def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
     from core.cluster.client import Fault
-    from core.cluster.leader_rebalance import REBALANCE_CONFIGS
+    from core.cluster.leaders import REBALANCE_CONFIGS
 
     unknown = str(answer) if isinstance(answer, Fault) else None
     values = {} if isinstance(answer, Fault) else answer
@@ -256,7 +260,7 @@ def _imbalance_text(
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
     """Return a line for each config, with the brokers that say so where they differ."""
     from core.cluster.client import Fault
-    from core.cluster.leader_rebalance import REBALANCE_CONFIGS
+    from core.cluster.leaders import REBALANCE_CONFIGS
 
     lines = []
     told = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}

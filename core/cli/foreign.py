@@ -36,7 +36,7 @@ def ours(cluster_id: str) -> frozenset[TopicPartition]:
 
 def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int:
     """Show others' moves once."""
-    from core.cluster.observe import observe
+    from core.cluster.observer import observe
     from core.run.others.foreign import foreign_moves
 
     with context.connected() as connection:
@@ -56,7 +56,7 @@ def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int
 def attach_foreign(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
     from core.cli.following import DETACHED
-    from core.cluster.observe import observe
+    from core.cluster.observer import observe
     from core.run.others.foreign import ForeignWatch
 
     watch, told = ForeignWatch(), ""

@@ -24,7 +24,7 @@ from core.plan.impact_words import (
 from core.units import counted, format_duration, format_rate, parse_duration
 
 if TYPE_CHECKING:
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.state import ClusterState, TopicPartition
     from core.load.snapshot import Load
 
@@ -67,8 +67,8 @@ def _picture(
     context: Context,
 ) -> tuple[ClusterState, Load, tuple[DocumentGroup, ...] | None]:
     """Return the cluster, its load and its groups; None where it is not known which."""
-    from core.cluster.document import read_groups
-    from core.cluster.document_reader import read_document
+    from core.cluster.documents.cluster_document import read_groups
+    from core.cluster.documents.reader import read_document
     from core.load.locate import load_of_document
 
     context.require_target()

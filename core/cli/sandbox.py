@@ -40,7 +40,7 @@ def up(
     name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
 ) -> None:
     """Start brokers and wait until all of them answer."""
-    from core.cluster.sandbox.jars import KAFKA_VERSION
+    from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
     from core.cluster.sandbox.sandbox import Sandbox
 
     made = Sandbox.up(
@@ -90,10 +90,10 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     """Produce and consume with skew, until Ctrl-C."""
     from concurrent.futures import ThreadPoolExecutor, wait
 
-    from core.cluster.kafka.connection import ConnectionSettings
+    from core.cluster.kafka.connection.settings import ConnectionSettings
     from core.cluster.sandbox.sandbox import Sandbox
-    from core.cluster.skewed import skewed_workload
-    from core.cluster.workload import run
+    from core.cluster.sandbox.workload import run
+    from core.cluster.sandbox.workload_spec import skewed_workload
     from core.process import Process
     from core.units import parse_rate
 

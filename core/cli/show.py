@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.context import Context, emit, fill_file, json_option, output_option, write_text
-from core.cluster import arrow_document
-from core.cluster.document import ClusterDocument, read_groups, to_json
-from core.cluster.document_reader import read_document
+from core.cluster.documents import arrow
+from core.cluster.documents.cluster_document import ClusterDocument, read_groups, to_json
+from core.cluster.documents.reader import read_document
 from core.errors import UsageError
 from core.terminal import in_ascii
 
@@ -48,7 +48,7 @@ def show(
     if as_json or as_arrow:
         document = document_of(context)
         if output is not None and as_arrow:
-            fill_file(partial(arrow_document.write, document), output)
+            fill_file(partial(arrow.write, document), output)
         else:
             emit(to_json(document), output)
         return

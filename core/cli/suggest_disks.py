@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.suggest_told import time_document, time_text
 from core.cli.table import table
-from core.cluster import hidden
+from core.cluster import hidden_topics as hidden
 from core.plan.burden import Burden
 from core.plan.estimate_document import burden_document
 from core.plan.reassignment import to_document
 from core.units import counted, format_bytes
 
 if TYPE_CHECKING:
-    from core.cluster.hidden import HiddenTopics
+    from core.cluster.hidden_topics import HiddenTopics
     from core.plan.estimate import Estimate
     from core.plan.planner.broker_dirs import DirShare
     from core.plan.planner.disks import DirReason, EvenedDirs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.table import brokers as broker_list
 from core.cli.table import table
 from core.cli.times import time_range
-from core.cluster import hidden
+from core.cluster import hidden_topics as hidden
 from core.plan.burden import Burden
 from core.plan.estimate import Estimate
 from core.plan.estimate_document import burden_document, calibration
@@ -16,7 +16,7 @@ from core.plan.reassignment import to_document
 from core.units import counted, format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
-    from core.cluster.hidden import HiddenTopics
+    from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.state import TopicPartition
     from core.plan.planner.told import Suggested
     from core.plan.planner.wanted import Wanted

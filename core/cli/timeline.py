@@ -241,7 +241,7 @@ def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
 def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path | None) -> None:
     import numpy as np
 
-    from core.cluster.document import ClusterDocument, to_json
+    from core.cluster.documents.cluster_document import ClusterDocument, to_json
     from core.watch.timeline.unseen import unseen
 
     state = timeline.state_at(moment)

@@ -30,7 +30,7 @@ from core.cli.topic_steps import (
     settled,
     there,
 )
-from core.cluster.config_names import MIN_INSYNC
+from core.cluster.metadata import MIN_INSYNC
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def placed(
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         return in_turn(racks, partitions, rf, start=start % len(racks))
-    from core.cluster.observe import observe
+    from core.cluster.observer import observe
     from core.load.locate import newest_load
 
     state = observe(client)

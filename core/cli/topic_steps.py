@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from core.cli.context import say
-from core.cluster.config_names import MIN_INSYNC
+from core.cluster.metadata import MIN_INSYNC
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | 
 
 def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
-    from core.cluster.broker_logs import with_logs
     from core.cluster.client import UNDESCRIBED
+    from core.cluster.log_dirs import with_logs
     from core.plan.impact_words import kinds_unknown
 
     sized, lost, more = state, "", ""

@@ -20,7 +20,7 @@ from core.cli.context import (
     write_text,
 )
 from core.cli.topic_steps import Configs, configs_of
-from core.cluster.config_names import MIN_INSYNC
+from core.cluster.metadata import MIN_INSYNC
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient, Fault
@@ -89,7 +89,7 @@ def describe(
 
 def _described_whole(client: ClusterClient) -> ClusterState:
     """Return the cluster, and say which topics are none of what is listed."""
-    from core.cluster.observe import observe_hidden
+    from core.cluster.observer import observe_hidden
 
     state = client.describe()
     return told_unknown(replace(state, hidden=observe_hidden(client, state)))

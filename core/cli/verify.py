@@ -8,8 +8,8 @@ import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.cli.plan_file import document_of, plan_argument
-from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient
+from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
 from core.plan.plan_document import PlanDocument

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from core.cluster.broker_logs import BrokerLogs
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import AccessDeniedError
 

@@ -73,9 +73,8 @@ def connect(address: Address) -> Connection:
         client = _as_configured(simulator, address)
         clock = simulator.clock
         return Connection(client, clock, address, heard_at=lambda: simulator.heard_at)
-    from core.cluster.kafka.client import KafkaClient
-    from core.cluster.kafka.connection import ConnectionSettings
-    from core.cluster.kafka.deadline import with_deadline
+    from core.cluster.kafka.client import KafkaClient, with_deadline
+    from core.cluster.kafka.connection.settings import ConnectionSettings
 
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
     if address.timeout_seconds is not None:
@@ -123,7 +122,7 @@ def missing_password(address: Address) -> MissingPassword | None:
     """
     if address.simulated or address.command_config is None:
         return None
-    from core.cluster.kafka.connection import ConnectionSettings
+    from core.cluster.kafka.connection.settings import ConnectionSettings
 
     try:
         ConnectionSettings.load(address.bootstrap, address.command_config).check_key()
@@ -137,7 +136,7 @@ def take_password(address: Address, missing: MissingPassword, password: str) -> 
 
     Raises DocumentError, and has it forgotten, where it is not that of the key.
     """
-    from core.cluster.kafka.connection import refuse_nul
+    from core.cluster.kafka.connection.settings import refuse_nul
 
     refuse_nul(missing.key, password, missing.file)
     remember(missing, password)
@@ -156,7 +155,7 @@ def enter_password(
     Raises DocumentError for one that is not the key's, LoginRefusedError for one that is not the
     user's, and has them forgotten.
     """
-    from core.cluster.kafka.connection import LOGIN
+    from core.cluster.kafka.connection.settings import LOGIN
 
     take_password(address, missing, password)
     left = missing_password(address)
@@ -176,6 +175,6 @@ def enter_password(
 
 def ignored_properties(address: Address) -> tuple[str, ...]:
     """Return which of an address's client properties mean nothing here; raises DocumentError."""
-    from core.cluster.kafka.connection import ConnectionSettings
+    from core.cluster.kafka.connection.settings import ConnectionSettings
 
     return ConnectionSettings.load(address.bootstrap, address.command_config).ignored

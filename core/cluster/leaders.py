@@ -1,17 +1,20 @@
-"""Who leads, who should, and what an election can do about it.
+"""Who leads, who should, what an election can do, and whether leaders return by themselves.
 
-Pure. The preferred leader of a partition is its first replica; a broker's imbalance is what
+The preferred leader of a partition is its first replica; a broker's imbalance is what
 Kafka's controller counts: the part of the partitions that prefer it and are led by another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.observer import alive_brokers
 from core.cluster.state import ClusterState, Int64, TopicPartition
+from core.errors import AccessDeniedError, UnreachableError
 
 NO_LEADER = -1
 
@@ -106,3 +109,54 @@ def _preferred(state: ClusterState) -> np.ndarray:
 
 def _known(leader: int) -> int | None:
     return None if leader == NO_LEADER else leader
+
+
+REBALANCE_CONFIGS = (
+    "auto.leader.rebalance.enable",
+    "leader.imbalance.check.interval.seconds",
+    "leader.imbalance.per.broker.percentage",
+)
+"""What decides whether leaders return by themselves. KRaft brokers do not report the last one:
+their controller acts on any imbalance."""
+ENABLED, INTERVAL, _ = REBALANCE_CONFIGS
+USUAL_SECONDS = 300.0
+"""Kafka's own interval, of brokers that do not report theirs."""
+
+Answers = Mapping[int, Mapping[str, str | None] | Fault]
+
+
+def rebalance_settings(
+    client: ClusterClient, state: ClusterState
+) -> dict[int, Mapping[str, str | None] | Fault]:
+    """Return what each live broker reports of the automatic return of leaders.
+
+    A fault where it may not be asked; names that a broker does not report are left out.
+    """
+    alive = alive_brokers(state)
+    try:
+        answers = client.configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
+    except (AccessDeniedError, UnreachableError) as error:
+        return dict.fromkeys(alive, Fault("NOT_KNOWN", error.title))
+    found: dict[int, Mapping[str, str | None] | Fault] = {}
+    for broker in alive:
+        answer = answers[Resource.broker(broker)]
+        found[broker] = (
+            answer
+            if isinstance(answer, Fault)
+            else {name: answer[name].value for name in REBALANCE_CONFIGS if name in answer}
+        )
+    return found
+
+
+def returns_every_seconds(answers: Answers) -> float | None:
+    """Return how often leaders that are away are given back; None where no broker says so.
+
+    Which broker controls may change: one that does it is enough.
+    """
+    told = (answer for answer in answers.values() if not isinstance(answer, Fault))
+    every = [
+        float(interval) if (interval := values.get(INTERVAL)) else USUAL_SECONDS
+        for values in told
+        if values.get(ENABLED) == "true"
+    ]
+    return max(every, default=None)

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.hidden import HiddenTopics
-from core.cluster.rows import (
+from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.metadata import (
     UNKNOWN,
     Broker,
     DirCopy,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.clock import Clock
-from core.cluster.broker_logs import with_logs
 from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, OffsetAt
+from core.cluster.log_dirs import with_logs
 from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
 from core.errors import TrimtabError
 from core.load.brokers import state_loads

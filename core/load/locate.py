@@ -16,7 +16,7 @@ from core.load.sample import latest
 from core.load.snapshot import Load, LoadSnapshot, Source
 
 if TYPE_CHECKING:
-    from core.cluster.document import ClusterDocument
+    from core.cluster.documents.cluster_document import ClusterDocument
     from core.load.windows import History
 
 OUTDATED = timedelta(minutes=5)
@@ -57,7 +57,7 @@ def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
 
 def picture_of_document(path: Path) -> tuple[ClusterState, Load]:
     """Return a saved cluster document's state and the rates it carries; raises DocumentError."""
-    from core.cluster.document_reader import read_document
+    from core.cluster.documents.reader import read_document
 
     document = read_document(path)
     return document.state, load_of_document(document)

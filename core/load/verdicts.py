@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from core.cluster.hidden import is_partial
+from core.cluster.hidden_topics import is_partial
 from core.cluster.state import ClusterState
 from core.load.heat import Metric, replica_marks
 from core.load.snapshot import Load

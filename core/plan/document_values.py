@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core import files
-from core.cluster.json_object import WrongError, once
+from core.cluster.documents.json_object import WrongError, once
 from core.cluster.state import TopicPartition
 from core.errors import DocumentError
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.cluster.client import UNDESCRIBED
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.effect import leader_after

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState, Topic
 from core.load.snapshot import Load
 from core.plan.findings import Finding, finding

@@ -25,7 +25,7 @@ from core import passwords
 from core.clock import SteadyClock
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, connect
-from core.cluster.probe import open_probe
+from core.cluster.probe.produce_latency import open_probe
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process

@@ -20,7 +20,7 @@ from core.cluster.client import (
     Member,
     OffsetAt,
 )
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
 

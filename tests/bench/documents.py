@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from core.cluster import arrow_document
-from core.cluster.document import ClusterDocument, to_json
+from core.cluster.documents import arrow
+from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.json_text import json_text
 from tests.bench.measured import run_measured
 from tests.bench.report import leave
@@ -39,7 +39,7 @@ def play(form: str, partitions: int, most_seconds: float | None, rounds: int) ->
         if form == "JSON":
             path.write_text(json_text(to_json(document)), encoding="utf-8")
         else:
-            arrow_document.write(document, path)
+            arrow.write(document, path)
         played = [run_measured(str(path), program=READ) for _ in range(rounds)]
         size = path.stat().st_size
     assert all(int(one.output) == state.replica_count for one in played)

@@ -28,12 +28,12 @@ from typing import Any
 
 from core.cluster.client import OffsetAt
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.skewed import TopicLoad, Workload
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill, run
+from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill, run
 from tests.bench.report import leave
 from tests.waiting import eventually
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from core.cluster import arrow_document
-from core.cluster.document import ClusterDocument
+from core.cluster.documents import arrow
+from core.cluster.documents.cluster_document import ClusterDocument
 from core.cluster.state import ClusterState, frozen
 from core.load.snapshot import Load
 from core.plan.planner.measures import HOSTED, SHOWN, Measure
@@ -101,7 +101,7 @@ def _generated(state: ClusterState, load: Load, start: Placement) -> dict[str, A
 def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[str, Any]:
     state, load = skewed(shape)
     saved = folder / "cluster.arrow"
-    arrow_document.write(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
+    arrow.write(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
     command = ("--from", str(saved), "plan", "suggest", "--json")
     played = [run_measured(*command) for _ in range(rounds)]
     found = json.loads(played[-1].output)

@@ -23,9 +23,9 @@ from typing import Any
 from core import paths
 from core.cli.scenarios.readers import Heard, Reader
 from core.cluster.connect import Address, connect
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics
 from core.errors import TrimtabError
 from core.load.snapshot import Load
 from core.watch.timeline.events import Kind, Told

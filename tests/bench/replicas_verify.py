@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill
 from core.errors import ExitCode
 from tests.bench.report import leave
 from tests.waiting import eventually

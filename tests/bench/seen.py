@@ -22,9 +22,9 @@ from core.clock import SystemClock
 from core.cluster.client import NewPartitions, NewTopic
 from core.cluster.connect import Address
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics
 from core.cluster.state import TopicPartition
 from core.errors import UsageError
 from core.watch.timeline.events import Event, Kind

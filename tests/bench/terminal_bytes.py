@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.cluster.broker_logs import with_logs
+from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
 from core.load.snapshot import Float64
 from tests.terminal import Terminal

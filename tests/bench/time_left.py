@@ -24,12 +24,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.skewed import Workload, skewed_workload
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill, run
+from core.cluster.sandbox.workload_spec import Workload, skewed_workload
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill, run
 from core.run.record.journal import Journal, journal_path
 from core.run.record.records import Sample
 from core.run.tell.runs import read_run

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.reach import unreachable
+from core.cluster.kafka.connection.diagnosis import unreachable
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.state import TopicPartition
 
 EVERY_SECONDS = 0.05

@@ -36,11 +36,11 @@ from waiting import eventually
 
 from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import Reassignment, TopicPartition
-from core.cluster.workload import fill
 from core.errors import UnreachableError
 from core.process import Process, running_with
 from core.run.record.history import History, Phase

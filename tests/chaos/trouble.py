@@ -32,7 +32,7 @@ from core.cluster.client import (
     ConfigOp,
     Resource,
 )
-from core.cluster.kafka.topics import delete_topics
+from core.cluster.sandbox.topics import delete_topics
 from core.cluster.state import TopicPartition
 from core.run.record.history import Outcome
 

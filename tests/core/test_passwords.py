@@ -20,7 +20,7 @@ from waiting import eventually
 from core import passwords, paths
 from core.cluster import connect as connecting
 from core.cluster.connect import Address, enter_password, missing_password, take_password
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import AccessDeniedError, DocumentError, LoginRefusedError, UnreachableError
 from core.load import serving
 from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError

@@ -14,11 +14,11 @@ import pytest
 from installed import TRIMTAB
 from terminal import PATIENCE_SECONDS
 
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill
 
 TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster.sandbox import layout
+from core.cluster.sandbox import nodes as layout
 from core.cluster.sandbox import sandbox as sandboxes
-from core.cluster.sandbox.layout import HOST, Node
+from core.cluster.sandbox.nodes import HOST, Node
 from core.cluster.sandbox.sandbox import Sandbox
 
 PASSWORD = "changeit"

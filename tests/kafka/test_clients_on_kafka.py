@@ -10,8 +10,8 @@ import pytest
 from waiting import eventually
 
 from core import paths
-from core.cluster import pinger
 from core.cluster.connect import Address, connect
+from core.cluster.probe import round_trip as pinger
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import IncompleteError
 from core.watch.clients import following, probing

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import threading
 
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import consume, fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import consume, fill
 
 # In a process of its own: librdkafka's way to ask for offsets ends the whole process.
 PROGRAM = '''

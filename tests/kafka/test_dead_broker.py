@@ -23,9 +23,9 @@ from core.cluster.client import (
 )
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode, UnreachableError
 from tests.waiting import eventually

@@ -11,10 +11,11 @@ from waiting import eventually
 from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, Connection, connect
 from core.cluster.drills.drill import DrillGround, DrillKind
-from core.cluster.drills.ground import ground_of
-from core.cluster.sandbox import disks, folders
+from core.cluster.drills.target import ground_of
+from core.cluster.sandbox import folder as folders
+from core.cluster.sandbox import full_disk
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.skewed import skewed_workload
+from core.cluster.sandbox.workload_spec import skewed_workload
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.process import running_with
@@ -95,7 +96,7 @@ def test_a_skewed_topic_gets_more_records(ground: DrillGround, connection: Conne
 def test_a_full_disk_takes_a_log_dir_offline_and_is_emptied(
     side: Sandbox, ground: DrillGround, connection: Connection
 ) -> None:
-    path = str(disks.fillable(side.node(2)))
+    path = str(full_disk.fillable(side.node(2)))
 
     def offline() -> list[str]:
         (logs,) = connection.client.log_dirs([2])

@@ -6,9 +6,9 @@ import pytest
 from waiting import eventually
 
 from core.clock import SystemClock
-from core.cluster import probe as probing
 from core.cluster.connect import Address, connect
-from core.cluster.probe import TOPIC_PREFIX, ProduceProbe, open_probe
+from core.cluster.probe import produce_latency as probing
+from core.cluster.probe.produce_latency import TOPIC_PREFIX, ProduceProbe, open_probe
 from core.cluster.sandbox.sandbox import Sandbox
 
 

@@ -21,9 +21,9 @@ from secured import ODD_USER, SCRAM_LOGIN, SecuredBroker
 from core import java
 from core.cli.main import run
 from core.cluster.kafka.admin import quiet_admin
-from core.cluster.kafka.connection import MECHANISMS, ConnectionSettings
-from core.cluster.kafka.properties import parse_properties
-from core.cluster.sandbox import jars
+from core.cluster.kafka.connection.properties import parse_properties
+from core.cluster.kafka.connection.settings import MECHANISMS, ConnectionSettings
+from core.cluster.sandbox import kafka_jars
 from core.errors import DocumentError
 
 FILES = 3000
@@ -85,7 +85,9 @@ def refused(error: Py4JJavaError, *kinds: str) -> None:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
     found = java.find_java()
-    path = jars.classpath(jars.kafka_jars(jars.KAFKA_VERSION, found, lambda _: None))
+    path = kafka_jars.classpath(
+        kafka_jars.kafka_jars(kafka_jars.KAFKA_VERSION, found, lambda _: None)
+    )
     port, token, process = launch_gateway(
         classpath=path,
         die_on_exit=True,

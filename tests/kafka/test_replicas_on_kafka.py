@@ -14,11 +14,11 @@ from waiting import eventually
 from core.cli.main import run
 from core.cluster.client import OffsetAt, ReplicaRead
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill
 from core.watch.replicas.batches import batches
 from core.watch.replicas.records import Record, records
 

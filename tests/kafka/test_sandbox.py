@@ -10,12 +10,12 @@ import pytest
 from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics
-from core.cluster.sandbox.layout import Role
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill
 from core.errors import TrimtabError, UsageError
 from core.process import Process, running_with
 

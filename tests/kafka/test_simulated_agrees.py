@@ -29,12 +29,12 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import PartitionRow, TopicPartition
-from core.cluster.workload import fill
 from core.errors import UnreachableError
 
 BROKERS = (1, 2, 3, 4)

@@ -8,9 +8,9 @@ import pytest
 from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.watch.statelog.event import Event, Kind
 from core.watch.statelog.merge import Merge, Wanted
 from core.watch.statelog.sources import find

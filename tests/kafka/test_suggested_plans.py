@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill
 
 TOPIC = "suggested"
 LAYOUT = [[1, 2], [2, 3], [3, 4], [4, 1], [1, 4], [2, 1]]

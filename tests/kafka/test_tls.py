@@ -18,7 +18,7 @@ from waiting import eventually
 from core import passwords, paths
 from core.cli.main import run
 from core.cluster.connect import Address, enter_password, missing_password
-from core.cluster.kafka.connection import CONNECT_SECONDS
+from core.cluster.kafka.connection.settings import CONNECT_SECONDS
 from core.errors import ExitCode, LoginRefusedError, TrimtabError
 from core.load import serving
 from core.passwords import WrongPasswordError

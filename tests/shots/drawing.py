@@ -87,9 +87,9 @@ async def _render(shot: Shot, root: Path) -> str:
     from hands import operated, rested
 
     from core import paths
-    from core.cluster.broker_logs import with_logs
     from core.cluster.connect import Address, Connection
-    from core.cluster.document import read_groups
+    from core.cluster.documents.cluster_document import read_groups
+    from core.cluster.log_dirs import with_logs
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
     from core.cluster.state import TopicPartition

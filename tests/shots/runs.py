@@ -82,7 +82,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
 
 
 def _plan(cluster: SimulatedCluster) -> Plan:
-    from core.cluster.broker_logs import with_logs
+    from core.cluster.log_dirs import with_logs
     from core.load.snapshot import Load
     from core.plan.check import Severity
     from core.plan.drop import drop_finding

@@ -12,7 +12,7 @@ import numpy as np
 from hands import operated, rested
 from textual.pilot import Pilot
 
-from core.cluster.broker_logs import with_logs
+from core.cluster.log_dirs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState, TopicPartition

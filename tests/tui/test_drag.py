@@ -30,7 +30,7 @@ from textual.pilot import Pilot
 
 from core.cli.context import Context, Target
 from core.cluster.connect import Address
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.effect import effect_of

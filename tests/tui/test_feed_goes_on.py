@@ -16,10 +16,10 @@ from flags import Script
 
 from core.auto import background, switch
 from core.cli.context import Target
-from core.cluster import document
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.connect import Address, Connection
-from core.cluster.hidden import HiddenTopics
+from core.cluster.documents import cluster_document as document
+from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate

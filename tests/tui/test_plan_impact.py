@@ -8,7 +8,7 @@ import pytest
 from clusters import tp
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
 from tui.session import Session

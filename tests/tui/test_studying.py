@@ -15,8 +15,8 @@ from maps import the_map
 from pictures import LOAD, STATE, a_session, at, body, dashboard, pressed
 from textual.pilot import Pilot
 
-from core.cluster.document import DocumentGroup
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.errors import TrimtabError
 from core.plan import rate_table
 from core.plan.plan import Plan

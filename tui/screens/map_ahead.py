@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from textual.message import Message
 
-from core.cluster.hidden import is_partial
+from core.cluster.hidden_topics import is_partial
 from core.load.heat import Metric, spread
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from textual.message import Message
 from textual.widget import Widget
 
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.calibration import Calibration

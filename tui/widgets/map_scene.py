@@ -13,7 +13,7 @@ from tui.widgets.columns import Columns, partition_columns, topic_columns
 from tui.widgets.preview import Preview
 
 if TYPE_CHECKING:
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
     from core.run.tell.view import RunView

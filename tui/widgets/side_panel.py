@@ -27,7 +27,7 @@ from tui.widgets.preview import (
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
-    from core.cluster.document import DocumentGroup
+    from core.cluster.documents.cluster_document import DocumentGroup
     from core.plan.estimate import Estimate
     from core.run.tell.view import RunView
 

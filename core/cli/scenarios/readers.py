@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings
 
 POLL_SECONDS = 0.1
 END_SECONDS = 30.0

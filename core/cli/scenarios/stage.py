@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from core.cli.scenarios.replicas import Described, described
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import fill
 from core.cluster.state import TopicPartition
-from core.cluster.workload import fill
 from core.errors import ExitCode, TrimtabError
 from core.units import counted, format_bytes
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.cli.scenarios.dips import SLICE_SECONDS, Dips
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings
 
 TICK_SECONDS = 0.05
 _NOT_LEADER = re.compile(

@@ -10,11 +10,12 @@ Each library is loaded at its first call.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     GROUPS_HIDDEN,
     ActiveGroups,
@@ -30,25 +31,36 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.cluster_wide import alter_cluster_wide
-from core.cluster.kafka.committed import committed
-from core.cluster.kafka.configs import CLUSTER_WIDE, read_configs
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.description import denied_topics, describe, ping
-from core.cluster.kafka.electing import elect_leaders
-from core.cluster.kafka.groups import active_groups, groups
-from core.cluster.kafka.held_lists import list_entries
+from core.cluster.kafka.configs import (
+    CLUSTER_WIDE,
+    alter_cluster_wide,
+    alter_configs,
+    list_entries,
+    only_brokers,
+    read_configs,
+    topic_configs,
+)
+from core.cluster.kafka.connection.diagnosis import unreachable
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.groups import (
+    active_groups,
+    committed,
+    groups,
+    other_active_groups,
+    other_groups,
+)
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
-from core.cluster.kafka.offsets import offsets
-from core.cluster.kafka.other_groups import other_active_groups, other_groups
-from core.cluster.kafka.reach import unreachable
-from core.cluster.kafka.reassigning import alter_reassignments, reassignments
-from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
-from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
-from core.cluster.kafka.topic_configs import alter_configs, only_brokers, topic_configs
+from core.cluster.kafka.metadata import denied_topics, describe, ping
+from core.cluster.kafka.offsets import offsets, read_replicas, replica_offsets
+from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, reassignments
+from core.cluster.kafka.topics import add_partitions, create_topics, delete_topics
 from core.cluster.kafka.wire import Wire
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
 
 
 class KafkaClient:
@@ -199,3 +211,61 @@ class KafkaClient:
     def close(self) -> None:
         self._admin.close()
         self._wire.close()
+
+
+class Watched(Protocol):
+    """What tells when it was answered last, and finds out why it is answered no more."""
+
+    @property
+    def heard_at(self) -> float: ...
+
+    def explain(self, detail: str) -> Exception: ...
+
+
+def with_deadline(client: ClusterClient, watched: Watched, seconds: float) -> ClusterClient:
+    """Return `client` whose calls raise UnreachableError after so long without any answer.
+
+    As long as answers come, a call may last. One that is given up goes on in a thread that ends
+    nothing and holds up nothing.
+    """
+    return cast("ClusterClient", _Deadlined(client, watched, seconds))
+
+
+class _Deadlined:
+    def __init__(self, client: ClusterClient, watched: Watched, seconds: float) -> None:
+        self._client, self._watched, self._seconds = client, watched, seconds
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            return self._within(lambda: method(*args, **options))
+
+        return call
+
+    def _within(self, call: Callable[[], Any]) -> Any:
+        began = time.monotonic()
+        ended = threading.Event()
+        answer: list[Any] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                answer.append(call())
+            except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
+                errors.append(error)
+            ended.set()
+
+        threading.Thread(target=run, name="kafka-call", daemon=True).start()
+        while not ended.wait(max(0.0, self._left(began))):
+            if self._left(began) <= 0:
+                raise self._watched.explain(f"no answer has come for {self._seconds:g} s")
+        if errors:
+            try:
+                raise errors.pop()
+            finally:
+                del errors  # else the error holds this frame, and this frame the error
+        return answer.pop()
+
+    def _left(self, began: float) -> float:
+        return max(began, self._watched.heard_at) + self._seconds - time.monotonic()

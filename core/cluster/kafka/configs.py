@@ -1,23 +1,29 @@
-"""Configs read by kafka-python: of topics, of brokers, and those that are set for all brokers.
+"""Configs of topics and brokers: read, altered, and throttle lists as the controller holds them.
 
-librdkafka always asks for every config, some 300 of a broker, loses one of two synonyms that have
-the same name, and is slow to come for the first time.
+kafka-python reads most of them: librdkafka always asks for every config, some 300 of a broker,
+loses one of two synonyms that have the same name, and is slow to come for the first time. What a
+run alters is read and altered by librdkafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from core.cluster.client import (
     Beneath,
+    ConfigChange,
+    ConfigOp,
     ConfigSource,
     ConfigValue,
     Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.kafka.admin import Admin, settled
 from core.cluster.kafka.wire import Wire, fault
 
 Configs = dict[str, ConfigValue]
@@ -160,3 +166,203 @@ def _value(config: Any) -> ConfigValue:
         source(config.config_source),
         Beneath(beneath[0].name, beneath[0].value, source(beneath[0].source)) if beneath else None,
     )
+
+
+# A broker that is down is waited for, so this is also what a dead one costs.
+_BROKER_SECONDS = 4.0
+
+
+def topic_configs(
+    admin: Admin, topics: Collection[Resource], names: Collection[str]
+) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+    """Return these configs of topics, as the broker knows them that takes their changes, too.
+
+    Another one may know less of what was changed last, and who puts lists back must not take
+    what it sees there for what somebody set.
+    """
+    if not topics:
+        return {}
+    from confluent_kafka.admin import ConfigResource
+
+    asked = {ConfigResource(_kind(r), r.name): r for r in topics}
+    client = admin.client()  # held until all is answered: let go of, it is destroyed
+    futures = client.describe_configs(list(asked), request_timeout=admin.seconds)
+    answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
+    for resource, future in futures.items():
+        entries = settled(future)
+        answers[asked[resource]] = (
+            entries
+            if isinstance(entries, Fault)
+            else {
+                name: ConfigValue(entry.value, source(entry.source))
+                for name, entry in entries.items()
+                if name in names
+            }
+        )
+    admin.forget_if_in_vain(answers.values())
+    admin.hear_any(answers.values())
+    return answers
+
+
+def alter_configs(
+    admin: Admin, changes: Sequence[ConfigChange], *, validate_only: bool = False
+) -> dict[Resource, Fault | None]:
+    answers: dict[Resource, Fault | None] = {}
+    for changes_once in _rounds(changes):
+        left = [change for change in changes_once if answers.get(change.resource) is None]
+        answers |= _alter(admin, left, validate_only)
+    admin.raise_if_nothing(answers.values(), of_brokers=only_brokers(answers))
+    return answers
+
+
+def only_brokers(resources: Iterable[Resource]) -> bool:
+    """Return whether no resource is one of which any broker could tell."""
+    return all(resource.kind is ResourceKind.BROKER for resource in resources)
+
+
+def _alter(
+    admin: Admin, changes: Sequence[ConfigChange], validate_only: bool
+) -> dict[Resource, Fault | None]:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    operations = {op: AlterConfigOpType[op.name] for op in ConfigOp}
+    by_resource: dict[Resource, list[Any]] = defaultdict(list)
+    for change in changes:
+        by_resource[change.resource].append(
+            ConfigEntry(
+                change.name,
+                None if change.op is ConfigOp.DELETE else change.value,
+                incremental_operation=operations[change.op],
+            )
+        )
+    client = admin.client()  # held, as above
+    pending: dict[Resource, Any] = {}
+    for group in _requests(by_resource):
+        asked = {
+            ConfigResource(_kind(r), r.name, incremental_configs=by_resource[r]): r for r in group
+        }
+        futures = client.incremental_alter_configs(
+            list(asked), request_timeout=_seconds(admin, group), validate_only=validate_only
+        )
+        pending |= {asked[resource]: future for resource, future in futures.items()}
+    answers = {
+        resource: answer if isinstance(answer := settled(future), Fault) else None
+        for resource, future in pending.items()
+    }
+    admin.forget_if_in_vain(answers.values())
+    admin.hear_any(answers.values())
+    return answers
+
+
+def _kind(resource: Resource) -> Any:
+    from confluent_kafka.admin import ResourceType
+
+    return ResourceType.BROKER if resource.kind is ResourceKind.BROKER else ResourceType.TOPIC
+
+
+def _requests(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
+    """Yield what may go together: topics all at once, each broker alone (it answers itself)."""
+    topics = []
+    for resource in resources:
+        if resource.kind is ResourceKind.TOPIC:
+            topics.append(resource)
+        else:
+            yield [resource]
+    if topics:
+        yield topics
+
+
+def _seconds(admin: Admin, group: Sequence[Resource]) -> float:
+    return _BROKER_SECONDS if group[0].kind is ResourceKind.BROKER else admin.seconds
+
+
+def _rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
+    """Return changes in rounds that name each config once; Kafka refuses it twice in a request."""
+    rounds: list[list[ConfigChange]] = []
+    seen: dict[tuple[Resource, str], int] = {}
+    for change in changes:
+        at = seen.get((change.resource, change.name), 0)
+        seen[change.resource, change.name] = at + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(change)
+    return rounds
+
+
+_BROKER = 4
+_OPERATIONS = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, ConfigOp.SUBTRACT: 3}
+
+
+def alter_cluster_wide(wire: Wire, changes: Sequence[ConfigChange]) -> Fault | None:
+    """Change values for all brokers, each name once.
+
+    By kafka-python: librdkafka refuses a resource with an empty name.
+    """
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+    resource_type = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config_type = resource_type.AlterableConfig
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            resource_type(
+                resource_type=_BROKER,
+                resource_name="",
+                configs=[
+                    config_type(
+                        name=change.name,
+                        config_operation=_OPERATIONS[change.op],
+                        value=change.value,
+                    )
+                    for change in changes
+                ],
+            )
+        ],
+        validate_only=False,
+    )
+
+    async def ask(manager: Any, node: int) -> Any:
+        return await manager.send(request, node_id=node)
+
+    (result,) = wire.read(ask).responses
+    return fault(result.error_code, result.error_message)
+
+
+NO_ENTRY = "?"
+_REFUSALS = ("INVALID_CONFIG", "INVALID_REQUEST")
+"""The controllers of KRaft, and those that have ZooKeeper."""
+_REFUSAL = re.compile(r"Invalid value \[?(?P<value>[^\]]*?)\]? for configuration")
+
+
+def list_entries(
+    admin: Admin, lists: Collection[tuple[Resource, str]]
+) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
+    """Return each list's entries; see ClusterClient.
+
+    Kafka tells configs from a broker's copy of the metadata only, which may be behind. What it
+    refuses it refuses at the controller, in words that hold the whole list: an APPEND of what is
+    no entry, sent for validation only, changes nothing and is answered with what there is (seen on
+    4.3.1). It is refused before anybody looks whether there is such a topic.
+    """
+    found: dict[tuple[Resource, str], frozenset[str] | Fault] = {}
+    for name in sorted({name for _, name in lists}):
+        resources = [resource for resource, asked in lists if asked == name]
+        answers = alter_configs(
+            admin,
+            [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
+            validate_only=True,
+        )
+        found |= {(resource, name): entries_of(fault) for resource, fault in answers.items()}
+    return found
+
+
+def entries_of(refusal: Fault | None) -> frozenset[str] | Fault:
+    """Return the entries that a refusal tells of, or why it tells of none."""
+    if refusal is None:
+        return Fault("UNSUPPORTED_VERSION", "an invalid entry was not refused")
+    if refusal.name not in _REFUSALS:
+        return refusal
+    said = _REFUSAL.search(refusal.message)
+    entries = {part.strip() for part in said["value"].split(",")} if said else set()
+    if NO_ENTRY not in entries:
+        return Fault("UNSUPPORTED_VERSION", f"a refusal does not tell: {refusal.message}")
+    return frozenset(entries - {NO_ENTRY, ""})

@@ -1,13 +1,27 @@
-"""Consumer groups, listed by every broker and described by their coordinators."""
+"""Groups: listed by every broker, described by their coordinators, and what they have committed.
+
+librdkafka lists and describes consumer groups. It drops all others from what brokers list (share,
+streams, and other protocols'), whose members take requests that neither library has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from core.cluster.client import ActiveGroups, Fault, Group
+from core.cluster.client import (
+    GROUPS_HIDDEN,
+    SHARE,
+    UNDESCRIBED,
+    ActiveGroups,
+    Fault,
+    Group,
+    Member,
+)
 from core.cluster.kafka.admin import Admin, fault_of, settled
-from core.cluster.kafka.group_answers import group_of, is_elsewhere
+from core.cluster.kafka.wire import Wire, fault
 from core.cluster.state import TopicPartition
 from core.patterns import is_whole
 
@@ -95,3 +109,202 @@ def _described(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, An
         found |= ask(moved)
     admin.forget_if_in_vain(found.values())
     return found
+
+
+def is_elsewhere(answer: object) -> bool:
+    """Return whether the broker that was asked coordinates the group no more."""
+    return isinstance(answer, Fault) and answer.name == "NOT_COORDINATOR"
+
+
+def group_of(
+    id: str, description: Any, offsets: Mapping[TopicPartition, int] | Fault | None = None
+) -> Group | None:
+    """Return a group from both answers about it; None when it has vanished since it was listed.
+
+    Without `offsets` nobody asked for them: none are known, and nothing is wrong with that.
+    """
+    if isinstance(description, Fault):
+        if description.name == "GROUP_ID_NOT_FOUND":
+            return None
+        return Group(id, "unknown", "", None, (), {}, fault=description)
+    if description.state.name == "DEAD":
+        return None
+    coordinator = description.coordinator.id if description.coordinator is not None else None
+    return Group(
+        id=id,
+        state=description.state.name.lower(),
+        assignor=description.partition_assignor or "",
+        coordinator=coordinator,
+        members=tuple(_member(member) for member in description.members),
+        committed=offsets if offsets is not None and not isinstance(offsets, Fault) else {},
+        protocol="consumer" if description.type.name == "CONSUMER" else "classic",
+        committed_fault=offsets if isinstance(offsets, Fault) else None,
+    )
+
+
+def _member(member: Any) -> Member:
+    assigned = member.assignment.topic_partitions if member.assignment is not None else ()
+    return Member(
+        member.member_id,
+        member.client_id,
+        member.host,
+        tuple(TopicPartition(tp.topic, tp.partition) for tp in assigned),
+        member.group_instance_id or None,
+    )
+
+
+_CONSUMERS = ("consumer", "")
+"""The protocol types that librdkafka lists; "" is of groups that only commit offsets."""
+_SECONDS = 4.0
+_DESCRIBE = 8
+"""AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
+
+
+def may_describe(operations: Collection[int] | None) -> bool:
+    """Return whether DESCRIBE is among authorized operations; None of them were told."""
+    return operations is None or _DESCRIBE in operations
+
+
+def other_groups(
+    wire: Wire,
+    matching: str | None,
+    committed: CommittedBy,
+    lost: Callable[[Fault], None],
+) -> tuple[Group, ...]:
+    """Return groups of other protocols by id; `lost` hears of brokers that did not list theirs.
+
+    It hears of GROUPS_HIDDEN, too. Share groups commit no offsets in the sense of `committed`.
+    """
+    listed = [g for g in _list_other_groups(wire, lost) if is_whole(matching, g.id)]
+    coordinators = {g.id: g.coordinator for g in listed if g.protocol != SHARE}
+    offsets = committed({id: b for id, b in coordinators.items() if b is not None})
+    return tuple(sorted((_with_offsets(group, offsets.get(group.id)) for group in listed), key=_id))
+
+
+def other_active_groups(wire: Wire, lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+    """Return those of these groups that have members, by id."""
+    active = (g for g in _list_other_groups(wire, lost) if g.state not in ("empty", "dead"))
+    return tuple(sorted(active, key=_id))
+
+
+def _id(group: Group) -> str:
+    return group.id
+
+
+def _with_offsets(group: Group, offsets: Any) -> Group:
+    if isinstance(offsets, Fault):
+        return replace(group, committed_fault=offsets)
+    return replace(group, committed=offsets or {})
+
+
+def _list_other_groups(wire: Wire, lost: Callable[[Fault], None]) -> list[Group]:
+    from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
+
+    async def ask(manager: Any, node: int) -> Any:
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        return await manager.send(request, node_id=node)
+
+    cluster = wire.read(ask)
+    if not may_describe(cluster.authorized_operations):
+        lost(GROUPS_HIDDEN)
+    brokers = [broker.broker_id for broker in cluster.brokers]
+    asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
+    found: dict[str, Group] = {}
+    for broker, answer in wire.each(asked, _SECONDS).items():
+        if isinstance(answer, Exception):
+            lost(Fault("REQUEST_TIMED_OUT", str(answer) or type(answer).__name__))
+        elif failed := fault(answer.error_code):
+            lost(failed)
+        else:
+            for group in answer.groups:
+                if group.protocol_type not in _CONSUMERS:
+                    found[group.group_id] = _other_group(broker, group)
+    return list(found.values())
+
+
+def _other_group(broker: int, listed: Any) -> Group:
+    """Return a group as it is listed, by its own coordinator; older brokers tell no state."""
+    state = (listed.group_state or "unknown").lower()
+    type = (listed.group_type or "").lower()
+    protocol = type if type in UNDESCRIBED else listed.protocol_type
+    return Group(
+        id=listed.group_id,
+        state=state,
+        assignor="",
+        coordinator=broker,
+        members=(),
+        committed={},
+        protocol=protocol,
+        fault=Fault("UNSUPPORTED_GROUP_TYPE", f"members of {protocol} groups are not told"),
+    )
+
+
+Committed: TypeAlias = dict[TopicPartition, int]
+_SEVERAL = 8
+"""From this version on one request takes several groups."""
+_NAMES = 9
+"""The last version that names topics; those after it have ids."""
+
+
+def committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Committed | Fault]:
+    """Return each group's committed offsets, or why they are not known.
+
+    By kafka-python: librdkafka's call ends the whole process (it follows a null pointer, in 2.16)
+    when the coordinator that it remembers has handed the group on, as with every election.
+    All coordinators are asked side by side; partitions without a committed offset are left out.
+    """
+    from kafka.protocol.consumer import OffsetFetchRequest
+
+    group_of = OffsetFetchRequest.OffsetFetchRequestGroup
+    found: dict[str, Committed | Fault] = {}
+    version = wire.manager().broker_version_data.api_version(OffsetFetchRequest)
+    for asked in _rounds(coordinators, several=version >= _SEVERAL):
+        requests = {
+            broker: OffsetFetchRequest(
+                groups=[group_of(group_id=id, topics=None) for id in ids],
+                min_version=_SEVERAL,
+                max_version=_NAMES,
+            )
+            if version >= _SEVERAL
+            else OffsetFetchRequest(group_id=ids[0], topics=None, min_version=2, max_version=_NAMES)
+            for broker, ids in asked.items()
+        }
+        for broker, answer in wire.each(requests).items():
+            found |= _answered(asked[broker], answer)
+    return found
+
+
+def _rounds(coordinators: Mapping[str, int], *, several: bool) -> Iterator[dict[int, list[str]]]:
+    """Return which groups each coordinator is asked for at once."""
+    waiting: dict[int, list[str]] = defaultdict(list)
+    for id, broker in coordinators.items():
+        waiting[broker].append(id)
+    if several:
+        yield waiting
+        return
+    for n in range(max(map(len, waiting.values()), default=0)):
+        yield {broker: [ids[n]] for broker, ids in waiting.items() if n < len(ids)}
+
+
+def _answered(ids: Iterable[str], answer: Any) -> dict[str, Committed | Fault]:
+    if isinstance(answer, Exception):
+        failed = Fault("REQUEST_TIMED_OUT", str(answer) or type(answer).__name__)
+        return dict.fromkeys(ids, failed)
+    groups = {group.group_id: group for group in answer.groups or ()}
+    return {id: _offsets(groups.get(id, answer)) for id in ids}
+
+
+def _offsets(group: Any) -> Committed | Fault:
+    failed = fault(group.error_code or 0)
+    if failed is not None:
+        return failed
+    partitions = [(t.name, p) for t in group.topics or () for p in t.partitions]
+    for _, partition in partitions:  # what is not told of one is not that there is none
+        failed = fault(partition.error_code or 0)
+        if failed is not None:
+            return failed
+    return {
+        TopicPartition(topic, partition.partition_index): partition.committed_offset
+        for topic, partition in partitions
+        if partition.committed_offset >= 0
+    }

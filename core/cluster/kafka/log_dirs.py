@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from core.cluster.broker_logs import BrokerLogs, ReplicaLog
 from core.cluster.client import Fault
 from core.cluster.kafka.wire import Wire, fault
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.state import LogDir, TopicPartition
 
 

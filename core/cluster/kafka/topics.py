@@ -1,72 +1,85 @@
-"""Topics there and led, or gone, by the time the call returns: for workloads and tests."""
+"""Topics on the wire: created with exact replicas, given more partitions, deleted."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from core.cluster.client import Fault, NewTopic
-from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.reach import unreachable
-from core.cluster.state import ClusterState
-from core.errors import TrimtabError
+from core.cluster.client import Fault, NewPartitions, NewTopic
+from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault
 
-_PATIENCE_SECONDS = 30.0
-_AGAIN_SECONDS = 0.05
+_MILLISECONDS = int(CONTROLLER_SECONDS * 1000)
 
 
-def create_topics(
-    settings: ConnectionSettings,
-    layouts: Mapping[str, Sequence[Sequence[int]]],
-    configs: Mapping[str, str] | None = None,
-) -> None:
-    """Create topics with exactly these replicas; one that is there already is left as it is.
+def create_topics(wire: Wire, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
+    """Create topics; see ClusterClient."""
+    from kafka.protocol.admin import CreateTopicsRequest
 
-    Returns once every partition has a leader. Raises TrimtabError.
-    """
-    wanted = [
-        NewTopic(name, tuple(tuple(replicas) for replicas in layout), configs or {})
-        for name, layout in layouts.items()
-    ]
-    with closing(KafkaClient(settings)) as client:
-        _refuse(client.create_topics(wanted), "TOPIC_ALREADY_EXISTS", "created")
-        _wait(
-            settings,
-            lambda: _all_led(client.describe(), layouts),
-            "the new topics have no leaders yet",
-        )
-
-
-def delete_topics(settings: ConnectionSettings, names: Sequence[str]) -> None:
-    """Delete topics and return once they are gone; missing ones are no error."""
-    with closing(KafkaClient(settings)) as client:
-        _refuse(client.delete_topics(names), "UNKNOWN_TOPIC_OR_PARTITION", "deleted")
-        _wait(
-            settings,
-            lambda: not any(client.describe().topic(name) for name in names),
-            "the deleted topics are still there",
-        )
-
-
-def _refuse(answers: Mapping[str, Fault | None], done_already: str, doing: str) -> None:
-    for name, fault in answers.items():
-        if fault is not None and fault.name != done_already:
-            raise TrimtabError(f"Topic {name} cannot be {doing}: {fault}")
-
-
-def _all_led(state: ClusterState, layouts: Mapping[str, Sequence[Sequence[int]]]) -> bool:
-    rows = {name: state.partitions_of(name) for name in layouts}
-    return all(
-        len(rows[name]) >= len(layout) and all(state.leader[row] >= 0 for row in rows[name])
-        for name, layout in layouts.items()
+    if not topics:
+        return {}
+    topic_type = CreateTopicsRequest.CreatableTopic
+    assignment, config = topic_type.CreatableReplicaAssignment, topic_type.CreatableTopicConfig
+    request = CreateTopicsRequest(
+        topics=[
+            topic_type(
+                name=topic.name,
+                num_partitions=-1,
+                replication_factor=-1,
+                assignments=[
+                    assignment(partition_index=number, broker_ids=list(replicas))
+                    for number, replicas in enumerate(topic.replicas)
+                ],
+                configs=[config(name=name, value=value) for name, value in topic.configs.items()],
+            )
+            for topic in topics
+        ],
+        timeout_ms=_MILLISECONDS,
+        validate_only=False,
     )
+    return _faults(wire.controlled(request, lambda answer: _codes(answer.topics)).topics)
 
 
-def _wait(settings: ConnectionSettings, holds: Callable[[], bool], late: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            raise unreachable(None, f"{settings.bootstrap}: {late}.")
-        time.sleep(_AGAIN_SECONDS)
+def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
+    """Add partitions; see ClusterClient."""
+    from kafka.protocol.admin import CreatePartitionsRequest
+
+    if not additions:
+        return {}
+    topic_type = CreatePartitionsRequest.CreatePartitionsTopic
+    assignment = topic_type.CreatePartitionsAssignment
+    request = CreatePartitionsRequest(
+        topics=[
+            topic_type(
+                name=name,
+                count=new.total,
+                assignments=[assignment(broker_ids=list(replicas)) for replicas in new.replicas],
+            )
+            for name, new in additions.items()
+        ],
+        timeout_ms=_MILLISECONDS,
+        validate_only=False,
+    )
+    return _faults(wire.controlled(request, lambda answer: _codes(answer.results)).results)
+
+
+def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]:
+    """Delete topics; see ClusterClient."""
+    from kafka.protocol.admin import DeleteTopicsRequest
+
+    if not names:
+        return {}
+    request = DeleteTopicsRequest(
+        # Brokers before 2.8 take names alone, later ones a name or an id each.
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names],
+        topic_names=list(names),
+        timeout_ms=_MILLISECONDS,
+    )
+    return _faults(wire.controlled(request, lambda answer: _codes(answer.responses)).responses)
+
+
+def _codes(results: Iterable[Any]) -> list[int]:
+    return [result.error_code for result in results]
+
+
+def _faults(results: Iterable[Any]) -> dict[str, Fault | None]:
+    return {r.name: fault(r.error_code, getattr(r, "error_message", None)) for r in results}

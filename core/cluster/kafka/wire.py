@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.cluster.client import Fault
-from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka.reach import Trouble, denied, unreachable
+from core.cluster.kafka.connection.diagnosis import Trouble, denied, unreachable
+from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.state import Reassignment, TopicPartition
 from core.errors import RIGHTS, LoginRefusedError, UnreachableError
 
@@ -91,7 +91,7 @@ class Wire:
 
     def _close(self) -> None:
         if self._admin is not None:
-            from core.cluster.kafka.network import close_admin
+            from core.cluster.kafka.connection.network import close_admin
 
             close_admin(self._admin)
 
@@ -169,7 +169,7 @@ class Wire:
         """
         from kafka.errors import KafkaError, RequestTimedOutError, UnknownBrokerIdError
 
-        from core.cluster.kafka.transports import NoHandshakeError
+        from core.cluster.kafka.connection.transports import NoHandshakeError
 
         manager = self.manager()
         seconds = self._settings.seconds(_READ_SECONDS)
@@ -286,7 +286,7 @@ def fault(code: int, message: str | None = None) -> Fault | None:
 def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:
     from kafka.errors import KafkaError
 
-    from core.cluster.kafka.network import open_admin
+    from core.cluster.kafka.connection.network import open_admin
 
     setup_ms = int(settings.seconds(_BROKER_SECONDS) * 1000)
     try:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import files, paths
-from core.cluster import sway
-from core.cluster.sandbox import folders
-from core.cluster.sandbox.jars import KAFKA_VERSION, Say, check_version, kafka_jars
-from core.cluster.sandbox.launch import Launcher, answers, launcher, members
-from core.cluster.sandbox.layout import HOST, Node, Role, lay_out, write_files
+from core.cluster.sandbox import folder as folders
+from core.cluster.sandbox import load_overrides
+from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Say, check_version, kafka_jars
+from core.cluster.sandbox.launcher import Launcher, answers, launcher, members
+from core.cluster.sandbox.nodes import HOST, Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
 from core.java import find_java
 from core.process import Process, running_with, spawn
@@ -199,22 +199,22 @@ class Sandbox:
         One that runs already is stopped first.
         """
         mark = folders.workload_mark(self.folder)
-        sway.wanted_beside(mark).unlink(missing_ok=True)
+        load_overrides.wanted_beside(mark).unlink(missing_ok=True)
         for process in running_with({str(mark)}):
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
-        module = (sys.executable, "-P", "-m", "core.cluster.workload")
+        module = (sys.executable, "-P", "-m", "core.cluster.sandbox.workload")
         return spawn([*module, self.bootstrap, brokers, str(bytes_per_s), mark], output=mark)
 
     @property
     def wanted(self) -> Path:
         """Return the file that a workload of this sandbox follows."""
-        return sway.wanted_beside(folders.workload_mark(self.folder))
+        return load_overrides.wanted_beside(folders.workload_mark(self.folder))
 
     @property
     def loaded(self) -> bool:
         """Return whether a workload runs that does what it is told."""
-        return files.is_leased(sway.lease_of(self.wanted))
+        return files.is_leased(load_overrides.lease_of(self.wanted))
 
     # -- looking -------------------------------------------------------------------------------
 

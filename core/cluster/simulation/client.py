@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     ActiveGroups,
     ConfigChange,
@@ -30,8 +29,9 @@ from core.cluster.client import (
     ReplicaRead,
     Resource,
 )
-from core.cluster.simulation import wire
-from core.cluster.simulation.answers import no_records
+from core.cluster.log_dirs import BrokerLogs
+from core.cluster.simulation import codec
+from core.cluster.simulation.requests import no_records
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import UnreachableError
 
@@ -135,48 +135,50 @@ class SimulatorClient:
         self._ask("clock")
 
     def describe(self) -> ClusterState:
-        return wire.decode_state(self._ask("describe"))
+        return codec.decode_state(self._ask("describe"))
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
-        return wire.decode_logs(self._ask("log_dirs", [int(b) for b in brokers]))
+        return codec.decode_logs(self._ask("log_dirs", [int(b) for b in brokers]))
 
     def denied_topics(self, names: Collection[str]) -> frozenset[str]:
         return frozenset(self._ask("denied_topics", sorted(names)))
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        return wire.decode_by_partition(
+        return codec.decode_by_partition(
             self._ask("reassignments"), lambda lists: Reassignment(*(tuple(one) for one in lists))
         )
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
     ) -> dict[TopicPartition, Fault | None]:
-        wanted = wire.encode_by_partition(targets, lambda target: [int(b) for b in target])
-        return wire.decode_by_partition(self._ask("alter_reassignments", wanted), wire.decode_fault)
+        wanted = codec.encode_by_partition(targets, lambda target: [int(b) for b in target])
+        return codec.decode_by_partition(
+            self._ask("alter_reassignments", wanted), codec.decode_fault
+        )
 
     def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
-        asked = wire.encode_partitions(partitions)
-        return wire.decode_by_partition(self._ask("cancel", asked), wire.decode_fault)
+        asked = codec.encode_partitions(partitions)
+        return codec.decode_by_partition(self._ask("cancel", asked), codec.decode_fault)
 
     def configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        asked = [wire.encode_resource(resource) for resource in resources]
-        return wire.decode_configs(
+        asked = [codec.encode_resource(resource) for resource in resources]
+        return codec.decode_configs(
             self._ask("configs", asked, None if names is None else list(names))
         )
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
-        done = self._ask("alter_configs", wire.encode_changes(changes))
-        return {wire.decode_resource(r): wire.decode_fault(fault) for r, fault in done}
+        done = self._ask("alter_configs", codec.encode_changes(changes))
+        return {codec.decode_resource(r): codec.decode_fault(fault) for r, fault in done}
 
     def list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        asked = [[wire.encode_resource(resource), name] for resource, name in lists]
+        asked = [[codec.encode_resource(resource), name] for resource, name in lists]
         return {
-            (wire.decode_resource(resource), name): (
-                fault if (fault := wire.decode_fault(refused)) else frozenset(entries)
+            (codec.decode_resource(resource), name): (
+                fault if (fault := codec.decode_fault(refused)) else frozenset(entries)
             )
             for resource, name, entries, refused in self._ask("list_entries", asked)
         }
@@ -184,9 +186,9 @@ class SimulatorClient:
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        asked = wire.encode_partitions(partitions)
+        asked = codec.encode_partitions(partitions)
         answers = self._ask("elect_leaders", asked, unclean)
-        return wire.decode_by_partition(answers, wire.decode_fault)
+        return codec.decode_by_partition(answers, codec.decode_fault)
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         asked = [[topic.name, topic.replicas, dict(topic.configs)] for topic in topics]
@@ -200,22 +202,22 @@ class SimulatorClient:
         return self._by_topic("delete_topics", list(names))
 
     def _by_topic(self, call: str, asked: Json) -> dict[str, Fault | None]:
-        return {name: wire.decode_fault(fault) for name, fault in self._ask(call, asked)}
+        return {name: codec.decode_fault(fault) for name, fault in self._ask(call, asked)}
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], Fault | None]:
         wanted = [[*tp, broker, path] for (tp, broker), path in moves.items()]
         return {
-            (TopicPartition(topic, partition), broker): wire.decode_fault(fault)
+            (TopicPartition(topic, partition), broker): codec.decode_fault(fault)
             for topic, partition, broker, fault in self._ask("alter_log_dirs", wanted)
         }
 
     def offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
-        asked = wire.encode_partitions(partitions)
-        return wire.decode_by_partition(self._ask("offsets", asked, at.value), int)
+        asked = codec.encode_partitions(partitions)
+        return codec.decode_by_partition(self._ask("offsets", asked, at.value), int)
 
     def replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
@@ -230,7 +232,7 @@ class SimulatorClient:
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        return tuple(wire.decode_group(group) for group in self._ask("groups", matching))
+        return tuple(codec.decode_group(group) for group in self._ask("groups", matching))
 
     def active_groups(self, most: int) -> ActiveGroups:
         return ActiveGroups.of(self.groups(), most)
@@ -254,7 +256,7 @@ class SimulatorClient:
         self._ask("free_disk", broker)
 
     def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
-        self._ask("skew", of, times, wire.encode_partitions(partitions))
+        self._ask("skew", of, times, codec.encode_partitions(partitions))
 
     def even(self) -> None:
         self._ask("even")

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     ActiveGroups,
     ConfigChange,
@@ -27,16 +26,17 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.leaders import NO_LEADER
-from core.cluster.simulation import controller, growing
-from core.cluster.simulation.answers import (
+from core.cluster.log_dirs import BrokerLogs
+from core.cluster.simulation import controller, requests
+from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
+from core.cluster.simulation.logs import Float64
+from core.cluster.simulation.requests import (
     UNANSWERED,
     logs_of,
     no_records,
     state_of,
     without_topics,
 )
-from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
-from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import (
     ClusterState,
@@ -337,11 +337,11 @@ class SimulatedCluster:
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         with self._lock:
-            return {topic.name: growing.create(self._engine, topic) for topic in topics}
+            return {topic.name: requests.create(self._engine, topic) for topic in topics}
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
         with self._lock:
-            return {name: growing.extend(self._engine, name, n) for name, n in additions.items()}
+            return {name: requests.extend(self._engine, name, n) for name, n in additions.items()}
 
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
         with self._lock:

@@ -20,7 +20,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.config_names import MIN_INSYNC
+from core.cluster.metadata import MIN_INSYNC
 
 TOPIC_DEFAULTS: Mapping[str, str] = {
     "cleanup.policy": "delete",

@@ -22,17 +22,15 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.config_names import MIN_INSYNC
 from core.cluster.leaders import NO_LEADER
+from core.cluster.metadata import MIN_INSYNC
 from core.cluster.simulation import controller
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.cluster.simulation.controller import Registration
-from core.cluster.simulation.disks import BYTES_PER_S, DirMove, Disks
 from core.cluster.simulation.groups import Readers
-from core.cluster.simulation.links import Links
-from core.cluster.simulation.logs import Bool, Logs, grown
+from core.cluster.simulation.logs import DIR_COPY_BYTES_PER_S, Bool, DirMove, Disks, Logs, grown
+from core.cluster.simulation.replication import Links, Throttles
 from core.cluster.simulation.spec import ClusterSpec
-from core.cluster.simulation.throttles import Throttles
 from core.cluster.state import TopicPartition
 
 STEP_SECONDS = 1.0
@@ -243,7 +241,7 @@ class Engine:
         if waits or broker not in self.alive:
             return
         rate = self.configs.value(Resource.broker(broker), LOG_DIRS_RATE)
-        shared = min(float(rate or math.inf), BYTES_PER_S) / self.disks.moving_on(broker)
+        shared = min(float(rate or math.inf), DIR_COPY_BYTES_PER_S) / self.disks.moving_on(broker)
         size = float(self.logs.position[row, column] - self.logs.start[row])
         move.copied_bytes = min(move.copied_bytes + seconds * shared, size)
         if move.copied_bytes >= size:

@@ -1,16 +1,111 @@
-"""Followers catching up: fetch by fetch between two brokers, under both sides' quotas.
+"""Simulated followers catch up fetch by fetch, under the throttles of both brokers.
 
-Only replicas out of the ISR are here (in-sync ones copy in step, a whole column at once). The
-rules are those of the brokers: reference ReplicaManager.shouldLeaderThrottle,
-RemoteLeaderEndPoint.shouldFollowerThrottle and KafkaApis.sizeOfThrottledPartitions, Kafka 4.x.
+Only replicas out of the ISR are fetched for here (in-sync ones copy in step, a whole column at
+once). The rules are those of ReplicaManager.shouldLeaderThrottle,
+RemoteLeaderEndPoint.shouldFollowerThrottle and KafkaApis.sizeOfThrottledPartitions, Kafka 4.x; how
+a quota counts is in core.cluster.quota. Lists of throttled replicas are matrices [P, B].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from core.cluster.quota import BACKOFF_SECONDS, Quota
+from core.cluster.simulation.logs import Bool, Float64, Int64, Logs, grown
+
+FETCH_SECONDS = 0.25
+"""How often quotas hear of followers in step."""
+
+
+class Throttles:
+    """Both sides' lists and quotas; a broker's quotas begin anew when it starts."""
+
+    def __init__(self, brokers: Collection[int], shape: tuple[int, ...]) -> None:
+        self.leader_quotas: dict[int, Quota] = {}
+        self.follower_quotas: dict[int, Quota] = {}
+        self.leader_listed: Bool = np.zeros(shape, np.bool_)
+        self.follower_listed: Bool = np.zeros(shape, np.bool_)
+        for broker in brokers:
+            self.restart(broker, 0.0)
+
+    def grow(self, rows: int) -> None:
+        """Take in new partitions, which are on no list."""
+        self.leader_listed = grown(self.leader_listed, rows)
+        self.follower_listed = grown(self.follower_listed, rows)
+
+    def restart(self, broker: int, now: float) -> None:
+        """Give a broker the quotas that it has when it starts, without a rate."""
+        self.leader_quotas[broker] = Quota.after_silence(math.inf, now)
+        self.follower_quotas[broker] = Quota()
+
+    def take_rates(self, broker: int, leader: str | None, follower: str | None) -> None:
+        """Let a broker's configured rates take effect; None is no throttle."""
+        self.leader_quotas[broker].rate = float(leader) if leader else math.inf
+        self.follower_quotas[broker].rate = float(follower) if follower else math.inf
+
+    def take_lists(
+        self,
+        rows: Mapping[int, int],
+        columns: Mapping[int, int],
+        leader: str | None,
+        follower: str | None,
+    ) -> None:
+        """Let one topic's lists take effect; `rows` by partition, `columns` by broker."""
+        for value, matrix in ((leader, self.leader_listed), (follower, self.follower_listed)):
+            pairs = _pairs(value)
+            matrix[list(rows.values())] = pairs is None
+            for partition, broker in pairs or ():
+                if partition in rows and broker in columns:
+                    matrix[rows[partition], columns[broker]] = True
+
+    def count_in_step(
+        self,
+        logs: Logs,
+        leader_column: Int64,
+        alive: Collection[int],
+        began: float,
+        seconds: float,
+        made: Float64,
+    ) -> None:
+        """Count what in-sync followers of listed partitions copy; it is never held.
+
+        `made` are the bytes produced to each partition in these `seconds`, `leader_column` [P]
+        where it is led (-1 nowhere).
+        """
+        columns = len(logs.broker_ids)
+        led = leader_column >= 0
+        at = leader_column[led]
+        followers = logs.follows[led].sum(axis=1) - 1
+        listed = self.leader_listed[led, at]
+        sent = np.bincount(at, np.where(listed, made[led] * followers, 0.0), columns).tolist()
+        copied = [0.0] * columns
+        if self.follower_listed.any():
+            counted = self.follower_listed & logs.follows
+            counted[led, at] = False
+            copied = (made @ counted).tolist()
+        # Fetches come several times a second; a slot of the quota must see its late ones, too.
+        portions = max(1, round(seconds / FETCH_SECONDS))
+        for portion in range(portions):
+            now = began + portion * seconds / portions
+            for column, broker in enumerate(logs.broker_ids):
+                if broker in alive:
+                    self.leader_quotas[broker].record(now, sent[column] / portions)
+                    if copied[column]:
+                        self.follower_quotas[broker].record(now, copied[column] / portions)
+
+
+def _pairs(value: str | None) -> set[tuple[int, int]] | None:
+    """Return (partition, broker) pairs of a throttle list; None for `*`, every replica."""
+    if value is None or value == "*":
+        return None if value else set()
+    pairs = (entry.split(":") for entry in value.split(",") if entry)
+    return {(int(partition), int(broker)) for partition, broker in pairs}
+
 
 PARTITION_BYTES = 1 << 20
 """replica.fetch.max.bytes: of one partition in one answer."""
@@ -157,3 +252,78 @@ def run_links(
         if link.next_at >= until or not link.replicas:
             due.remove(link)
     return caught_up
+
+
+REACTION_SECONDS = 0.1
+"""From a change of assignment to the first fetch of the new follower."""
+
+
+class Links:
+    """The links between leaders and followers out of step, by their broker ids."""
+
+    def __init__(self, logs: Logs, throttles: Throttles, wire_bytes_per_s: float) -> None:
+        self._logs, self._throttles = logs, throttles
+        self._wire_bytes_per_s = wire_bytes_per_s
+        self._links: dict[tuple[int, int], Link] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._links)
+
+    def relink(
+        self,
+        behind: Mapping[tuple[int, int], Sequence[int]],
+        leader_column: NDArray[np.int64],
+        elapsed: float,
+        epoch: float,
+    ) -> None:
+        """Take the partitions that are `behind` on each link; what was under way goes on."""
+        logs = self._logs
+        links: dict[tuple[int, int], Link] = {}
+        rates = logs.traffic.rates(epoch + elapsed)
+        for (leader, follower), rows in sorted(behind.items()):
+            link = self._links.get((leader, follower))
+            if link is None:
+                link = Link(leader, follower, elapsed + REACTION_SECONDS)
+            at, column = logs.column[leader], logs.column[follower]
+            others = logs.follows[:, column] & (leader_column == at)
+            link.follows_quiet = bool(others.any())
+            link.follows_busy = bool((rates[others] > 0).any())
+            kept = [row for row in link.replicas if row in rows]
+            link.replicas = {
+                row: CatchUp(
+                    row,
+                    float(logs.position[row, column]),
+                    float(logs.end[row]),
+                    logs.batch_bytes[row],
+                    bool(self._throttles.leader_listed[row, at]),
+                    bool(self._throttles.follower_listed[row, column]),
+                    bool(rates[row] > 0),
+                )
+                for row in (*kept, *(row for row in rows if row not in link.replicas))
+            }
+            links[leader, follower] = link
+        self._links = links
+
+    def catch_up(self, until: float) -> Iterator[tuple[int, int]]:
+        """Fetch until then; yield (partition row, broker) of each follower that is in step."""
+        logs = self._logs
+        for link in self._links.values():
+            for replica in link.replicas.values():
+                replica.end = float(logs.end[replica.partition])
+                # What its leader has expired meanwhile is no longer copied.
+                start = float(logs.start[replica.partition])
+                replica.position = max(replica.position, start)
+        done = run_links(
+            self._links,
+            self._throttles.leader_quotas,
+            self._throttles.follower_quotas,
+            self._wire_bytes_per_s,
+            until,
+        )
+        for link in self._links.values():
+            column = logs.column[link.follower]
+            for replica in link.replicas.values():
+                logs.position[replica.partition, column] = replica.position
+        for row, broker in done:
+            logs.position[row, logs.column[broker]] = logs.end[row]
+            yield row, broker

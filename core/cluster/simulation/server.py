@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from core.cluster.client import Fault, NewPartitions, NewTopic, OffsetAt
-from core.cluster.simulation import wire
+from core.cluster.simulation import codec
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 
@@ -81,10 +81,10 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
     """Return what may be asked, by name, in terms of what travels."""
     cluster = server.cluster
     own = {group.id: group.members for group in cluster.spec.groups}
-    faults = wire.encode_fault
+    faults = codec.encode_fault
 
     def altered(done: Mapping[TopicPartition, Fault | None]) -> Json:
-        return wire.encode_by_partition(done, faults)
+        return codec.encode_by_partition(done, faults)
 
     def by_topic(done: Mapping[str, Fault | None]) -> Json:
         return [[name, faults(fault)] for name, fault in done.items()]
@@ -98,15 +98,15 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         return by_topic(cluster.add_partitions(wanted))
 
     def alter_configs(changes: Json) -> Json:
-        done = cluster.alter_configs(wire.decode_changes(changes))
-        return [[wire.encode_resource(r), faults(fault)] for r, fault in done.items()]
+        done = cluster.alter_configs(codec.decode_changes(changes))
+        return [[codec.encode_resource(r), faults(fault)] for r, fault in done.items()]
 
     def list_entries(lists: Json) -> Json:
-        found = cluster.list_entries([(wire.decode_resource(r), name) for r, name in lists])
+        found = cluster.list_entries([(codec.decode_resource(r), name) for r, name in lists])
         return [
-            [wire.encode_resource(r), name, None, faults(answer)]
+            [codec.encode_resource(r), name, None, faults(answer)]
             if isinstance(answer, Fault)
-            else [wire.encode_resource(r), name, sorted(answer), None]
+            else [codec.encode_resource(r), name, sorted(answer), None]
             for (r, name), answer in found.items()
         ]
 
@@ -118,37 +118,37 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
     return {
         "clock": server.clock_document,
         "shutdown": server.stopped.set,
-        "describe": lambda: wire.encode_state(cluster.describe()),
+        "describe": lambda: codec.encode_state(cluster.describe()),
         "denied_topics": lambda names: sorted(cluster.denied_topics(names)),
-        "log_dirs": lambda brokers: wire.encode_logs(cluster.log_dirs(brokers)),
-        "reassignments": lambda: wire.encode_by_partition(
+        "log_dirs": lambda brokers: codec.encode_logs(cluster.log_dirs(brokers)),
+        "reassignments": lambda: codec.encode_by_partition(
             cluster.reassignments(), lambda r: [r.replicas, r.adding, r.removing]
         ),
         "alter_reassignments": lambda targets: altered(
-            cluster.alter_reassignments(wire.decode_by_partition(targets, tuple))
+            cluster.alter_reassignments(codec.decode_by_partition(targets, tuple))
         ),
-        "cancel": lambda tps: altered(cluster.cancel(wire.decode_partitions(tps))),
-        "configs": lambda resources, names: wire.encode_configs(
-            cluster.configs([wire.decode_resource(r) for r in resources], names)
+        "cancel": lambda tps: altered(cluster.cancel(codec.decode_partitions(tps))),
+        "configs": lambda resources, names: codec.encode_configs(
+            cluster.configs([codec.decode_resource(r) for r in resources], names)
         ),
         "alter_configs": alter_configs,
         "list_entries": list_entries,
         "elect_leaders": lambda tps, unclean: altered(
-            cluster.elect_leaders(wire.decode_partitions(tps), unclean=unclean)
+            cluster.elect_leaders(codec.decode_partitions(tps), unclean=unclean)
         ),
         "create_topics": create_topics,
         "add_partitions": add_partitions,
         "delete_topics": lambda names: by_topic(cluster.delete_topics(names)),
         "alter_log_dirs": alter_log_dirs,
-        "offsets": lambda tps, at: wire.encode_by_partition(
-            cluster.offsets(wire.decode_partitions(tps), OffsetAt(at)), int
+        "offsets": lambda tps, at: codec.encode_by_partition(
+            cluster.offsets(codec.decode_partitions(tps), OffsetAt(at)), int
         ),
-        "groups": lambda matching: [wire.encode_group(g) for g in cluster.groups(matching)],
+        "groups": lambda matching: [codec.encode_group(g) for g in cluster.groups(matching)],
         "stop_broker": cluster.stop_broker,
         "start_broker": cluster.start_broker,
         "fill_disk": cluster.fill_disk,
         "free_disk": cluster.free_disk,
-        "skew": lambda of, times, tps: cluster.skew(of, times, wire.decode_partitions(tps)),
+        "skew": lambda of, times, tps: cluster.skew(of, times, codec.decode_partitions(tps)),
         "even": cluster.even,
         "change_members": cluster.change_members,
         "faults": lambda: {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.hidden import is_partial
+from core.cluster.hidden_topics import is_partial
 from core.cluster.state import Bool, ClusterState
 from core.load.snapshot import Float64, Load
 from core.plan.plan import Plan

@@ -27,7 +27,7 @@ MEASURE_SECONDS = 45.0
 
 
 class Probe(senses.Probe, Protocol):
-    """A probe that can be closed; see core.cluster.probe."""
+    """A probe that can be closed; see core.cluster.probe.produce_latency."""
 
     @property
     def left(self) -> str: ...

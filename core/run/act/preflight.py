@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient, Fault, Resource
-from core.cluster.config_names import MIN_INSYNC
-from core.cluster.document import DocumentGroup, read_groups
-from core.cluster.observe import topic_configs
+from core.cluster.documents.cluster_document import DocumentGroup, read_groups
+from core.cluster.log_dirs import with_logs
+from core.cluster.metadata import MIN_INSYNC
+from core.cluster.observer import topic_configs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load

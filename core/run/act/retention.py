@@ -15,8 +15,8 @@ from core.cluster.client import (
     OffsetAt,
     Resource,
 )
-from core.cluster.config_names import REMOTE_STORAGE, is_remote
 from core.cluster.faults import is_missing, passes
+from core.cluster.metadata import REMOTE_STORAGE, is_remote
 from core.cluster.state import TopicPartition
 from core.run.act.each import each_told
 from core.run.act.resting import AGAIN_SECONDS, Resting

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from core.cluster.probe import Window
+from core.cluster.probe.produce_latency import Window
 from core.cluster.state import ClusterState
 from core.run.limits.inflow import inflow_bytes_per_s
 from core.run.limits.strain import Before, SideSeen, before
@@ -37,7 +37,7 @@ Key = tuple[int, Side]
 
 
 class Probe(Protocol):
-    """What measures how long producers wait; see core.cluster.probe."""
+    """What measures how long producers wait; see core.cluster.probe.produce_latency."""
 
     @property
     def trouble(self) -> str: ...

@@ -12,7 +12,7 @@ from enum import Enum
 from statistics import median
 from typing import Any
 
-from core.cluster.probe import Window
+from core.cluster.probe.produce_latency import Window
 
 LATE, CALM = 1.3, 1.15
 """Times what producers waited before the run: reason to slow down, no reason not to go faster."""

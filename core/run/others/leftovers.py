@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from core.cluster.client import ClusterClient, Fault, Resource, ResourceKind
 from core.cluster.faults import is_missing
-from core.cluster.probe import TOPIC_PREFIX
+from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.cluster.state import ClusterState, TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.limits import throttle

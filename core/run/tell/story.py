@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from core.cluster.probe import TOPIC_PREFIX
+from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, Outcome, Phase
 from core.run.record.records import Kind, Record

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from core.cluster.pinger import TIMEOUT_SECONDS, Heard, Side
+from core.cluster.probe.round_trip import TIMEOUT_SECONDS, Heard, Side
 from core.units import format_duration
 from core.watch.clients.meanings import TIMED_OUT, About, about, words
 from core.watch.clients.waits import Band, Wait, Window

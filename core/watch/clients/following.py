@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from core.cluster.client import ClusterClient, NewPartitions
-from core.cluster.pinger import Layout
+from core.cluster.probe.round_trip import Layout
 from core.errors import TrimtabError
 from core.watch.clients.places import TOPIC, missing
 
@@ -21,7 +21,7 @@ FEWEST_LOOKS, MOST_LOOKS = 2, 30
 
 
 class Looks(Protocol):
-    """What is asked for the layout; see core.cluster.pinger."""
+    """What is asked for the layout; see core.cluster.probe.round_trip."""
 
     def look(self) -> Layout: ...
 

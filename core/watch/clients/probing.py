@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from core.clock import Clock
-from core.cluster.pinger import Heard, Layout
+from core.cluster.probe.round_trip import Heard, Layout
 from core.errors import AccessDeniedError, IncompleteError
 from core.watch.clients.eye import Eye
 from core.watch.clients.places import RATE, places
@@ -22,7 +22,7 @@ _MOST_BEHIND_SECONDS = 1.0
 
 
 class Pings(Protocol):
-    """What sends and hears; see core.cluster.pinger."""
+    """What sends and hears; see core.cluster.probe.round_trip."""
 
     def aim(self, partitions: Mapping[int, int]) -> None: ...
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, NewTopic
-from core.cluster.observe import alive_brokers
-from core.cluster.probing import TOPIC_CONFIGS
+from core.cluster.observer import alive_brokers
+from core.cluster.probe.probe_config import TOPIC_CONFIGS
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError
 from core.run.audited import audited

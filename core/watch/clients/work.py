@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core import files
 from core.cluster.connect import Connection
-from core.cluster.pinger import Pinger
+from core.cluster.probe.round_trip import Pinger
 from core.load import layout
 from core.run.audited import audited
 from core.watch.clients.following import Follower

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.observe import Observer
+from core.cluster.observer import Observer
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.watch.timeline.changes import changes, with_moves_of

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from core.cluster.broker_logs import BrokerLogs
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import (
     BrokerSpec,

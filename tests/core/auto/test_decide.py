@@ -19,7 +19,7 @@ from core.auto.hours import Hours
 from core.auto.observed import Observed
 from core.auto.reckoning import reckoned
 from core.auto.settings import Mode, Settings
-from core.cluster.hidden import HiddenTopics
+from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.state import ClusterState, Reassignment, Topic, TopicPartition
 from core.load.snapshot import Source
 from core.plan.planner.evenness import evenness

@@ -12,7 +12,7 @@ from core.cli.carrying import Picture, Wishes, _choose, _recommended, carry_out
 from core.cli.context import Context, Target
 from core.cli.rate import parse_throttle
 from core.cluster.connect import Address
-from core.cluster.observe import observe
+from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UsageError
 from core.load.snapshot import Load

@@ -12,7 +12,7 @@ from clusters import cluster, load_of
 from offline import MB
 
 from core.cli.lanes import DISKS, LANES
-from core.cluster.document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side

@@ -15,7 +15,7 @@ from run_help import cluster
 from core import files, paths
 from core.cli.probe import _Table
 from core.cluster.connect import Address
-from core.cluster.pinger import Layout
+from core.cluster.probe.round_trip import Layout
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load import layout
 from core.watch.clients import work

@@ -9,9 +9,9 @@ import pytest
 from core import paths
 from core.cli.main import run
 from core.cli.sandbox import parse_brokers
-from core.cluster import workload
-from core.cluster.sandbox import folders
-from core.cluster.sandbox.layout import lay_out
+from core.cluster.sandbox import folder as folders
+from core.cluster.sandbox import workload
+from core.cluster.sandbox.nodes import lay_out
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.process import Process
 

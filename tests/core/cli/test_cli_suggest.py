@@ -9,7 +9,7 @@ from cli_help import validate
 from clusters import cluster, load_of
 from offline import MB, Here
 
-from core.cluster.document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side

@@ -14,7 +14,6 @@ from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
 from core.cli.topic_shrinking import Changed, changed
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     LEADER_LIST,
     Beneath,
@@ -27,6 +26,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import AccessDeniedError, UnreachableError

@@ -10,10 +10,10 @@ import pytest
 from simulated import small_spec
 
 from core.cli.doctor import cluster, hidden_topics, properties, rights
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigValue, Fault, Resource
 from core.cluster.connect import Address
-from core.cluster.hidden import DENIED, HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import DENIED, HiddenLogs, HiddenTopics
+from core.cluster.log_dirs import BrokerLogs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import LogDir
 from core.errors import AccessDeniedError

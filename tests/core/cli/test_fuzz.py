@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import core.cli.main as cli
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import DocumentError, ExitCode
 
 SEEDS = 60

@@ -16,8 +16,8 @@ from clusters import cluster
 
 from core.cli.context import write_data
 from core.cli.main import root, run
-from core.cluster.document import ClusterDocument, to_json
-from core.cluster.document_reader import read_document
+from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.reader import read_document
 
 ANSWERS = {
     *("show", "doctor", "estimate", "verify", "plan check", "plan diff", "plan inverse"),

@@ -26,11 +26,11 @@ from core.cli import pipeline
 from core.cli.main import COMMANDS, root, run
 from core.cli.scenarios.catalogue import SCENARIOS
 from core.cli.scenarios.scenario import Scenario, same
-from core.cluster import sway
 from core.cluster.connect import connect
-from core.cluster.document import ClusterDocument, to_json
-from core.cluster.sandbox import folders
-from core.cluster.sandbox.layout import lay_out
+from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.sandbox import folder as folders
+from core.cluster.sandbox import load_overrides
+from core.cluster.sandbox.nodes import lay_out
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.load import layout, published
@@ -314,9 +314,9 @@ def test_of_a_sandbox(
     monkeypatch.setattr(Sandbox, "up", lambda *words, **more: Sandbox.open("default"))
     monkeypatch.setattr(Sandbox, "start", lambda *words: None)
     monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
-    monkeypatch.setattr("core.cluster.workload.run", lambda *words: None)
-    monkeypatch.setattr("core.cluster.drills.on_sandbox._fill", lambda *words: True)
-    with files.lease(sway.lease_of(Sandbox.open("default").wanted)):  # as a load would
+    monkeypatch.setattr("core.cluster.sandbox.workload.run", lambda *words: None)
+    monkeypatch.setattr("core.cluster.drills.sandbox_target._fill", lambda *words: True)
+    with files.lease(load_overrides.lease_of(Sandbox.open("default").wanted)):  # as a load would
         validate(command, printed(capsys, *command.split(), *more, "--json"))
 
 

@@ -17,13 +17,11 @@ from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.committed import committed
-from core.cluster.kafka.configs import read_configs
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.groups import active_groups, groups
+from core.cluster.kafka.configs import alter_configs, read_configs, topic_configs
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.groups import active_groups, committed, groups
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.offsets import offsets
-from core.cluster.kafka.topic_configs import alter_configs, topic_configs
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 

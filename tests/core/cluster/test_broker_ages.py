@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from fake_broker import ANCIENT, KRAFT, WITH_ZOOKEEPER, fake_broker
 
-from core.cluster.kafka import description, wire
+from core.cluster.kafka import metadata as description
+from core.cluster.kafka import wire
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 

@@ -15,12 +15,11 @@ from servers import server, silent
 
 from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
 from core.cluster.kafka import admin as admin_module
-from core.cluster.kafka.admin import Admin, quiet_admin
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.admin import Admin, Handle, quiet_admin
+from core.cluster.kafka.configs import alter_configs, topic_configs
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.groups import active_groups
-from core.cluster.kafka.handle import Handle
 from core.cluster.kafka.offsets import offsets
-from core.cluster.kafka.topic_configs import alter_configs, topic_configs
 from core.cluster.state import TopicPartition
 
 
@@ -147,9 +146,9 @@ def test_a_client_is_not_destroyed_beneath_who_waits_for_its_answers(
 
 PROGRAM = """
 import gc, sys
+from core.cluster.kafka import admin as handle
 from core.cluster.kafka.admin import quiet_admin
-from core.cluster.kafka import handle
-from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings
 
 ended = handle._exit
 def told(client):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster.kafka.connection import ConnectionSettings, check_bootstrap
-from core.cluster.kafka.jaas import parse_jaas
-from core.cluster.kafka.properties import parse_properties
+from core.cluster.kafka.connection.properties import parse_properties
+from core.cluster.kafka.connection.sasl import parse_jaas
+from core.cluster.kafka.connection.settings import ConnectionSettings, check_bootstrap
 from core.errors import DocumentError, UsageError
 
 SCRAM = """

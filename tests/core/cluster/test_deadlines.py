@@ -14,9 +14,8 @@ from fake_broker import API_VERSIONS, CLUSTER, KRAFT, METADATA, fake_broker
 from servers import nobody, says, server, silent
 
 from core.cluster.client import ClusterClient
-from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.deadline import with_deadline
+from core.cluster.kafka.client import KafkaClient, with_deadline
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import AccessDeniedError, UnreachableError
 
 TIMEOUT_SECONDS = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from core.cluster.kafka.description import denied_topics, describe
+from core.cluster.kafka.metadata import denied_topics, describe
 from core.cluster.state import ClusterState
 
 DENIED = SimpleNamespace(error_code=31, error_message=None)

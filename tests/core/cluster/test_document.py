@@ -14,11 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, Member, OffsetAt
-from core.cluster.document import ClusterDocument, DocumentGroup, read_groups, to_json
-from core.cluster.document_reader import read_document
-from core.cluster.json_object import JsonObject, WrongError
+from core.cluster.documents.cluster_document import (
+    ClusterDocument,
+    DocumentGroup,
+    read_groups,
+    to_json,
+)
+from core.cluster.documents.json_object import JsonObject, WrongError
+from core.cluster.documents.reader import read_document
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.state import (
     UNKNOWN,
     Broker,

@@ -11,18 +11,18 @@ import pytest
 from clusters import cluster
 
 from core import files, paths
-from core.cluster import sway
 from core.cluster.connect import Address
 from core.cluster.drills.drill import Drill, DrillGround, DrillKind, Offer, told
-from core.cluster.drills.ground import ground_of
-from core.cluster.sandbox import disks, folders
-from core.cluster.sandbox.layout import Node, Role, lay_out
+from core.cluster.drills.target import ground_of
+from core.cluster.sandbox import folder as folders
+from core.cluster.sandbox import full_disk, load_overrides
+from core.cluster.sandbox.load_overrides import Followed, Skew, Sway
+from core.cluster.sandbox.nodes import Node, Role, lay_out
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState, TopicPartition
-from core.cluster.sway import Followed, Skew, Sway
 from core.errors import UsageError
 from core.process import Process
 
@@ -121,7 +121,7 @@ def test_load_is_skewed_and_consumers_join_and_both_are_undone(brokers: list[Nod
     ground = ground_of(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     wanted = Sandbox.open("demo").wanted
-    with files.lease(sway.lease_of(wanted)):
+    with files.lease(load_overrides.lease_of(wanted)):
         found = offered(ground, STATE)
         names = [drill.on for drill in found[DrillKind.SKEW].drills]
         assert names == [
@@ -130,7 +130,7 @@ def test_load_is_skewed_and_consumers_join_and_both_are_undone(brokers: list[Nod
         ]
         ground.carry_out(found[DrillKind.SKEW].drills[-1])
         ground.carry_out(found[DrillKind.JOIN].drills[0])
-        now = sway.read(wanted)
+        now = load_overrides.read(wanted)
         assert now.skew is not None
         assert now.skew.partitions == {TopicPartition("orders", 1)}
         assert now.more == {"billing": 1}
@@ -151,17 +151,17 @@ def test_load_is_skewed_and_consumers_join_and_both_are_undone(brokers: list[Nod
 
 def test_a_disk_is_full_as_far_as_its_broker_can_tell(brokers: list[Node]) -> None:
     node = brokers[0]
-    before = sorted(disks.fillable(node).iterdir())
-    disks.fill(node)
-    assert disks.is_full(node)
-    written = disks.fillable(node) / disks.WRITTEN
+    before = sorted(full_disk.fillable(node).iterdir())
+    full_disk.fill(node)
+    assert full_disk.is_full(node)
+    written = full_disk.fillable(node) / full_disk.WRITTEN
     with pytest.raises(OSError, match="No space left on device"):
         written.write_text("0\n")
     # Kafka renames what it wrote, which may have been ours by then.
-    written.rename(disks.fillable(node) / disks.CHECKPOINT)
-    assert not disks.is_full(node)
-    disks.empty(node)
-    assert sorted(disks.fillable(node).iterdir()) == before
+    written.rename(full_disk.fillable(node) / full_disk.CHECKPOINT)
+    assert not full_disk.is_full(node)
+    full_disk.empty(node)
+    assert sorted(full_disk.fillable(node).iterdir()) == before
 
 
 def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node]) -> None:
@@ -170,7 +170,7 @@ def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node]) -> None:
     assert [d.on for d in offered(ground, STATE)[DrillKind.FILL].drills] == [
         "log dir disk-2 of broker 1"
     ]
-    disks.fill(brokers[0])
+    full_disk.fill(brokers[0])
     found = offered(ground, STATE)
     assert not found[DrillKind.FILL].drills
     assert [d.on for d in found[DrillKind.EMPTY].drills] == ["log dir disk-2 of broker 1"]
@@ -179,7 +179,7 @@ def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node]) -> None:
 def test_where_no_disk_can_be_filled_it_says_so(
     brokers: list[Node], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(disks, "DEV_FULL", tmp_path / "none")
+    monkeypatch.setattr(full_disk, "DEV_FULL", tmp_path / "none")
     ground = ground_of(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     assert "has no /dev/full" in offered(ground, STATE)[DrillKind.FILL].why_not
@@ -193,7 +193,7 @@ def test_a_workload_sees_each_change_once(tmp_path: Path) -> None:
     followed = Followed(path)
     assert not followed.changed()
     skew = Skew("topic orders", 5.0, frozenset({TopicPartition("orders", 0)}))
-    sway.write(path, Sway(skew, {"billing": 2}))
+    load_overrides.write(path, Sway(skew, {"billing": 2}))
     assert followed.changed()
     assert followed.sway == Sway(skew, {"billing": 2})
     assert followed.sway.times(TopicPartition("orders", 0)) == 5
@@ -232,7 +232,7 @@ def test_each_fault_of_a_simulated_cluster_can_be_undone(simulated: SimulatorSer
     assert ground is not None
 
     def state() -> ClusterState:
-        from core.cluster.broker_logs import with_logs
+        from core.cluster.log_dirs import with_logs
 
         seen = there.describe()
         return with_logs(seen, there.log_dirs([b.id for b in seen.brokers if b.alive]))

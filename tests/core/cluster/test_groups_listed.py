@@ -15,10 +15,9 @@ from confluent_kafka import KafkaError, KafkaException
 from core.cluster.client import GROUPS_HIDDEN, ActiveGroups, Fault, Group, OffsetAt
 from core.cluster.kafka import client as kafka
 from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.groups import active_groups, groups
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.groups import active_groups, groups, other_active_groups, other_groups
 from core.cluster.kafka.offsets import offsets
-from core.cluster.kafka.other_groups import other_active_groups, other_groups
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError

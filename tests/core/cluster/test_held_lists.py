@@ -8,7 +8,7 @@ import pytest
 from run_help import Faulty, cluster, set_config
 
 from core.cluster.client import LEADER_LIST, Fault, Resource
-from core.cluster.kafka.held_lists import entries_of
+from core.cluster.kafka.configs import entries_of
 from core.run.act.held import held_lists
 from core.run.limits.throttle import Side
 

@@ -11,9 +11,9 @@ from run_help import Faulty
 from simulated import small_spec
 
 from core.cluster.client import Resource
-from core.cluster.kafka import topics
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.sandbox import topics
+from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import TrimtabError
 

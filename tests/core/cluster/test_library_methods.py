@@ -14,8 +14,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 READ_FOR = ("3.0.12",)
 """The versions whose sources `network` and `transports` were written by."""
 LOOK = (
-    "core/cluster/kafka/network.py and transports.py rely on this: read kafka-python's sources, "
-    "mend them, and add the version to READ_FOR."
+    "network.py and transports.py of core/cluster/kafka/connection rely on this: read "
+    "kafka-python's sources, mend them, and add the version to READ_FOR."
 )
 
 

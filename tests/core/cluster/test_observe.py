@@ -11,10 +11,10 @@ import pytest
 from run_help import set_config
 from simulated import small_spec
 
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import Fault, Resource
-from core.cluster.hidden import HiddenLogs, HiddenTopics, to_json
-from core.cluster.observe import Observer, find_hidden, observe
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics, to_json
+from core.cluster.log_dirs import BrokerLogs
+from core.cluster.observer import Observer, find_hidden, observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
 from core.errors import AccessDeniedError, UnreachableError

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from core.clock import SystemClock
-from core.cluster import probe as probing
 from core.cluster.kafka import admin as kafka_admin
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.probe import Note, ProduceProbe
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.probe import produce_latency as probing
+from core.cluster.probe.produce_latency import Note, ProduceProbe
 from core.errors import TrimtabError
 
 

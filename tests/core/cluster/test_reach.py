@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from servers import nobody, says, server, silent
 
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.reach import Trouble, unreachable
-from core.cluster.kafka.stores import Pem
+from core.cluster.kafka.connection.diagnosis import Trouble, unreachable
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.connection.tls import Pem
 from core.errors import ExitCode
 
 SASL_HANDSHAKE = 17

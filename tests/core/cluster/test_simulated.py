@@ -9,7 +9,6 @@ import pytest
 from effort import effort
 from simulated import small_spec
 
-from core.cluster.broker_logs import with_logs
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -24,6 +23,7 @@ from core.cluster.client import (
     OffsetAt,
     Resource,
 )
+from core.cluster.log_dirs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.spec import GroupSpec

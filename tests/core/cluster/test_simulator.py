@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from waiting import eventually
 
-from core.cluster.broker_logs import with_logs
 from core.cluster.client import OffsetAt, Resource
 from core.cluster.connect import Address, connect
+from core.cluster.log_dirs import with_logs
 from core.cluster.simulation.client import SimulatorClient
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec

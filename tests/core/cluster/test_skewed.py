@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from core.cluster.skewed import skewed_workload
+from core.cluster.sandbox.workload_spec import skewed_workload
 
 
 @pytest.mark.parametrize("brokers", [(1, 2, 3, 4), (2, 5), (1, 2, 3, 4, 5, 6, 7, 8)])

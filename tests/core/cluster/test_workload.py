@@ -9,11 +9,11 @@ from threading import Event
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster import workload
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.skewed import TopicLoad
-from core.cluster.sway import Followed
-from core.cluster.workload import Crowd
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.sandbox import workload
+from core.cluster.sandbox.load_overrides import Followed
+from core.cluster.sandbox.workload import Crowd
+from core.cluster.sandbox.workload_spec import TopicLoad
 
 
 class FakeProducer:

@@ -8,7 +8,7 @@ import pytest
 from clusters import cluster, load_of
 from simulated import small_spec
 
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import Broker, LogDir
 from core.load.verdicts import Weight, verdicts

@@ -10,7 +10,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.client import Member
-from core.cluster.document import DocumentGroup
+from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState, Topic
 from core.load.snapshot import Load
 from core.plan.impact import Impact, impact_of

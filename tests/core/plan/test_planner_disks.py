@@ -10,8 +10,8 @@ from clusters import MB, NOON, cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.state import Broker, ClusterState, DirCopy, LogDir, PartitionRow
 from core.errors import UsageError
 from core.plan.planner.disks import EvenedDirs, even_dirs

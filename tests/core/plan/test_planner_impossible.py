@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.hidden import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.state import Broker, ClusterState, LogDir
 from core.load.snapshot import Load
 from core.plan.planner.limits import Limits

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from clusters import MB, NOON, load_of, tp
 
-from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow
 from core.errors import UsageError
 from core.load.snapshot import Load

@@ -10,9 +10,9 @@ from run_help import MB, Faulty, Start, cluster, plan_of, set_config, submitted
 from waiting import eventually
 
 from core.cli import foreign
-from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import LOG_DIRS_RATE, Resource
-from core.cluster.observe import observe
+from core.cluster.log_dirs import BrokerLogs
+from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode

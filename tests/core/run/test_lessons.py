@@ -11,7 +11,7 @@ from run_help import MB, Run, ask, cluster, plan_of, set_config, spend, submitte
 
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.connect import Address
-from core.cluster.observe import observe
+from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration, Lesson

@@ -12,7 +12,7 @@ from clusters import MB, NOON, cluster, load_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.probe import Window
+from core.cluster.probe.produce_latency import Window
 from core.cluster.state import Broker
 from core.plan.plan import Plan
 from core.run.limits.bounds import spare, usual_bounds

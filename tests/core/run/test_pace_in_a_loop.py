@@ -12,7 +12,7 @@ import pytest
 from run_help import MB, cluster, set_config
 
 from core.cluster.client import Resource
-from core.cluster.probe import WINDOW_SECONDS, Window
+from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined

@@ -8,7 +8,7 @@ from typing import Any
 
 from run_help import MB, Start, cluster, plan_of, throttles
 
-from core.cluster.probe import WINDOW_SECONDS, Window
+from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.act.runner import Runner
 from core.run.limits.pace import Bounds

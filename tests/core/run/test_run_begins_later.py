@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, unreachable
 
-from core.cluster.observe import observe
+from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.load.snapshot import Load

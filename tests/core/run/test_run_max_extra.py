@@ -9,7 +9,7 @@ from run_help import MB, Run, Start, cluster, own, plan_of, spend, submitted, th
 
 from core.cli.carrying import Wishes
 from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Resource
-from core.cluster.observe import observe
+from core.cluster.observer import observe
 from core.cluster.state import TopicPartition
 from core.errors import UsageError
 from core.load.snapshot import Load

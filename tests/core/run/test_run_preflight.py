@@ -21,7 +21,7 @@ from run_help import (
 
 from core import paths
 from core.cluster.capacity import Capacity, with_capacity
-from core.cluster.observe import observe
+from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import DocumentError

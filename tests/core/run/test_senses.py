@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from clusters import MB, NOON, cluster, tp
 
-from core.cluster.probe import Window
+from core.cluster.probe.produce_latency import Window
 from core.plan.plan import Move
 from core.run.act.senses import BEFORE_WINDOWS, Senses, out_of_step, teller
 from core.run.limits.strain import Before

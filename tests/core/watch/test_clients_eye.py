@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.cluster.pinger import Heard, Side
+from core.cluster.probe.round_trip import Heard, Side
 from core.watch.clients.eye import Eye, Health, milliseconds, worst
 from core.watch.clients.meanings import About, about, words
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from core.cluster.probing import quantile
+from core.cluster.probe.probe_config import quantile
 from core.watch.clients.waits import Band, Wait, Window
 
 

@@ -14,7 +14,7 @@ import pytest
 from run_help import Faulty, cluster, set_config, unreachable
 
 from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, NewTopic, Resource
-from core.cluster.observe import Observer
+from core.cluster.observer import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import TrimtabError

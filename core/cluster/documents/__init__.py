@@ -1,0 +1,1 @@
+"""The cluster document that `show --json` writes and `--from` reads, as JSON or Arrow."""

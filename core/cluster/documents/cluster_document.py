@@ -1,0 +1,218 @@
+"""The cluster document: one cluster with its load as JSON, as `show` writes it.
+
+An absent or null value is unknown, never 0. `document_reader` reads it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster import hidden_topics as hidden
+from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.state import (
+    UNKNOWN,
+    Broker,
+    ClusterState,
+    TopicPartition,
+)
+from core.units import format_time
+
+FORMAT = "trimtab.cluster/1"
+
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterDocument:
+    """A state, its rates (bytes/s for each partition row, NaN unknown) and its groups.
+
+    `groups` is None where they are not known, and empty where there are none.
+    """
+
+    state: ClusterState
+    in_bytes_per_s: Float64
+    out_bytes_per_s: Float64
+    groups: tuple[DocumentGroup, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentGroup:
+    """A consumer group and how far behind it is on each partition; None is not known."""
+
+    id: str
+    state: str
+    members: tuple[Member, ...]
+    lag: Mapping[TopicPartition, int | None]
+    unknown: bool = False
+    """Whether nothing is known of what it has committed; `lag` is empty then."""
+    type: str = ""
+    """As `Group.protocol`; "" is not known."""
+
+    @classmethod
+    def of(cls, group: Group, ends: Mapping[TopicPartition, int]) -> DocumentGroup:
+        """Return a group with its lag behind these log end offsets."""
+        return cls(
+            group.id,
+            group.state,
+            group.members,
+            {}
+            if group.reads_unknown
+            else {
+                tp: max(0, ends[tp] - at) if tp in ends else None
+                for tp, at in group.committed.items()
+            },
+            unknown=group.reads_unknown,
+            type=group.protocol,
+        )
+
+    @property
+    def reads(self) -> dict[TopicPartition, int | None]:
+        """Return how far behind it is on all that it reads.
+
+        What a member was given and has not committed yet is among it, and not known.
+        """
+        given = {tp: None for member in self.members for tp in member.assignment}
+        return {**given, **self.lag}
+
+
+def read_groups(
+    client: ClusterClient, before: Sequence[DocumentGroup] | None = None
+) -> tuple[DocumentGroup, ...] | None:
+    """Return the groups that `client` lists, with their lags. Raises what its calls raise.
+
+    Where a coordinator does not list its groups, they are those of `before` that are missing.
+    None is returned where it is not known which groups there are, and some may well read what
+    nobody else does: without such a list, where none of it is missing, and where this user is not
+    told of all.
+    """
+    lost: list[Fault] = []
+    groups = client.groups(lost=lost.append)
+    listed = {group.id for group in groups}
+    missing = [group for group in before or () if group.id not in listed]
+    if lost and (GROUPS_HIDDEN in lost or not missing):
+        return None
+    read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
+    ends = client.offsets(read, OffsetAt.LATEST) if read else {}
+    found = [DocumentGroup.of(group, ends) for group in groups]
+    if lost:
+        found += (DocumentGroup(group.id, "unknown", (), {}, unknown=True) for group in missing)
+    return tuple(sorted(found, key=lambda group: group.id))
+
+
+def to_json(document: ClusterDocument) -> dict[str, Any]:
+    """Return the document as plain JSON values."""
+    state, groups = document.state, document.groups
+    return {
+        "format": FORMAT,
+        "cluster_id": state.cluster_id,
+        "fetched_at": format_time(state.fetched_at),
+        "controller": state.controller,
+        **({"moves_unknown": state.moves_unknown} if state.moves_unknown else {}),
+        **({} if state.hidden is None else {"hidden_topics": hidden.to_json(state.hidden)}),
+        "brokers": [_broker_json(broker) for broker in state.brokers],
+        "topics": [
+            {
+                "name": topic.name,
+                "id": topic.id,
+                "min_insync": topic.min_insync,
+                "retention_ms": topic.retention_ms,
+                "cleanup_policy": topic.cleanup_policy,
+                "retention_bytes": topic.retention_bytes,
+                "remote_storage": topic.remote_storage,
+            }
+            for topic in state.topics
+        ],
+        "partitions": [_partition_json(document, row) for row in range(state.partition_count)],
+        "groups": None if groups is None else [_group_json(group) for group in groups],
+    }
+
+
+def _broker_json(broker: Broker) -> dict[str, Any]:
+    return {
+        "id": broker.id,
+        "rack": broker.rack,
+        "host": broker.host,
+        "port": broker.port,
+        "alive": broker.alive,
+        "log_dirs": [
+            {"path": d.path, "total_bytes": d.total_bytes, "usable_bytes": d.usable_bytes}
+            | ({"error": d.error} if d.error else {})
+            for d in broker.log_dirs
+        ],
+        "in_capacity_bytes_per_s": broker.in_capacity_bytes_per_s,
+        "out_capacity_bytes_per_s": broker.out_capacity_bytes_per_s,
+    }
+
+
+def _partition_json(document: ClusterDocument, index: int) -> dict[str, Any]:
+    state = document.state
+    row, at = state.row(index), state.replica_slice(index)
+    detail = [
+        {
+            "broker": broker,
+            "size_bytes": _known(size),
+            "log_dir": state.log_dir_paths[place] if place >= 0 else None,
+            "lag": _known(lag),
+        }
+        for broker, size, place, lag in zip(
+            row.replicas,
+            state.size_bytes[at].tolist(),
+            state.log_dir[at].tolist(),
+            state.lag[at].tolist(),
+            strict=True,
+        )
+    ]
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "leader": row.leader,
+        "leader_epoch": _known(row.leader_epoch),
+        "replicas": list(row.replicas),
+        "isr": list(row.isr),
+        "adding": list(row.adding),
+        "removing": list(row.removing),
+        "size_bytes": _known(int(state.partition_size_bytes[index])),
+        "in_bytes_per_s": _finite(float(document.in_bytes_per_s[index])),
+        "out_bytes_per_s": _finite(float(document.out_bytes_per_s[index])),
+        "replica_detail": detail,
+    }
+
+
+def _group_json(group: DocumentGroup) -> dict[str, Any]:
+    def by_partition(tps: Any) -> list[dict[str, Any]]:
+        return [{"topic": tp.topic, "partition": tp.partition} for tp in tps]
+
+    return {
+        "id": group.id,
+        "state": group.state,
+        "type": group.type or None,
+        "members": [
+            {
+                "id": member.id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "assignment": by_partition(member.assignment),
+            }
+            for member in group.members
+        ],
+        "lag": None
+        if group.unknown
+        else [
+            {"topic": tp.topic, "partition": tp.partition, "lag": lag}
+            for tp, lag in sorted(group.lag.items())
+        ],
+    }
+
+
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,301 @@
+"""Reads a cluster document (`--from`): what is wrong with one is told in one sentence.
+
+Unknown keys are ignored; an absent or null value is unknown, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from core import bugs, files
+from core.cluster.client import Member
+from core.cluster.documents import arrow
+from core.cluster.documents.cluster_document import FORMAT, ClusterDocument, DocumentGroup
+from core.cluster.documents.json_object import JsonObject, WrongError, once
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.leaders import NO_LEADER
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.state import (
+    UNKNOWN,
+    Broker,
+    ClusterState,
+    LogDir,
+    PartitionRow,
+    Topic,
+    TopicPartition,
+)
+from core.errors import DocumentError
+
+_MAKE_ONE = "Make one with trimtab show --json -o FILE."
+
+
+def read_document(path: Path) -> ClusterDocument:
+    """Return a cluster document from a file, or from stdin when it is `-`.
+
+    Raises DocumentError, in one sentence, for whatever is wrong with it.
+    """
+    name = "The document on stdin" if path == files.STDIN else str(path)
+    try:
+        if _begins(path, arrow.MAGIC):
+            bugs.note("document", {"form": "Arrow"})
+            document = from_arrow(arrow.read(path), _written_at(path))
+        else:
+            content = files.read_input(path)
+            is_arrow = content.startswith(arrow.MAGIC)  # through a pipe
+            bugs.note("document", {"form": "Arrow" if is_arrow else "JSON", "bytes": len(content)})
+            document = (
+                from_arrow(arrow.read(content), _written_at(path))
+                if is_arrow
+                else from_json(_json(content, name), _written_at(path))
+            )
+        groups = None if document.groups is None else len(document.groups)
+        bugs.note("cluster", lambda: document.state.counts | {"groups": groups})
+        return document
+    except OSError as error:
+        raise DocumentError(
+            f"{name} cannot be read: {error.strerror}.", next="Name a file made by show --json."
+        ) from error
+    except WrongError as error:
+        raise DocumentError(
+            f"{name} is not a cluster document: {error}.", next=_MAKE_ONE
+        ) from error
+
+
+def _json(content: bytes, name: str) -> object:
+    try:
+        return json.loads(content, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        wrong = f"is not JSON: {error}" if content.strip() else "is empty"
+        raise DocumentError(f"{name} {wrong}.", next=_MAKE_ONE) from error
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    """Return whether a file begins so; stdin and pipes are read once only."""
+    if path == files.STDIN or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic
+
+
+def _written_at(path: Path) -> datetime:
+    if path == files.STDIN:
+        return datetime.now(UTC)
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def from_json(
+    document: object, written_at: datetime, holders: Collection[int] = ()
+) -> ClusterDocument:
+    """Return the document of plain JSON values, as old as `written_at` when it does not say.
+
+    `holders` are brokers that hold replicas beside those in it. Raises WrongError.
+    """
+    root = JsonObject(document, "the document")
+    format_name = root.get("format", str, FORMAT)
+    if not format_name.startswith("trimtab.cluster/"):
+        raise WrongError(f"its format is {format_name!r}")
+    if format_name != FORMAT:
+        raise WrongError(f"its format is {format_name}, and this trimtab reads {FORMAT}")
+    partitions = root.each("partitions", required=True)
+    rows = [_partition(p) for p in partitions]
+    _check_twice("partition", [str(row.tp) for row in rows])
+    brokers = [_broker(b) for b in root.each("brokers", required=True)]
+    _check_twice("broker", [str(broker.id) for broker in brokers])
+    holding = {broker for row in rows for broker in row.replicas}.union(holders)
+    gone = sorted(holding - {broker.id for broker in brokers})
+    brokers += [Broker(broker, alive=False) for broker in gone]
+    described = ClusterState.build(
+        cluster_id=root.get("cluster_id", str, ""),
+        fetched_at=root.time("fetched_at") or written_at,
+        controller=root.get("controller", int, None),
+        brokers=brokers,
+        topics=[_topic(t) for t in root.each("topics")],
+        partitions=rows,
+        moves_unknown=root.get("moves_unknown", str, ""),
+    )
+    described = replace(described, hidden=_hidden(root, brokers))
+    state = with_logs(described, _logs(brokers, partitions))
+    rates = {
+        name: np.full(state.partition_count, np.nan)
+        for name in ("in_bytes_per_s", "out_bytes_per_s")
+    }
+    for reader, row in zip(partitions, rows, strict=True):
+        index = state.find(row.tp)
+        assert index is not None
+        for name, column in rates.items():
+            column[index] = reader.rate(name)
+    # An empty list says that there are none; without one nobody knows.
+    listed = root.get("groups", list, None) is not None
+    groups = tuple(_group(g) for g in root.each("groups")) if listed else None
+    return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
+
+
+def _hidden(document: JsonObject, brokers: Collection[Broker]) -> HiddenTopics | None:
+    """Return what is hidden; null is unknown, and without the key nobody has looked.
+
+    A broker that is down tells nothing, whether the document names it for that or not.
+    """
+    key = "hidden_topics"
+    if not document.has(key):
+        return None
+    found = document.child(key)
+    if found is None:
+        return HiddenTopics(why_unknown="the document does not tell")
+    why = found.get("why_unknown", str, "")
+    topics = found.size("topics")
+    if topics is None and not why:
+        why = "the document does not tell"
+    logs = tuple(
+        HiddenLogs(
+            log.id("broker"),
+            log.get("path", str),
+            log.size("topics") or 0,
+            log.size("replicas") or 0,
+            log.size("bytes") or 0,
+        )
+        for log in found.each("log_dirs")
+    )
+    silent = {broker.id for broker in brokers if not broker.alive} - {log.broker for log in logs}
+    unknown = tuple(sorted(silent.union(found.ids("unknown_brokers"))))
+    return HiddenTopics(topics or 0, logs, unknown, why)
+
+
+def from_arrow(columns: arrow.Columns, written_at: datetime) -> ClusterDocument:
+    """Return the document of an Arrow file; raises WrongError."""
+    holders = np.unique(columns.arrays["replica_broker"]).tolist()
+    header = from_json({**columns.header, "partitions": []}, written_at, holders)
+    names = [topic.name for topic in header.state.topics]
+    if names != [topic["name"] for topic in columns.header["topics"]]:
+        raise WrongError("its topics are not in order")
+    state = arrow.state_of(columns, header.state)
+    rates = (columns.arrays["in_bytes_per_s"], columns.arrays["out_bytes_per_s"])
+    return ClusterDocument(state, *rates, header.groups)
+
+
+def _check_twice(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise WrongError(f"{what} {name} is in it twice")
+        seen.add(name)
+
+
+def _broker(reader: JsonObject) -> Broker:
+    return Broker(
+        id=reader.id("id"),
+        rack=reader.get("rack", str, None),
+        host=reader.get("host", str, ""),
+        port=reader.get("port", int, 0),
+        alive=reader.get("alive", bool, True),
+        log_dirs=tuple(
+            LogDir(
+                d.get("path", str),
+                d.size("total_bytes"),
+                d.size("usable_bytes"),
+                d.get("error", str, None),
+            )
+            for d in reader.each("log_dirs")
+        ),
+        in_capacity_bytes_per_s=reader.capacity("in_capacity_bytes_per_s"),
+        out_capacity_bytes_per_s=reader.capacity("out_capacity_bytes_per_s"),
+    )
+
+
+def _topic_name(reader: JsonObject, key: str) -> str:
+    """Return a name that a terminal can be shown; Kafka's own are far narrower."""
+    name = reader.get(key, str)
+    if not name or not name.isprintable():
+        raise WrongError(f"{key!r} of {reader.where} is not a topic's name")
+    return name
+
+
+def _topic(reader: JsonObject) -> Topic:
+    return Topic(
+        _topic_name(reader, "name"),
+        reader.get("id", str, None),
+        reader.get("min_insync", int, None),
+        reader.get("retention_ms", int, None),
+        reader.get("cleanup_policy", str, None),
+        reader.get("retention_bytes", int, None),
+        reader.get("remote_storage", bool, None),
+    )
+
+
+def _partition(reader: JsonObject) -> PartitionRow:
+    replicas = reader.ids("replicas", required=True)
+    if not replicas:
+        raise WrongError(f"{reader.where} has no replicas")
+    row = PartitionRow(
+        topic=_topic_name(reader, "topic"),
+        partition=reader.id("partition"),
+        leader=reader.id("leader", least=NO_LEADER),
+        replicas=replicas,
+        # Unknown, not empty: an absent ISR is taken to be whole.
+        isr=reader.ids("isr") if reader.get("isr", list, None) is not None else replicas,
+        adding=reader.ids("adding"),
+        removing=reader.ids("removing"),
+        leader_epoch=reader.id("leader_epoch", UNKNOWN, least=UNKNOWN),
+    )
+    if row.leader not in (NO_LEADER, *replicas):
+        raise WrongError(f"{row.tp} is led by broker {row.leader}, which is none of its replicas")
+    details = tuple(detail.id("broker") for detail in reader.each("replica_detail"))
+    for key, brokers in (
+        ("isr", row.isr),
+        ("adding", row.adding),
+        ("removing", row.removing),
+        ("replica_detail", details),
+    ):
+        for broker in brokers:
+            if broker not in replicas:
+                raise WrongError(
+                    f"{row.tp} has broker {broker} in {key!r}, which is none of its replicas"
+                )
+    return row
+
+
+def _logs(brokers: list[Broker], partitions: list[JsonObject]) -> list[BrokerLogs]:
+    """Return what brokers would have said of their logs; a size for the whole partition is taken
+    as its leader's when no detail tells more."""
+    replicas: dict[int, list[ReplicaLog]] = {broker.id: [] for broker in brokers}
+    for reader in partitions:
+        topic, partition = reader.get("topic", str), reader.get("partition", int)
+        details = reader.each("replica_detail")
+        size, leader = reader.size("size_bytes"), reader.get("leader", int)
+        if not details and size is not None and leader in replicas:
+            replicas[leader].append(ReplicaLog(topic, partition, size, UNKNOWN, ""))
+        for detail in details:
+            known, broker = detail.size("size_bytes"), detail.get("broker", int)
+            if known is not None and broker in replicas:
+                lag, path = detail.size("lag"), detail.get("log_dir", str, "")
+                replicas[broker].append(
+                    ReplicaLog(topic, partition, known, UNKNOWN if lag is None else lag, path)
+                )
+    return [BrokerLogs(b.id, b.log_dirs, tuple(replicas[b.id])) for b in brokers]
+
+
+def _group(reader: JsonObject) -> DocumentGroup:
+    def tp(item: JsonObject) -> TopicPartition:
+        return TopicPartition(item.get("topic", str), item.get("partition", int))
+
+    return DocumentGroup(
+        reader.get("id", str),
+        reader.get("state", str, "unknown"),
+        tuple(
+            Member(
+                m.get("id", str),
+                m.get("client_id", str, ""),
+                m.get("host", str, ""),
+                tuple(tp(item) for item in m.each("assignment")),
+            )
+            for m in reader.each("members")
+        ),
+        {tp(item): item.get("lag", int, None) for item in reader.each("lag")},
+        unknown=reader.get("lag", list, None) is None,
+        type=reader.get("type", str, ""),
+    )

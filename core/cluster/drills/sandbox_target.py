@@ -1,0 +1,198 @@
+"""Drills on real brokers of this machine: their processes, their disks, and the load on them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from core.cluster.connect import Address, connect
+from core.cluster.drills.drill import (
+    Drill,
+    DrillKind,
+    Offer,
+    broker_drill,
+    disk_drill,
+    group_drill,
+    skews,
+)
+from core.cluster.sandbox import full_disk, load_overrides
+from core.cluster.sandbox.load_overrides import Skew
+from core.cluster.sandbox.nodes import Node, Role
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload_spec import group_ids, topic_names
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError, UsageError
+
+NOTICED_SECONDS = 30.0
+"""How long a broker may take to notice that its disk is full; it looks every five seconds."""
+NO_LOAD = "no load runs on it: trimtab sandbox load starts one"
+NO_DEV_FULL = "this system has no /dev/full, by which a disk is filled without taking space"
+
+
+class SandboxGround:
+    """One sandbox, found anew for each drill: others may start and stop its brokers too."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox, self._cluster_id = sandbox.name, sandbox.cluster_id
+
+    @property
+    def name(self) -> str:
+        return f"sandbox {self._sandbox}"
+
+    @property
+    def timeline(self) -> str:
+        return self._cluster_id
+
+    def _open(self) -> Sandbox:
+        found = Sandbox.open(self._sandbox)
+        if found.cluster_id != self._cluster_id:
+            raise UsageError(f"{self.name} is another cluster by now.".capitalize())
+        return found
+
+    def offers(self, state: ClusterState) -> tuple[Offer, ...]:
+        sandbox = self._open()
+        brokers = [one for one in sandbox.status() if one.node.role is Role.BROKER]
+        up = [one.node for one in brokers if one.alive]
+        down = [one.node for one in brokers if not one.alive]
+        full = [node for node in sandbox.nodes if node in (*up, *down) and full_disk.is_full(node)]
+        return (
+            Offer(DrillKind.KILL, _brokers(DrillKind.KILL, up), "no broker is up"),
+            Offer(DrillKind.STOP, _brokers(DrillKind.STOP, up), "no broker is up"),
+            *_there(Offer(DrillKind.START, _brokers(DrillKind.START, down))),
+            *_load_offers(sandbox, state),
+            Offer(
+                DrillKind.FILL,
+                _disks(DrillKind.FILL, [node for node in up if node not in full])
+                if full_disk.possible()
+                else (),
+                "no broker is up" if full_disk.possible() else NO_DEV_FULL,
+            ),
+            *_there(Offer(DrillKind.EMPTY, _disks(DrillKind.EMPTY, full))),
+        )
+
+    def carry_out(self, drill: Drill) -> bool:
+        sandbox = self._open()
+        match drill.kind:
+            case DrillKind.KILL:
+                return sandbox.kill(_id(drill))
+            case DrillKind.STOP:
+                return sandbox.stop(_id(drill))
+            case DrillKind.START:
+                return sandbox.start(_id(drill))
+            case DrillKind.FILL:
+                return _fill(sandbox, sandbox.node(_id(drill)))
+            case DrillKind.EMPTY:
+                return _empty(sandbox, sandbox.node(_id(drill)))
+            case _:
+                return _sway(sandbox, drill)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _id(drill: Drill) -> int:
+    assert drill.broker is not None
+    return drill.broker
+
+
+def _there(offer: Offer) -> tuple[Offer, ...]:
+    """Return an offer to undo something if there is something to undo."""
+    return (offer,) if offer.drills else ()
+
+
+def _brokers(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
+    return tuple(broker_drill(kind, node.id) for node in nodes)
+
+
+def _disks(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
+    return tuple(disk_drill(kind, node.id, str(full_disk.fillable(node))) for node in nodes)
+
+
+# -- the load --------------------------------------------------------------------------------------
+
+
+def _load_offers(sandbox: Sandbox, state: ClusterState) -> tuple[Offer, ...]:
+    if not sandbox.loaded:
+        return (Offer(DrillKind.JOIN, why_not=NO_LOAD), Offer(DrillKind.SKEW, why_not=NO_LOAD))
+    now = load_overrides.read(sandbox.wanted)
+    there = {topic.name for topic in state.topics}
+    joined = tuple(group for group, more in sorted(now.more.items()) if more)
+    even = () if now.skew is None else (Drill(DrillKind.EVEN, now.skew.of),)
+    return (
+        Offer(DrillKind.JOIN, tuple(group_drill(DrillKind.JOIN, id) for id in group_ids())),
+        *_there(Offer(DrillKind.LEAVE, tuple(group_drill(DrillKind.LEAVE, id) for id in joined))),
+        Offer(DrillKind.SKEW, skews(state, topic_names() & there), "its topics are gone"),
+        *_there(Offer(DrillKind.EVEN, even)),
+    )
+
+
+def _sway(sandbox: Sandbox, drill: Drill) -> bool:
+    """Tell the workload; it looks ten times a second."""
+    if not sandbox.loaded:
+        raise UsageError(
+            f"No load runs on sandbox {sandbox.name!r}.",
+            next=f"Start one: trimtab sandbox load --detach --name {sandbox.name}",
+        )
+    now = load_overrides.read(sandbox.wanted)
+    if drill.kind is DrillKind.SKEW:
+        if not drill.partitions:
+            raise UsageError(f"Nothing is sent to {drill.on}.", next="Choose another one.")
+        now = replace(now, skew=Skew(drill.on, drill.times, drill.partitions))
+    elif drill.kind is DrillKind.EVEN:
+        if now.skew is None:
+            return False
+        now = replace(now, skew=None)
+    else:
+        assert drill.group is not None
+        if drill.group not in group_ids():
+            known = ", ".join(group_ids())
+            raise UsageError(f"The load has no {drill.on}.", next=f"It has {known}.")
+        more = now.more.get(drill.group, 0) + (1 if drill.kind is DrillKind.JOIN else -1)
+        if more < 0:
+            raise UsageError(f"No consumer was added to {drill.on}.")
+        now = replace(now, more={**now.more, drill.group: more})
+    load_overrides.write(sandbox.wanted, now)
+    return True
+
+
+# -- a full disk -----------------------------------------------------------------------------------
+
+
+def _empty(sandbox: Sandbox, node: Node) -> bool:
+    """Make room in a broker's log dir, and start the broker anew, which takes it back."""
+    if not full_disk.is_full(node):
+        return False
+    full_disk.empty(node)
+    sandbox.stop(node.id)
+    sandbox.start(node.id)
+    return True
+
+
+def _fill(sandbox: Sandbox, node: Node) -> bool:
+    """Fill a broker's log dir, and return once the broker says that it is offline."""
+    if full_disk.is_full(node):
+        return False
+    if not full_disk.possible():
+        raise TrimtabError(f"No disk can be filled here: {NO_DEV_FULL}.")
+    if sandbox.process(node.id) is None:
+        raise UsageError(f"Broker {node.id} is not up.", next="Start it first.")
+    path = str(full_disk.fillable(node))
+    connection = connect(Address(node.address))
+    deadline = time.monotonic() + NOTICED_SECONDS
+    try:
+        while True:
+            if not full_disk.is_full(node):  # not yet, or it was just being written
+                full_disk.fill(node)
+            (logs,) = connection.client.log_dirs([node.id])
+            if any(log_dir.path == path and log_dir.error for log_dir in logs.log_dirs):
+                return True
+            if time.monotonic() > deadline:
+                full_disk.empty(node)
+                raise TrimtabError(
+                    f"Broker {node.id} has not noticed within {NOTICED_SECONDS:.0f} s that "
+                    f"{path} is full; it has room again.",
+                    next=f"Its log: {node.server_log}",
+                )
+            connection.clock.sleep(0.2)
+    finally:
+        connection.client.close()

@@ -1,0 +1,389 @@
+"""Why a cluster does not answer, said so that the reader knows what to do next.
+
+The servers are asked for it here, in the few bytes of Kafka's protocol that take no login, all side
+by side and each within a second or two: what hangs costs no more than that.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from core.cluster.kafka.connection.handshake import (
+    API_VERSIONS,
+    LANGUAGES,
+    SASL_HANDSHAKE,
+    exchange,
+    mechanisms,
+)
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.errors import RIGHTS, AccessDeniedError, DocumentError, TrimtabError, UnreachableError
+
+LOOK_SECONDS = 2.0
+"""How long all of it takes at most."""
+# OpenSSL's codes (x509_vfy.h): host name, IP address that do not match; too early, too late.
+_WRONG_NAME = (62, 64)
+_WRONG_TIME = (9, 10)
+_UNSUPPORTED_MECHANISM, _NO_LOGIN_HERE = 33, 34
+_RESOLVING = "its name is not resolved"
+_HANGS = (
+    "Look whether that broker hangs, or a firewall holds up what is sent to it; --timeout 60s "
+    "waits longer."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a server has been of no use; `broker` is None for one that was named by the user."""
+
+    broker: int | None
+    address: str
+    error: str
+
+
+def denied(title: str) -> AccessDeniedError:
+    return AccessDeniedError(title, next=RIGHTS)
+
+
+def unreachable(
+    settings: ConnectionSettings | None, detail: str, troubles: Sequence[Trouble] = ()
+) -> TrimtabError:
+    """Return the error for a cluster that does not answer; looks at the servers itself.
+
+    `detail` is what went wrong on a connection that stood before; `troubles` are the brokers that
+    the cluster itself named, and which were of no use.
+    """
+    if settings is None:
+        return UnreachableError(detail, next="Try again; the brokers' logs say more.")
+    brokers = {t.address: t.broker for t in troubles if t.broker is not None}
+    found = examine(settings, list(brokers) or settings.bootstrap.split(","))
+    if brokers and all(one.kind is not _Kind.ANSWERS for one in found.values()):
+        return _about_brokers(list(found.values()), brokers)
+    worst = min(found.values(), key=lambda one: one.kind)
+    number = brokers.get(worst.server)
+    subject = worst.server if number is None else f"Broker {number} ({worst.server})"
+    if worst.kind is _Kind.ANSWERS and detail:
+        return UnreachableError(
+            f"{subject} is there, but the cluster does not answer: {detail}.",
+            next="Look whether its brokers and controllers are all well.",
+        )
+    alone = len(found) == 1 or worst.kind not in (_Kind.REFUSES, _Kind.NO_HOST)
+    others = "." if alone else ", nor does any other server named answer."
+    sentence = worst.sentence if number is None else ""
+    return UnreachableError(f"{sentence or f'{subject} {worst.what}'}{others}", next=worst.advice)
+
+
+def _about_brokers(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
+    """Tell of brokers that the cluster names and nobody reaches from here."""
+    told = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
+    text = "; ".join(told)
+    return UnreachableError(
+        f"{text[0].upper()}{text[1:]}.", next=found[0].advertised or found[0].advice
+    )
+
+
+# -- looking at servers --------------------------------------------------------------------------
+
+
+class _Kind(IntEnum):
+    """What was found, the most telling first."""
+
+    TELLS = 1
+    """It was answered, and the answer says what is wrong, today and tomorrow."""
+    ODD = 2
+    """It answers, and not as a broker does."""
+    HANGS = 3
+    ANSWERS = 4
+    """Nothing is wrong with it that can be seen so."""
+    REFUSES = 5
+    NO_HOST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What a server does, to be said after its name and without a full stop."""
+
+    server: str
+    kind: _Kind
+    what: str
+    advice: str
+    sentence: str = ""
+    """All of it in other words, where the user has named the server."""
+    advertised: str = ""
+    """The advice where the cluster itself names it."""
+
+
+def examine(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, _Finding]:
+    """Return what is found of each server, asked side by side."""
+    seconds = settings.seconds(LOOK_SECONDS)
+    ends = time.monotonic() + seconds
+    looks = {server: _Look(server, settings, ends) for server in servers}
+    threads = [threading.Thread(target=look.run, daemon=True) for look in looks.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()) + 0.1)  # a name's look-up has no end
+    return {server: look.found or look.late() for server, look in looks.items()}
+
+
+def is_misconfigured(settings: ConnectionSettings, server: str) -> bool:
+    """Return whether a server is certain never to answer a connection with these settings."""
+    return examine(settings, [server])[server].kind is _Kind.TELLS
+
+
+class _Look:
+    """One conversation with one server; `found` is None until it is over."""
+
+    def __init__(self, server: str, settings: ConnectionSettings, ends: float) -> None:
+        self.found: _Finding | None = None
+        self._server, self._settings, self._ends = server, settings, ends
+        host, _, port = server.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._step = _RESOLVING
+
+    def run(self) -> None:
+        try:
+            self.found = self._ask()
+        except TimeoutError:
+            self.found = self.late()
+        except DocumentError as error:  # a certificate's file has gone since it was read
+            self.found = self._tells(
+                f"cannot be asked by TLS: {error.title.rstrip('.')}", error.next
+            )
+
+    def late(self) -> _Finding:
+        seconds = self._settings.seconds(LOOK_SECONDS)
+        what = f"does not answer: {self._step} within {seconds:.3g} s"
+        return _Finding(self._server, _Kind.HANGS, what, _HANGS)
+
+    # -- its steps -------------------------------------------------------------------------------
+
+    def _ask(self) -> _Finding:
+        try:
+            connection = self._connect()
+        except (socket.gaierror, UnicodeError):  # no name at all, by IDNA's rules
+            return _Finding(
+                *(self._server, _Kind.NO_HOST, "cannot be resolved"),
+                "Check the name after -b.",
+                f"There is no host named {self._host}",
+                "Have advertised.listeners name what this machine can resolve, or run trimtab "
+                "where it can.",
+            )
+        except ConnectionRefusedError:
+            return _Finding(
+                *(self._server, _Kind.REFUSES, "refuses connections"),
+                "Check host and port, and that the brokers run.",
+                f"Nothing listens on {self._server}",
+                "Start that broker, or have its advertised.listeners name where it listens.",
+            )
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return _Finding(
+                *(self._server, _Kind.REFUSES, f"does not answer: {error.strerror or error}"),
+                "Check host and port, and that the brokers run.",
+                advertised="Have advertised.listeners name what this machine can reach.",
+            )
+        with connection:
+            if self._settings.encrypted:
+                return self._over_tls(connection)
+            return self._over_plain_text(connection)
+
+    def _connect(self) -> socket.socket:
+        addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        if self._step == _RESOLVING:
+            self._step = "no connection comes about"
+        error: OSError = OSError("it has no address")
+        for place, (family, *_, address) in enumerate(addresses):
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                connection.settimeout(self._left() / (len(addresses) - place))
+                connection.connect(address)
+            except OSError as failed:
+                connection.close()
+                error = failed
+            else:
+                return connection
+        raise error
+
+    def _left(self) -> float:
+        """Return the seconds that are left; raises TimeoutError when none are."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _half(self) -> float:
+        """Return half of what is left: another guess takes some time, too."""
+        return self._left() / 2
+
+    def _over_tls(self, connection: socket.socket) -> _Finding:
+        self._step = "it takes the connection, and the TLS handshake is not answered"
+        connection.settimeout(self._left())
+        try:
+            wrapped = self._settings.ssl_context().wrap_socket(
+                connection, server_hostname=self._host
+            )
+        except ssl.SSLCertVerificationError as error:
+            return self._tells(*_about_certificate(self._host, error.verify_code))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return self._about_no_tls(error)
+        with wrapped:
+            try:
+                return self._about_answers(wrapped)
+            except TimeoutError:
+                raise
+            except OSError as error:  # with TLS 1.3 a client is refused after the handshake
+                return self._about_no_tls(error)
+
+    def _about_no_tls(self, error: OSError) -> _Finding:
+        """Say why TLS fails where it is not ours that refuses; plain text is tried to know."""
+        reason = str(error).upper()
+        if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+            if self._settings.certificate is None:
+                return self._tells(
+                    "wants a client certificate",
+                    "Set ssl.keystore.location to a PEM file with key and certificate.",
+                )
+            return self._tells(
+                "refuses this client certificate",
+                "Have its authority trusted there, or set another ssl.keystore.location.",
+            )
+        if "ALERT" in reason:
+            return self._is_odd(
+                f"speaks TLS, but no connection comes about: {_reason(error)}",
+                "Compare TLS versions and ciphers with the broker's.",
+            )
+        match self._spoken():
+            case "Kafka":
+                return self._tells(
+                    "does not speak TLS, and this connection wants to",
+                    "Set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the --command-config "
+                    "file.",
+                )
+            case "HTTP":
+                return self._is_http()
+        return self._is_odd(
+            f"does not answer a TLS handshake as a Kafka broker: {_reason(error)}",
+            "Check that it is a broker's TLS port.",
+        )
+
+    def _over_plain_text(self, connection: socket.socket) -> _Finding:
+        self._step = "it takes the connection, and Kafka's first request is not answered"
+        try:
+            return self._about_answers(connection)
+        except OSError as error:
+            connection.close()
+            # A broker's TLS listener hangs up on plain text; others say so, some in plain HTTP, or
+            # wait for more.
+            match self._spoken():
+                case "TLS":
+                    return self._tells(
+                        "is a TLS listener, and this connection is plain text",
+                        "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
+                    )
+                case "HTTP":
+                    return self._is_http()
+            if isinstance(error, TimeoutError):
+                raise
+            return self._is_odd(
+                "does not answer as a Kafka broker",
+                "Check that it is a broker's port; one that wants SASL needs --command-config.",
+            )
+
+    def _about_answers(self, connection: socket.socket) -> _Finding:
+        """Say what two requests are answered that take no login; raises OSError without answers."""
+        exchange(connection, self._half, API_VERSIONS, 0, b"")
+        self._step = "its first request is answered, and no other"
+        wanted = self._settings.sasl_mechanism
+        name = (wanted or "PLAIN").encode()
+        answer = exchange(
+            connection, self._left, SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name
+        )
+        code, offered = mechanisms(answer)
+        if wanted and code == _UNSUPPORTED_MECHANISM:
+            return self._tells(
+                f"does not take logins by {wanted}; it offers {offered or 'none'}",
+                f"Set sasl.mechanism to one of these in the --command-config file: {offered}.",
+            )
+        if wanted and code == _NO_LOGIN_HERE:
+            right = "SSL" if self._settings.encrypted else "PLAINTEXT"
+            return self._tells(
+                "takes no logins, and this connection wants to log in",
+                f"Set security.protocol={right}, or name the port that takes logins.",
+            )
+        if not wanted and code != _NO_LOGIN_HERE:
+            right = "SASL_SSL" if self._settings.encrypted else "SASL_PLAINTEXT"
+            return self._tells(
+                f"wants a login (by {offered or 'PLAIN'}), and this connection has none",
+                f"Set security.protocol={right}, sasl.mechanism and sasl.jaas.config in a file "
+                "for --command-config.",
+            )
+        return _Finding(
+            *(self._server, _Kind.ANSWERS, "answers as a Kafka broker, but not in time"),
+            _HANGS,
+        )
+
+    def _tells(self, what: str, advice: str) -> _Finding:
+        return _Finding(self._server, _Kind.TELLS, what, advice)
+
+    def _is_odd(self, what: str, advice: str) -> _Finding:
+        return _Finding(self._server, _Kind.ODD, what, advice)
+
+    def _is_http(self) -> _Finding:
+        return self._tells("is an HTTP server, not a Kafka broker", "Give a broker's address.")
+
+    def _spoken(self) -> str:
+        """Return which of TLS, Kafka and HTTP connections of their own find; "" where none."""
+        ends = time.monotonic() + self._half()
+        heard: dict[str, bool] = {}
+
+        def left() -> float:
+            return max(ends - time.monotonic(), 0.001)
+
+        def listen(name: str) -> None:
+            try:
+                with self._connect() as connection:
+                    connection.settimeout(left())
+                    heard[name] = LANGUAGES[name](connection, left)
+            except OSError:
+                heard[name] = False
+
+        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in LANGUAGES]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(left())
+        # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
+        return next((name for name in LANGUAGES if heard.get(name)), "")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return error.strerror or str(error) or "it hangs up"
+
+
+def _about_certificate(host: str, code: int) -> tuple[str, str]:
+    if code in _WRONG_NAME:
+        return (
+            f"has a certificate that is not for {host}",
+            "Use a name that is in it, or set ssl.endpoint.identification.algorithm= to nothing.",
+        )
+    if code in _WRONG_TIME:
+        return (
+            "has a certificate that is not valid today",
+            "Renew it, or look at this machine's clock.",
+        )
+    return (
+        "has a certificate that is of no authority that this connection trusts",
+        "Set ssl.truststore.location to a PEM file with the authority's certificate.",
+    )

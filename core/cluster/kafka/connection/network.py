@@ -1,0 +1,359 @@
+"""kafka-python's connections, each step of which has a deadline; only `wire` imports this.
+
+The library has none for a TLS handshake, looks names up in the thread that all connections share,
+asks one bootstrap server at a time, and asks on after an answer that is final.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import (
+    AuthorizationError,
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
+from kafka.net.inet import create_connection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from core.cluster.kafka.connection.diagnosis import Trouble, is_misconfigured
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.connection.transports import NoHandshakeError, PlainTransport, TlsTransport
+
+FINAL = (
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    AuthorizationError,
+    IncompatibleBrokerVersion,
+)
+"""What a broker answers the same however often it is asked."""
+OTHERS_SECONDS = 0.5
+"""How long other bootstrap servers may take to answer differently from a final answer."""
+_CANDIDATES = 3
+"""To so many brokers connections are begun where one is needed: some may hang."""
+_FAILURES = 2
+"""After so many a bootstrap server is looked at for why."""
+_BUSY_SECONDS = 0.5
+"""How long new connections may take while one stands on which others wait for answers."""
+
+
+def open_admin(
+    settings: ConnectionSettings,
+    heard: Callable[[], None],
+    of_connections: Mapping[str, Any],
+    **config: Any,
+) -> KafkaAdminClient:
+    """Return kafka-python's client, bootstrapped; raises its KafkaError and leaves nothing behind.
+
+    `heard` is called, in a thread of its own, whenever any broker has sent something;
+    `of_connections` are configs that the client itself does not know.
+    """
+    library = logging.getLogger("kafka")
+    if not library.handlers:
+        library.addHandler(logging.NullHandler())
+    library.propagate = False
+    networks: list[KafkaNetClient] = []
+
+    def network(**config: Any) -> KafkaNetClient:
+        config |= of_connections
+        net = NetworkSelector(**config)
+        networks.append(KafkaNetClient(net, Connections(net, settings, heard, **config), **config))
+        return networks[-1]
+
+    try:
+        return KafkaAdminClient(**settings.kafka_python(), kafka_client=network, **config)
+    except KafkaError:
+        # Its constructor leaves the thread and the sockets of a failed attempt behind.
+        for half_open in networks:
+            half_open.close()
+            half_open._manager.close_sockets()
+        raise
+
+
+def close_admin(admin: KafkaAdminClient) -> None:
+    """Close the client, its thread and its sockets."""
+    admin.close()
+    admin._manager.close_sockets()
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """The connections of one client; everything but `troubles` is for the client's own thread."""
+
+    def __init__(
+        self,
+        net: NetworkSelector,
+        settings: ConnectionSettings,
+        heard: Callable[[], None],
+        **config: Any,
+    ) -> None:
+        super().__init__(net, **config)
+        self._settings = settings
+        self._heard = heard
+        self._failures: dict[int | str, Exception] = {}
+        self._places: dict[int | str, str] = {}
+        """Where servers were connected to last: one that hangs is soon not in the metadata."""
+        self._sockets: list[weakref.ref[socket.socket]] = []
+        self._final: set[str] = set()
+        """The bootstrap servers whose answers are final, and no good."""
+
+    def troubles(self, *, waiting: bool = True) -> list[Trouble]:
+        """Return which servers could not be connected to, or did not answer, when last tried.
+
+        Those that are waited for now are among them if `waiting`. May be called from any thread.
+        """
+        errors = dict(self._failures)
+        for id, connection in list(self._conns.items()) if waiting else ():
+            if not connection.connected or connection.in_flight_requests:
+                errors.setdefault(id, KafkaTimeoutError("it has not answered yet"))
+        found = []
+        for id, error in errors.items():
+            node = self.cluster.broker_metadata(id)
+            place = self._places.get(id) if node is None else f"{node.host}:{node.port}"
+            if place is not None:
+                broker = id if isinstance(id, int) else None
+                found.append(Trouble(broker, place, str(error)))
+        return sorted(found, key=lambda trouble: (trouble.broker is None, trouble.broker or 0))
+
+    def close_sockets(self) -> None:
+        """Close what the library leaves to the garbage collector; once its thread has ended."""
+        for reference in self._sockets:
+            left = reference()
+            if left is not None:
+                left.close()
+
+    # -- which broker to ask -----------------------------------------------------------------------
+
+    async def ready_node(self) -> Any:
+        """Return a broker to which a connection stands; of several that are begun, the first.
+
+        Raises NodeNotReadyError where none comes about.
+        """
+        nodes = [broker.node_id for broker in self.cluster.brokers()]
+        random.shuffle(nodes)
+        usable = [node for node in nodes if node in self._conns and self._is_usable(node)]
+        usable.sort(key=lambda node: len(self._conns[node].in_flight_requests))
+        if usable and not self._conns[usable[0]].in_flight_requests:
+            return usable[0]
+        fresh = [n for n in nodes if n not in usable and self.connection_delay(n) == 0]
+        first = Future()
+        waiting = 0
+        failed: list[Exception] = []
+
+        def succeeded(node: int, _: object) -> None:
+            if not first.is_done:
+                first.success(node)
+
+        def did_not(error: Exception) -> None:
+            failed.append(error)
+            if len(failed) == waiting and not first.is_done:
+                settle()
+
+        def settle() -> None:
+            if first.is_done:
+                return
+            if usable:
+                first.success(usable[0])
+            else:
+                first.failure(failed[-1] if failed else NodeNotReadyError("no broker is reached"))
+
+        for node in fresh[:_CANDIDATES]:
+            try:
+                connection = self.get_connection(node)
+            except KafkaError as error:
+                failed.append(error)
+                continue
+            waiting += 1
+            connection.init_future.add_callback(partial(succeeded, node))
+            connection.init_future.add_errback(did_not)
+        if not waiting or len(failed) >= waiting:
+            settle()
+        elif usable:
+            self._net.call_later(_BUSY_SECONDS, settle)
+        return await first
+
+    def _is_usable(self, node: int) -> bool:
+        connection = self._conns[node]
+        return connection.connected and not connection.paused
+
+    # -- connecting --------------------------------------------------------------------------------
+
+    def get_connection(self, node_id: int | str, *args: Any, **options: Any) -> Any:
+        known = self._conns.get(node_id)
+        connection = super().get_connection(node_id, *args, **options)
+        if connection is not known:
+            if (node := self.cluster.broker_metadata(node_id)) is not None:
+                self._places[node_id] = f"{node.host}:{node.port}"
+            # Until it has come about, nothing is known against it.
+            connection.init_future.add_callback(lambda _: self._failures.pop(node_id, None))
+            connection.close_future.add_errback(partial(self._failures.__setitem__, node_id))
+        return connection
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        ends = time.monotonic() + 60 if timeout_at is None else timeout_at
+        connection = await self._connect_socket(node.host, node.port, ends)
+        self._keep(connection)
+        try:
+            if not self.ssl_enabled:
+                return PlainTransport(self._net, connection, host=node.host, heard=self._heard)
+            transport = TlsTransport(
+                *(self._net, connection),
+                host=node.host,
+                heard=self._heard,
+                ssl_context=self.config["ssl_context"],
+            )
+            connection = transport._sock  # the wrapped one owns the descriptor now
+            self._keep(connection)
+            await transport.shake_hands(ends)
+        except BaseException:
+            connection.close()
+            raise
+        return transport
+
+    def _keep(self, connection: socket.socket) -> None:
+        self._sockets = [reference for reference in self._sockets if reference() is not None]
+        self._sockets.append(weakref.ref(connection))
+
+    async def _connect_socket(self, host: str, port: int, ends: float) -> Any:
+        addresses = await self._resolve(host, port, ends)
+        error: Exception = KafkaConnectionError(f"{host} has no address")
+        for place, (host, port) in enumerate(addresses):
+            left = max(0.0, ends - time.monotonic())
+            try:
+                return await create_connection(
+                    *(self._net, host, port, self.config["socket_options"]),
+                    timeout_at=time.monotonic() + left / (len(addresses) - place),
+                )
+            except KafkaConnectionError as failed:
+                error = failed
+        raise error
+
+    async def _resolve(self, host: str, port: int, ends: float) -> list[tuple[str, int]]:
+        """Return the addresses of a host; names are looked up in a thread that may hang alone."""
+        try:
+            return _addresses(host, port, socket.AI_NUMERICHOST)
+        except OSError:
+            looked_up = self._in_thread(lambda: _addresses(host, port))
+        try:
+            answer = await self.wait_for(looked_up, max(0.0, ends - time.monotonic()) * 1000)
+        except KafkaTimeoutError:
+            raise KafkaConnectionError(f"{host} was not resolved in time") from None
+        except (OSError, UnicodeError) as error:
+            raise KafkaConnectionError(f"{host} cannot be resolved: {error}") from error
+        return answer  # type: ignore[no-any-return]
+
+    def _in_thread(self, call: Callable[[], Any]) -> Any:
+        """Return a Future of what a call returns, or raises, that holds up nothing else."""
+        future = Future()
+
+        def run() -> None:
+            settle: Callable[[], object]
+            try:
+                answer = call()
+            except Exception as error:  # noqa: BLE001 - it goes to whoever waits
+                failed = error
+                settle = lambda: future.failure(failed)  # noqa: E731
+            else:
+                settle = lambda: future.success(answer)  # noqa: E731
+            with suppress(RuntimeError):  # closed meanwhile: nobody waits for it
+                self._net.call_soon_threadsafe(settle)
+
+        threading.Thread(target=run, name="kafka-aside", daemon=True).start()
+        return future
+
+    # -- bootstrap ---------------------------------------------------------------------------------
+
+    async def _do_bootstrap(self, deadline: float | None) -> bool:
+        """Ask all servers side by side; the first that answers does, and so does a final answer."""
+        ends = time.monotonic() + 60 if deadline is None else deadline
+        outcome = Future()
+
+        def late() -> None:
+            if not outcome.is_done:
+                outcome.failure(KafkaTimeoutError("no bootstrap server has answered"))
+
+        timer = self._net.call_at(ends, late)
+        for server in self.cluster.bootstrap_brokers():
+            self._net.call_soon(partial(self._bootstrap_from, server.node_id, ends, outcome))
+        try:
+            await outcome
+        finally:
+            self._net.cancel(timer)
+            for server in self.cluster.bootstrap_brokers():
+                self._drop(server.node_id, None)
+        self.cluster.start_refresh_loop()
+        return True
+
+    async def _bootstrap_from(self, server: str, ends: float, outcome: Any) -> None:
+        failures = 0
+        while not (outcome.is_done or self.closed) and time.monotonic() < ends:
+            try:
+                connection = self.get_connection(
+                    server,
+                    timeout_ms=max(1.0, (ends - time.monotonic()) * 1000),
+                    pop_on_close=False,
+                    refresh_metadata_on_err=False,
+                    reset_backoff_on_connect=False,
+                )
+                await connection
+                await self.cluster._do_refresh_metadata(server)
+                if not self.cluster.brokers():
+                    raise KafkaConnectionError("it names no brokers")
+            except KafkaError as error:
+                if outcome.is_done:
+                    return
+                self._failures[server] = error
+                self._drop(server, error)
+                failures += 1
+                final = isinstance(error, (*FINAL, NoHandshakeError))
+                if failures == _FAILURES and not final:
+                    # Of some misunderstandings all one sees is that the other hangs up.
+                    node = self.cluster.broker_metadata(server)
+                    final = await self._in_thread(
+                        partial(is_misconfigured, self._settings, f"{node.host}:{node.port}")
+                    )
+                if final:
+                    self._final.add(server)
+                    if len(self._final) < len(self.cluster.bootstrap_brokers()):
+                        await self._net.sleep(OTHERS_SECONDS)
+                    _fail(outcome, error)
+                    return
+                self.update_backoff(server)
+                await self._net.sleep(self.connection_delay(server))
+            else:
+                if not outcome.is_done:
+                    self.reset_backoff(server)
+                    outcome.success(True)
+                return
+
+    def _drop(self, server: str, error: Exception | None) -> None:
+        connection = self._conns.pop(server, None)
+        if connection is not None:
+            connection.close(error)
+
+
+def _fail(outcome: Any, error: Exception) -> None:
+    if not outcome.is_done:
+        outcome.failure(error)
+
+
+def _addresses(host: str, port: int, flags: int = 0) -> list[tuple[str, int]]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys((str(address[0]), port) for *_, address in found))

@@ -1,0 +1,233 @@
+"""A description of the cluster in one exchange: metadata, brokers, reassignments, controller."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from core.cluster.kafka.partitions import list_request, read_reassignments, reassignments
+from core.cluster.kafka.wire import NOT_CONTROLLER, Wire, refuse
+from core.cluster.state import (
+    Broker,
+    ClusterState,
+    PartitionRow,
+    Reassignment,
+    Topic,
+    TopicPartition,
+)
+from core.errors import AccessDeniedError
+
+# A map without these two is better than none, so they get less time than the rest. They are asked
+# when the rest is there: a broker answers one connection in order, and one that is closed because
+# of them takes the metadata along, which of a large cluster on a slow line may take longer.
+_CONTROLLER_SECONDS = 2.0
+_REQUEST_TIMED_OUT = 7
+_TOPIC_DENIED = 29
+_UNKNOWN = object()
+"""What stands for the answer to a request that the broker does not know."""
+
+
+def describe(wire: Wire) -> ClusterState:
+    """Return the cluster without sizes and topic configs; a screen waits for this."""
+    picture = _picture(wire)
+    wire.refuse_other(picture.cluster.cluster_id)
+    topics = [topic for topic in picture.metadata.topics if topic.error_code == 0]
+    rows = [row for topic in topics for row in _rows(topic, picture.reassignments)]
+    return ClusterState.build(
+        cluster_id=picture.cluster.cluster_id,
+        fetched_at=datetime.now(UTC),
+        controller=picture.controller,
+        brokers=_brokers(picture.cluster.brokers, rows),
+        topics=[Topic(topic.name, _topic_id(topic.topic_id)) for topic in topics],
+        partitions=rows,
+        moves_unknown=picture.moves_unknown,
+    )
+
+
+def ping(wire: Wire) -> None:
+    """Ask any broker which brokers there are; raises what a call raises that is not answered."""
+    from kafka.protocol.admin import DescribeClusterRequest
+
+    async def ask(manager: Any, node: int) -> Any:
+        milliseconds = wire.patience.seconds * 1000
+        request = DescribeClusterRequest()
+        return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+
+    refuse(wire.read(ask, wire.patience), "describe the cluster")
+
+
+def denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
+    """Return which of these topics this user may not describe: asked for by name, they are denied.
+
+    When all are asked for they are left out without a word.
+    """
+    from kafka.protocol.metadata import MetadataRequest
+
+    if not names:
+        return frozenset()
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+    async def ask(manager: Any, node: int) -> Any:
+        milliseconds = wire.patience.seconds * 1000
+        return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+
+    answer = wire.read(ask, wire.patience)
+    return frozenset(topic.name for topic in answer.topics if topic.error_code == _TOPIC_DENIED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """The answers to Metadata and DescribeCluster, what is in flight, and who leads.
+
+    `controller` is the leader of the KRaft quorum, who need not be a broker; in their metadata
+    KRaft brokers name any one of themselves.
+    """
+
+    metadata: Any
+    cluster: Any
+    reassignments: dict[TopicPartition, Reassignment]
+    moves_unknown: str
+    """Why nothing is known of what is in flight: it takes a right that nothing else here does."""
+    controller: int | None
+
+
+def _picture(wire: Wire) -> _Picture:
+    """Return everything that a description is made of, one request each."""
+    from kafka.protocol.admin import DescribeClusterRequest
+    from kafka.protocol.metadata import MetadataRequest
+
+    async def ask(manager: Any, node: int) -> tuple[Any, Any, Any, Any]:
+        asked = manager.send(
+            MetadataRequest(
+                topics=None,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            ),
+            node_id=node,
+            request_timeout_ms=wire.patience.seconds * 1000,
+        )
+        cluster = manager.send(
+            DescribeClusterRequest(include_fenced_brokers=True),
+            node_id=node,
+            request_timeout_ms=wire.patience.seconds * 1000,
+        )
+        metadata, cluster = await asked, await cluster
+        quick = _CONTROLLER_SECONDS * 1000
+        moves = manager.send(
+            list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick
+        )
+        quorum = manager.send(_quorum_request(), node_id=node, request_timeout_ms=quick)
+        return metadata, cluster, await _optional(moves), await _optional(quorum)
+
+    metadata, cluster, moves, quorum = wire.read(ask, wire.patience)
+    refuse(cluster, "describe the cluster")
+    wire.note_controller(metadata.controller_id)
+    if moves is not _UNKNOWN:
+        _learn_moves(wire, moves)
+    return _Picture(
+        metadata,
+        cluster,
+        {} if moves is _UNKNOWN else wire.last_reassignments,
+        "" if moves is _UNKNOWN else wire.moves_unknown,
+        _leader(quorum, metadata),
+    )
+
+
+def _learn_moves(wire: Wire, moves: Any) -> None:
+    """Keep what is in flight, or that it may not be seen; while the controller is away, as it was.
+
+    Nothing begins or ends without a controller, so what it last said is still so.
+    """
+    if moves is None or moves.error_code == _REQUEST_TIMED_OUT:
+        return
+    try:
+        if moves.error_code == NOT_CONTROLLER:
+            found = reassignments(wire)
+        else:
+            found = read_reassignments(moves)
+    except AccessDeniedError as error:
+        wire.last_reassignments, wire.moves_unknown = {}, error.title
+    else:
+        wire.last_reassignments, wire.moves_unknown = found, ""
+
+
+def _leader(quorum: Any, metadata: Any) -> int | None:
+    """Return who controls the cluster; None when it is not told.
+
+    Brokers that know no quorum have ZooKeeper, and name the controller themselves.
+    """
+    if quorum is _UNKNOWN:
+        return metadata.controller_id if metadata.controller_id >= 0 else None
+    if quorum is None:
+        return None
+    leaders = [p.leader_id for topic in quorum.topics for p in topic.partitions]
+    return leaders[0] if leaders and leaders[0] >= 0 else None
+
+
+def _brokers(described: Iterable[Any], rows: Iterable[PartitionRow]) -> list[Broker]:
+    """Return the brokers told of, and as dead ones those that only partitions still name."""
+    brokers = {
+        b.broker_id: Broker(b.broker_id, b.rack or None, b.host, b.port, alive=not b.is_fenced)
+        for b in described
+    }
+    for row in rows:
+        for broker in row.replicas:
+            if broker not in brokers:
+                brokers[broker] = Broker(broker, alive=False)
+    return list(brokers.values())
+
+
+def _rows(topic: Any, moves: Mapping[TopicPartition, Reassignment]) -> Iterator[PartitionRow]:
+    for partition in topic.partitions:
+        replicas = tuple(partition.replica_nodes)
+        move = moves.get(TopicPartition(topic.name, partition.partition_index))
+        if move is not None and set(move.replicas) != set(replicas):
+            # The two answers are of different moments: it has ended, or begun, in between.
+            move = None
+        yield PartitionRow(
+            topic=topic.name,
+            partition=partition.partition_index,
+            leader=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            replicas=replicas,
+            isr=tuple(partition.isr_nodes),
+            adding=move.adding if move else (),
+            removing=move.removing if move else (),
+        )
+
+
+def _topic_id(id: UUID | None) -> str | None:
+    """Return a topic id as Kafka writes it (base64url); None when the broker has none."""
+    if id is None or id.int == 0:
+        return None
+    return urlsafe_b64encode(id.bytes).decode().rstrip("=")
+
+
+def _quorum_request() -> Any:
+    from kafka.protocol.admin import DescribeQuorumRequest
+
+    topic_type = DescribeQuorumRequest.TopicData
+    partition = topic_type.PartitionData(partition_index=0)
+    return DescribeQuorumRequest(
+        topics=[topic_type(topic_name="__cluster_metadata", partitions=[partition])]
+    )
+
+
+async def _optional(answer: Any) -> Any:
+    """Return an answer; None when the controller does not give it, _UNKNOWN to an older broker."""
+    from kafka.errors import KafkaError, UnsupportedVersionError
+
+    try:
+        return await answer
+    except UnsupportedVersionError:
+        return _UNKNOWN
+    except KafkaError as error:
+        if not getattr(error, "retriable", False):
+            raise
+        return None

@@ -1,0 +1,1 @@
+"""Small clients that measure what a cluster's own clients feel."""

@@ -1,0 +1,292 @@
+"""A small producer that feels what a cluster's own producers feel: how long acks=all takes.
+
+It writes to a topic of its own, made for it and deleted afterwards, one partition led by each
+broker with two followers. Whatever fails here stops the measuring only: `trouble` says why.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from core.clock import Clock
+from core.cluster.probe.probe_config import (
+    MESSAGE_BYTES,
+    TOPIC_CONFIGS,
+    client_config,
+    denials,
+    producer_config,
+    quantile,
+)
+from core.cluster.topics import PROBE_TOPIC
+from core.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address
+    from core.cluster.kafka.connection.settings import ConnectionSettings
+
+Note = Callable[..., None]
+"""Writes down what is about to be changed, and what came of it; see core.run.audit.note.
+
+What it refuses is not done.
+"""
+
+TOPIC_PREFIX = f"{PROBE_TOPIC}-"
+WINDOW_SECONDS = 4.0
+KEPT_WINDOWS = 30
+MESSAGES_PER_S = 6
+"""To each broker: two dozen a window, the slowest being its p99. Small brokers feel more than that:
+beside copies at 2 MB/s each of a sandbox's took 0.12 s of its processor a second, 0.16 at 15."""
+TIMEOUT_SECONDS = 5.0
+"""What a message that is not taken is counted as having waited."""
+REPLICAS = 3
+"""The leader, and two followers whose fetches a move's copies may delay, as most topics have them.
+
+Messages wait for the slower of the two: with one, they tell of less than producers feel.
+"""
+START_SECONDS = 20.0
+CLOSE_SECONDS = 30.0
+"""How long it is tried to delete the topic: a dead broker is taken for the controller at first."""
+AGAIN_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long messages to one broker waited for all their acks; those not taken are `failed`."""
+
+    begun_at: datetime
+    messages: int
+    failed: int
+    p50_ms: float
+    p99_ms: float
+
+
+def open_probe(
+    address: Address, name: str, brokers: Sequence[int], clock: Clock, note: Note
+) -> ProduceProbe | None:
+    """Return a probe that has begun to measure; None for a simulator, which has no producers."""
+    if address.simulated:
+        return None
+    from core.cluster.kafka.connection.settings import ConnectionSettings
+
+    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+    probe = ProduceProbe(settings, name, brokers, clock, note)
+    probe.start()
+    return probe
+
+
+class ProduceProbe:
+    """Measures in a thread of its own; nothing here blocks, raises, or outlives `close`.
+
+    `places` are the replicas of each broker's partition, leader first, once they are known. `left`
+    says in words what a closed one could not take away.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        name: str,
+        brokers: Sequence[int],
+        clock: Clock,
+        note: Note,
+    ) -> None:
+        self.topic = f"{TOPIC_PREFIX}{name}"
+        self.trouble = ""
+        self.left = ""
+        self.places: Mapping[int, tuple[int, ...]] = {}
+        self._settings, self._brokers, self._clock = settings, tuple(sorted(brokers)), clock
+        self._note = note
+        self._windows: dict[int, deque[Window]] = {}
+        self._waited_ms: dict[int, list[float]] = {}
+        self._failed: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def windows(self) -> dict[int, tuple[Window, ...]]:
+        """Return each broker's windows, oldest first."""
+        return {broker: tuple(windows) for broker, windows in list(self._windows.items())}
+
+    def close(self) -> None:
+        """Stop, and delete the topic. A cluster that does not answer is not waited for."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_SECONDS + TIMEOUT_SECONDS)
+
+    # -- in its thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        from confluent_kafka import KafkaException
+
+        from core.cluster.kafka.admin import quiet_admin
+
+        admin = quiet_admin(self._settings)
+        try:
+            try:
+                self._create(admin)
+                self._measure()
+            except (KafkaException, TrimtabError) as error:
+                self._say(error)
+                if isinstance(error, KafkaException) and error.args[0].code() in denials():
+                    self.left = ""
+            self._delete(admin)
+        except (KafkaException, TrimtabError) as error:
+            self._say(error)
+        finally:
+            admin.close()
+
+    def _change(self, what: str, topics: object, call: Callable[[], Any]) -> None:
+        """Make or delete the topic, noted before and after."""
+        from confluent_kafka import KafkaException
+
+        self._note(what, topics=topics)
+        faults = {}
+        try:
+            call()[self.topic].result()
+        except KafkaException as error:
+            faults[self.topic] = error.args[0].str()
+            raise
+        finally:
+            self._note("answer", to=what, taken=1 - len(faults), faults=faults)
+
+    def _say(self, error: Exception) -> None:
+        """Keep the first trouble: what follows comes of it."""
+        reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+        self.trouble = self.trouble or f"produce latency is not measured: {reason}"
+
+    def _create(self, admin: Any) -> None:
+        """Make the topic; one of that name is ours, from before this process."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        ring = [*self._brokers, *self._brokers]
+        copies = min(REPLICAS, len(self._brokers))
+        layout = [ring[at : at + copies] for at in range(len(self._brokers))]
+        topic = NewTopic(
+            self.topic, len(layout), replica_assignment=layout, config=dict(TOPIC_CONFIGS)
+        )
+        told = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
+
+        def make() -> Any:
+            self.left = f"the topic {self.topic} may be left"
+            return admin.create_topics([topic], request_timeout=START_SECONDS)
+
+        try:
+            self._change("create topics", told, make)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _delete(self, admin: Any) -> None:
+        """Delete the topic; while a broker has just died, others are asked until one does it."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        deadline = self._clock.monotonic() + CLOSE_SECONDS
+        while True:
+            try:
+                self._change(
+                    "delete topics",
+                    [self.topic],
+                    lambda: admin.delete_topics([self.topic], request_timeout=TIMEOUT_SECONDS),
+                )
+                break
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    break
+                if code in denials() or self._clock.monotonic() >= deadline:
+                    raise
+            self._clock.sleep(AGAIN_SECONDS)
+        self.left = ""
+
+    def _measure(self) -> None:
+        from confluent_kafka import Producer
+
+        from core.cluster.kafka.admin import Handle
+
+        config, logger = client_config(self._settings)
+        producer = Handle(Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger))
+        partitions = self._placed(producer)
+        if not partitions:
+            return
+        self._produce(producer, partitions)
+        producer.close()
+
+    def _placed(self, producer: Any) -> dict[int, int]:
+        """Return each broker's partition once all are led; none when it takes too long."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self._stop.is_set() and time.monotonic() < deadline:
+            topic = producer.list_topics(self.topic, timeout=5).topics[self.topic]
+            found = topic.partitions
+            if topic.error is None and found and all(p.leader >= 0 for p in found.values()):
+                self.places = {p.replicas[0]: tuple(p.replicas) for p in found.values()}
+                return {p.replicas[0]: number for number, p in found.items()}
+            self._stop.wait(0.1)
+        if not self._stop.is_set():
+            self.trouble = f"produce latency is not measured: {self.topic} has no leaders"
+        return {}
+
+    def _produce(self, producer: Any, partitions: Mapping[int, int]) -> None:
+        """Send to one broker after the other, evenly, and close a window every few seconds.
+
+        The first window, in which connections are made, does not count.
+        """
+        payload = bytes(MESSAGE_BYTES)
+        heard = {broker: self._hearer(broker) for broker in partitions}
+        pause = 1 / (MESSAGES_PER_S * len(partitions))
+        began, sent = time.monotonic(), 0
+        begun_at, ends, first = self._clock.now(), began + WINDOW_SECONDS, True
+        order = sorted(partitions)
+        while not self._stop.is_set() and not self.trouble:
+            now = time.monotonic()
+            if now >= ends:
+                if not first:
+                    self._close_windows(order, begun_at)
+                self._waited_ms, self._failed = {}, {}
+                begun_at, ends, first = self._clock.now(), now + WINDOW_SECONDS, False
+            if now - began > (sent + len(order) * MESSAGES_PER_S) * pause:
+                began, sent = now, 0  # the machine slept: what was missed stays missed
+            while sent * pause <= now - began:
+                broker = order[sent % len(order)]
+                producer.produce(
+                    self.topic, payload, partition=partitions[broker], on_delivery=heard[broker]
+                )
+                sent += 1
+            producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
+
+    def _hearer(self, broker: int) -> Callable[[Any, Any], None]:
+        denied = denials()
+
+        def heard(error: Any, message: Any) -> None:
+            if error is None:
+                waited = message.latency()
+            elif error.code() in denied:
+                self._say(Exception(error))
+                return
+            else:
+                self._failed[broker] = self._failed.get(broker, 0) + 1
+                waited = TIMEOUT_SECONDS
+            if waited is not None:
+                self._waited_ms.setdefault(broker, []).append(waited * 1000)
+
+        return heard
+
+    def _close_windows(self, brokers: Sequence[int], begun_at: datetime) -> None:
+        for broker in brokers:
+            waited = sorted(self._waited_ms.get(broker, ()))
+            if waited:
+                window = Window(
+                    begun_at,
+                    len(waited),
+                    self._failed.get(broker, 0),
+                    quantile(waited, 0.50),
+                    quantile(waited, 0.99),
+                )
+                self._windows.setdefault(broker, deque(maxlen=KEPT_WINDOWS)).append(window)

@@ -1,0 +1,229 @@
+"""A producer and a consumer that send to each broker and read from it, and tell what came of it.
+
+They write to one topic with a partition led by each broker; it is made, and followed, elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from core.cluster.probe.probe_config import MESSAGE_BYTES, client_config, producer_config
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address
+
+TIMEOUT_SECONDS = 5.0
+"""What is not acknowledged by then has failed."""
+LOOK_SECONDS = 3.0
+_REQUEST_SECONDS = 10.0
+"""After which a connection whose other end says nothing is given up; Kafka's own default is 60."""
+_HEAD = struct.Struct(">8sQd")
+"""Who has sent it, its number, and when (monotonic seconds of that process)."""
+_BROKER = re.compile(r"/(\d+): ")
+"""How librdkafka names the broker that an error is about: `host:port/id: …`."""
+
+
+class Side(Enum):
+    """What a client does."""
+
+    PRODUCE = "produce"
+    FETCH = "fetch"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of one message, or an error of a connection; `at` is in monotonic seconds.
+
+    `broker` is None for an error of the cluster. `error` is librdkafka's name of it, "" for none.
+    A message is produced once all its acks are there, fetched once it is read; both waits begin as
+    it is sent.
+    """
+
+    at: float
+    side: Side
+    broker: int | None
+    number: int = -1
+    waited_ms: float = 0.0
+    error: str = ""
+
+    @property
+    def sent_at(self) -> float:
+        return self.at - self.waited_ms / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The brokers that are alive, and the replicas of the topic's partitions: None, it is gone."""
+
+    brokers: frozenset[int]
+    partitions: Mapping[int, tuple[int, ...]] | None
+
+
+class Pinger:
+    """Clients of one cluster, open until `close`. `look` may be called from another thread.
+
+    Raises confluent_kafka's KafkaException only where it says so.
+    """
+
+    def __init__(self, address: Address, topic: str) -> None:
+        from confluent_kafka import Consumer, Producer
+
+        from core.cluster.kafka.admin import Handle
+        from core.cluster.kafka.connection.settings import ConnectionSettings
+
+        self.topic = topic
+        self._us = secrets.token_bytes(8)
+        self._sent = 0
+        self._partitions: Mapping[int, int] = {}
+        self._to_read: SimpleQueue[dict[int, int]] = SimpleQueue()
+        self._payload = bytes(MESSAGE_BYTES - _HEAD.size)
+        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+        config, logger = client_config(settings)
+        config |= {
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 500,
+            "socket.timeout.ms": int(_REQUEST_SECONDS * 1000),
+            "allow.auto.create.topics": False,
+            "log.connection.close": False,  # brokers close what is idle: no client suffers
+        }
+        self._producer = Handle(
+            Producer(
+                {
+                    **config,
+                    **producer_config(TIMEOUT_SECONDS),
+                    "retries": 0,  # so that each error is heard of, which retries would hide
+                    "error_cb": self._errors(Side.PRODUCE),
+                },
+                logger=logger,
+            )
+        )
+        self._consumer = Handle(
+            Consumer(
+                {
+                    **config,
+                    "group.id": topic,  # librdkafka wants one; nothing is committed
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "latest",
+                    "queued.min.messages": 10,
+                    "error_cb": self._errors(Side.FETCH),
+                },
+                logger=logger,
+            )
+        )
+        self._stop = threading.Event()
+        self._reading = threading.Thread(target=self._read, name="clients-read", daemon=True)
+        self._reading.start()
+
+    def aim(self, partitions: Mapping[int, int]) -> None:
+        """Send to these partitions, one of each broker, and read them; others no more."""
+        if partitions != self._partitions:
+            self._partitions = dict(partitions)
+            self._to_read.put({number: broker for broker, number in partitions.items()})
+
+    def send(self, broker: int) -> None:
+        """Send one message to a broker; its fate is heard of later."""
+        from confluent_kafka import KafkaException
+
+        self._sent += 1
+        number = self._sent
+        head = _HEAD.pack(self._us, number, time.monotonic())
+        try:
+            self._producer.produce(
+                self.topic,
+                head + self._payload,
+                partition=self._partitions[broker],
+                on_delivery=self._delivered(broker, number),
+            )
+        except BufferError:
+            self._refused(broker, number, "_QUEUE_FULL")
+        except KafkaException as error:  # metadata say that there is no such topic, or partition
+            self._refused(broker, number, error.args[0].name())
+
+    def hear(self, seconds: float) -> list[Heard]:
+        """Return what was heard of within `seconds`, oldest first."""
+        self._producer.poll(max(seconds, 0.0))
+        found = []
+        while not self._heard.empty():
+            found.append(self._heard.get())
+        return found
+
+    def look(self) -> Layout:
+        """Return how the topic lies now. Raises KafkaException when no broker answers in time."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        told = self._producer.list_topics(self.topic, timeout=LOOK_SECONDS)
+        brokers = frozenset(told.brokers)
+        topic = told.topics.get(self.topic)
+        if topic is None or (
+            topic.error is not None and topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        ):
+            return Layout(brokers, None)
+        if topic.error is not None and not topic.partitions:
+            raise KafkaException(topic.error)
+        return Layout(brokers, {n: tuple(p.replicas) for n, p in topic.partitions.items()})
+
+    def close(self) -> None:
+        """Stop at once; what is on its way is let go."""
+        self._stop.set()
+        self._reading.join(2 * TIMEOUT_SECONDS)
+        self._producer.close()
+
+    # -- heard in the threads that poll: whoever calls `hear`, and the reading one -----------------
+
+    def _refused(self, broker: int, number: int, error: str) -> None:
+        self._heard.put(Heard(time.monotonic(), Side.PRODUCE, broker, number, error=error))
+
+    def _delivered(self, broker: int, number: int) -> Callable[[Any, Any], None]:
+        def heard(error: Any, message: Any) -> None:
+            name = "" if error is None else error.name()
+            waited = message.latency() if error is None else None
+            self._heard.put(
+                Heard(time.monotonic(), Side.PRODUCE, broker, number, (waited or 0) * 1000, name)
+            )
+
+        return heard
+
+    def _errors(self, side: Side) -> Callable[[Any], None]:
+        def heard(error: Any) -> None:
+            about = _BROKER.search(error.str())
+            broker = int(about[1]) if about else None
+            self._heard.put(Heard(time.monotonic(), side, broker, error=error.name()))
+
+        return heard
+
+    def _read(self) -> None:
+        """Read until stopped; the consumer is this thread's alone, as confluent-kafka wants it."""
+        from confluent_kafka import OFFSET_END, TopicPartition
+
+        brokers: dict[int, int] = {}
+        while not self._stop.is_set():
+            while not self._to_read.empty():
+                brokers = self._to_read.get()
+                self._consumer.assign(
+                    [TopicPartition(self.topic, number, OFFSET_END) for number in sorted(brokers)]
+                )
+            message = self._consumer.poll(0.2)
+            now = time.monotonic()
+            if message is None:
+                continue
+            broker = brokers.get(message.partition())
+            if message.error() is not None:
+                self._heard.put(Heard(now, Side.FETCH, broker, error=message.error().name()))
+                continue
+            value = message.value() or b""
+            if broker is None or len(value) < _HEAD.size:
+                continue
+            who, number, sent = _HEAD.unpack_from(value)
+            if who == self._us:
+                self._heard.put(Heard(now, Side.FETCH, broker, number, (now - sent) * 1000))
+        self._consumer.close()

@@ -1,0 +1,253 @@
+"""Producers and consumers of a workload, for sandboxes, demos and tests.
+
+Run as a module it is the process behind `trimtab sandbox load`; it ends on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from core import files
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.sandbox import load_overrides
+from core.cluster.sandbox.load_overrides import Followed, Sway
+from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
+from core.cluster.state import TopicPartition
+from core.errors import TrimtabError
+from core.process import set_on_signals
+
+_TICK_SECONDS = 0.1
+_STALL_SECONDS = 5.0
+_FLUSH_SECONDS = 120.0
+# Twenty batches fit a fetch of 1 MiB nearly whole: followers fetch the batch that a fetch cuts
+# again, and both times count against a replication quota.
+_FILL_BATCH_BYTES = 52_000
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+def fill(
+    settings: ConnectionSettings,
+    sizes: Mapping[TopicPartition, int],
+    *,
+    message_bytes: int = 1_000,
+    batch_bytes: int = _FILL_BATCH_BYTES,
+) -> None:
+    """Produce at least so many bytes to each of these partitions, as fast as it goes.
+
+    Every message is acknowledged by the whole ISR. Raises TrimtabError when some are not.
+    """
+    producer = _producer(settings, {"batch.size": batch_bytes, "linger.ms": 20, "acks": "all"})
+    payload = random.Random(0).randbytes(message_bytes)
+    failures: list[str] = []
+
+    def delivered(error: Any, _: Any) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    never = threading.Event()
+    left = {tp: -(-size // message_bytes) for tp, size in sizes.items()}
+    while left:
+        for tp in list(left):
+            for _ in range(min(left[tp], 200)):
+                _produce(producer, tp, payload, never, delivered)
+            left[tp] -= 200
+            if left[tp] <= 0:
+                del left[tp]
+    if producer.flush(_FLUSH_SECONDS) or failures:
+        why = failures[0] if failures else "no answer"
+        raise TrimtabError(f"Not everything could be produced: {why}.")
+
+
+def _producer(settings: ConnectionSettings, options: Mapping[str, Any]) -> Any:
+    from confluent_kafka import Producer
+
+    config = settings.confluent()
+    logger = config.pop("logger")
+    return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options}, logger=logger)
+
+
+def _produce(
+    producer: Any,
+    tp: TopicPartition,
+    payload: bytes,
+    stop: threading.Event,
+    delivered: Any = None,
+) -> None:
+    """Produce one message, waiting until there is room for it or `stop` is set.
+
+    Raises KafkaException when there is no such topic or partition.
+    """
+    while not stop.is_set():
+        try:
+            producer.produce(tp.topic, payload, partition=tp.partition, on_delivery=delivered)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def run(
+    settings: ConnectionSettings,
+    workload: Workload,
+    stop: threading.Event,
+    wanted: Path | None = None,
+) -> None:
+    """Create the topics, produce and consume until `stop` is set.
+
+    `wanted` is the file that tells it what to do otherwise; one workload at a time follows it.
+    """
+    create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
+    with ExitStack() as held:
+        ours = wanted is not None and held.enter_context(
+            files.lease(load_overrides.lease_of(wanted))
+        )
+        followed = Followed(wanted if ours else None)
+        crowd = Crowd(settings, workload.groups)
+        try:
+            crowd.be(followed.sway)
+            _produce_steadily(settings, workload.topics, stop, followed, crowd)
+        finally:
+            crowd.leave()
+
+
+class Crowd:
+    """The consumers: each a thread that leaves its group in order when it is told to."""
+
+    def __init__(self, settings: ConnectionSettings, groups: Sequence[GroupLoad]) -> None:
+        self._settings, self._groups = settings, groups
+        self._members: dict[str, list[tuple[threading.Thread, threading.Event]]] = {}
+
+    def be(self, wanted: Sway) -> None:
+        """Have as many members in each group as it has by itself, and as are wanted beside."""
+        for group in self._groups:
+            members = self._members.setdefault(group.id, [])
+            while len(members) > group.members + wanted.more.get(group.id, 0):
+                members.pop()[1].set()
+            while len(members) < group.members + wanted.more.get(group.id, 0):
+                stop = threading.Event()
+                name = f"{group.id}-{len(members) + 1}"
+                given = (self._settings, group.id, group.topics, stop, name)
+                thread = threading.Thread(target=consume, args=given, daemon=True)
+                thread.start()
+                members.append((thread, stop))
+
+    def leave(self) -> None:
+        """Have all of them leave, and wait for it."""
+        members = [member for group in self._members.values() for member in group]
+        for _, stop in members:
+            stop.set()
+        for thread, _ in members:
+            thread.join(10)
+
+
+def _produce_steadily(
+    settings: ConnectionSettings,
+    topics: Sequence[TopicLoad],
+    stop: threading.Event,
+    followed: Followed,
+    crowd: Crowd,
+) -> None:
+    from confluent_kafka import KafkaException
+
+    producer = _producer(settings, {"linger.ms": 50, "acks": "1"})
+    payloads = {t.name: random.Random(t.name).randbytes(t.message_bytes) for t in topics}
+    streams = [
+        (TopicPartition(topic.name, p), payloads[topic.name], rate / topic.message_bytes)
+        for topic in topics
+        for p, rate in enumerate(topic.bytes_per_s)
+    ]
+    owed = [0.0] * len(streams)
+    times = [1.0] * len(streams)
+    gone: set[TopicPartition] = set()
+    last = time.monotonic()
+    while not stop.wait(_TICK_SECONDS):
+        if followed.changed():
+            crowd.be(followed.sway)
+            times = [followed.sway.times(tp) for tp, _, _ in streams]
+        now = time.monotonic()
+        # After a stall (a broker was away, the machine slept) what was missed stays missed.
+        passed = now - last if now - last < _STALL_SECONDS else 0.0
+        last = now
+        for i, (tp, payload, messages_per_s) in enumerate(streams):
+            if tp in gone:
+                continue
+            owed[i] += passed * messages_per_s * times[i]
+            try:
+                for _ in range(int(owed[i])):
+                    _produce(producer, tp, payload, stop)
+            except KafkaException as error:  # somebody has deleted it
+                if tp.topic not in {one.topic for one in gone}:
+                    why = error.args[0].str()
+                    print(f"What is gone of topic {tp.topic} is left out: {why}.", file=sys.stderr)
+                gone.add(tp)
+            owed[i] %= 1
+        producer.poll(0)
+    producer.flush(5)
+
+
+def consume(
+    settings: ConnectionSettings,
+    group: str,
+    topics: Sequence[str],
+    stop: threading.Event,
+    client_id: str = "rdkafka",
+) -> None:
+    """Read topics as one member of a group until `stop` is set, committing what was read."""
+    from confluent_kafka import Consumer
+
+    config = settings.confluent()
+    logger = config.pop("logger")
+    consumer = Consumer(
+        {
+            **config,
+            "group.id": group,
+            "client.id": client_id,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 1000,
+            "fetch.wait.max.ms": 200,
+            "session.timeout.ms": 10_000,
+        },
+        logger=logger,
+    )
+    consumer.subscribe(list(topics))
+    try:
+        while not stop.is_set():
+            consumer.consume(num_messages=1000, timeout=0.5)
+    finally:
+        consumer.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
+    bootstrap, brokers, bytes_per_s = arguments[:3]
+    wanted = load_overrides.wanted_beside(Path(arguments[3])) if len(arguments) > 3 else None
+    stop = threading.Event()
+    set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
+    workload = skewed_workload(
+        [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
+    )
+    try:
+        run(ConnectionSettings(bootstrap), workload, stop, wanted)
+    except TrimtabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

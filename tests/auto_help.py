@@ -13,8 +13,9 @@ from clusters import MB, NOON, cluster, load_of
 from core.auto.history import Acted, History
 from core.auto.observed import Observed, Sight, judged, judged_as_led
 from core.auto.settings import Mode, Settings
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.published import write_snapshot
 from core.load.snapshot import Load, LoadSnapshot, Quality, Source
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow, Topic, TopicPartition
+from core.cluster.metadata import Broker, LogDir, PartitionRow, Topic, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 
 MB = 1_000_000

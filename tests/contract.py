@@ -16,25 +16,22 @@ from typing import Protocol
 import pytest
 
 from core.clock import Clock
-from core.cluster.client import (
+from core.cluster.client import ClusterClient, NewPartitions, NewTopic, OffsetAt
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LOG_DIRS_RATE,
-    ClusterClient,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
-    NewPartitions,
-    NewTopic,
-    OffsetAt,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
 from core.cluster.log_dirs import BrokerLogs
-from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.errors import UnreachableError
 
 BROKERS = (1, 2, 3, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import (
     BrokerSpec,
     ClusterSpec,
@@ -11,7 +12,6 @@ from core.cluster.simulation.spec import (
     PartitionSpec,
     TopicSpec,
 )
-from core.cluster.state import TopicPartition
 
 
 def small_spec(

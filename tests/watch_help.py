@@ -8,7 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from core import paths
-from core.cluster.state import Broker, ClusterState, PartitionRow, Topic
+from core.cluster.metadata import Broker, PartitionRow, Topic
+from core.cluster.state import ClusterState
 from core.watch.timeline.changes import changes
 from core.watch.timeline.store import Timeline
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from core.cluster.state import Broker, ClusterState
+from core.cluster.metadata import Broker
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from string import ascii_letters
 
-from core.cluster.client import Member
-from core.cluster.state import TopicPartition
+from core.cluster.groups import Member
+from core.cluster.metadata import TopicPartition
 from core.watch.groups import GroupView, PartitionView
 from core.watch.rebalances import Rebalance
 from tui.map_view import matches

@@ -10,7 +10,8 @@ from enum import IntEnum
 import numpy as np
 
 from core.auto.clauses import Clause, clause_of, mode_of
-from core.cluster.state import Broker, ClusterState
+from core.cluster.metadata import Broker
+from core.cluster.state import ClusterState
 from core.watch.timeline.events import Event, Kind, Replicas, Told
 
 AUTOPILOT = -1

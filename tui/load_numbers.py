@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.load.snapshot import HORIZONS, RATES, STATISTICS, Float64, LoadSnapshot, Quality
 
 if TYPE_CHECKING:

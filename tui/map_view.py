@@ -11,7 +11,8 @@ from enum import Enum
 
 import numpy as np
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.heat import HeatMap, Metric, Order, heat_map
 from core.load.partition_map import PartitionMap, partition_map
 from core.load.snapshot import Load

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
-    from core.cluster.state import ClusterState, TopicPartition
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
     from core.plan.calibration import Calibration

@@ -9,9 +9,9 @@ from core.auto.observed import Observed
 from core.auto.reckoning import reckoned
 from core.auto.switch import Switch
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault
-from core.cluster.faults import leads_already
-from core.cluster.state import TopicPartition
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault, leads_already
+from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.check import Checked, refuse
 from core.plan.estimate_document import to_json

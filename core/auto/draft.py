@@ -12,7 +12,8 @@ from core.auto.history import History
 from core.auto.observed import Observed, sight_of
 from core.auto.part import copied_bytes, part_of
 from core.auto.settings import Settings
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness, evenness

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from core.auto.observed import Observed, Place
 from core.auto.settings import Settings
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 RESTS = timedelta(days=1)
 """How long a partition that was moved is left where it is."""

@@ -18,7 +18,7 @@ from typing import Any
 from core import files, paths
 from core.auto.decision import Reason
 from core.auto.history import Acted, History
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UsageError
 from core.units import format_time, parse_time
 

@@ -12,7 +12,8 @@ from core.auto.alike import level_alike
 from core.auto.settings import Settings
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.leaders import preferred_elections, rows_of
-from core.cluster.state import Bool, ClusterState, Reassignment, TopicPartition
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import Bool, ClusterState
 from core.load.snapshot import Float64, Load, Source
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan

@@ -19,7 +19,7 @@ from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.clock import Clock
 from core.cluster.capacity import UNKNOWN_CAPACITY
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.plan import Plan
 

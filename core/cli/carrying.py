@@ -16,7 +16,8 @@ from core.units import UNLIMITED, counted, format_duration
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.state import ClusterState, Reassignment, TopicPartition
+    from core.cluster.metadata import Reassignment, TopicPartition
+    from core.cluster.state import ClusterState
     from core.load.snapshot import Load
     from core.plan.calibration import Calibration
     from core.plan.estimate import Estimate

@@ -23,8 +23,9 @@ from core.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from core.cluster.client import ConfigValue, Fault, Resource
+    from core.cluster.configs import ConfigValue, Resource
     from core.cluster.connect import Address
+    from core.cluster.faults import Fault
     from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.log_dirs import BrokerLogs
     from core.cluster.state import ClusterState
@@ -192,7 +193,7 @@ def logout() -> Finding:
 
 def cluster(context: Context) -> Iterator[Finding]:
     """Look at the named cluster: reachability, rights, clocks."""
-    from core.cluster.client import Resource
+    from core.cluster.configs import Resource
     from core.cluster.observer import TOPIC_CONFIGS, find_hidden
 
     try:
@@ -285,7 +286,7 @@ def _right_to_moves(state: ClusterState) -> Finding:
 def _right_to_configs(
     configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
 ) -> Finding:
-    from core.cluster.client import Fault
+    from core.cluster.faults import Fault
 
     name = "right to see topics' configs"
     try:

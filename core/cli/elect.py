@@ -20,9 +20,10 @@ from core.cli.context import (
 from core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from core.cluster.client import Fault
+    from core.cluster.faults import Fault
     from core.cluster.leaders import BrokerLeaders, Election
-    from core.cluster.state import ClusterState, Int64, TopicPartition
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState, Int64
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -168,7 +169,7 @@ def _chosen(state: ClusterState, topics: str | None, partitions: str | None) -> 
 
 
 def _partition(word: str) -> TopicPartition:
-    from core.cluster.state import TopicPartition
+    from core.cluster.metadata import TopicPartition
 
     topic, _, number = word.rpartition("-")
     if not topic or not number.isdecimal():
@@ -222,7 +223,7 @@ def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
 
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
-    from core.cluster.client import Fault
+    from core.cluster.faults import Fault
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     unknown = str(answer) if isinstance(answer, Fault) else None
@@ -259,7 +260,7 @@ def _imbalance_text(
 
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
     """Return a line for each config, with the brokers that say so where they differ."""
-    from core.cluster.client import Fault
+    from core.cluster.faults import Fault
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     lines = []

@@ -12,7 +12,8 @@ from core.errors import ExitCode
 from core.units import counted
 
 if TYPE_CHECKING:
-    from core.cluster.state import ClusterState, TopicPartition
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState
     from core.run.others.foreign import ForeignMove
 
 FOREIGN = "foreign"

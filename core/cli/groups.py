@@ -12,7 +12,8 @@ from core.cli.context import Context, emit, json_option, output_option, say, say
 from core.terminal import printable
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient, Member
+    from core.cluster.client import ClusterClient
+    from core.cluster.groups import Member
     from core.watch.groups import GroupView, PartitionView
 
 

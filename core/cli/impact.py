@@ -25,7 +25,8 @@ from core.units import counted, format_duration, format_rate, parse_duration
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.state import ClusterState, TopicPartition
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState
     from core.load.snapshot import Load
 
 ROWS = 20

@@ -24,7 +24,7 @@ from core.cli.plan_show import show
 from core.cli.rebase import rebase
 from core.cli.suggest import suggest
 from core.cli.table import table, with_dirs
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.check import Checked, Severity, in_flight, parse_allow
 from core.plan.check_brokers import not_compared, not_compared_words

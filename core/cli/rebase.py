@@ -10,7 +10,7 @@ import click
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.table import brokers, table
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.plan.reassignment import bind, dump, to_document

@@ -17,7 +17,7 @@ from core.units import counted, format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
-    from core.cluster.state import TopicPartition
+    from core.cluster.metadata import TopicPartition
     from core.plan.planner.told import Suggested
     from core.plan.planner.wanted import Wanted
 

@@ -14,7 +14,8 @@ from core.errors import ExitCode, IncompleteError, UsageError
 from core.units import parse_id
 
 if TYPE_CHECKING:
-    from core.cluster.client import Fault, Resource
+    from core.cluster.configs import Resource
+    from core.cluster.faults import Fault
     from core.cluster.state import ClusterState
     from core.run.others.throttles import Throttle
 
@@ -121,7 +122,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
 
 
 def _resource(name: str) -> Resource:
-    from core.cluster.client import Resource
+    from core.cluster.configs import Resource
 
     kind, _, rest = name.partition(":")
     if kind == "topic" and rest:
@@ -134,7 +135,7 @@ def _resource(name: str) -> Resource:
 def _there(state: ClusterState, resource: Resource) -> None:
     """Raise UsageError for a topic or a broker that the cluster does not have."""
     from core.cli.topic_steps import there
-    from core.cluster.client import ResourceKind
+    from core.cluster.configs import ResourceKind
 
     if resource.kind is ResourceKind.TOPIC:
         there(state, resource.name)

@@ -30,12 +30,13 @@ from core.cli.topic_steps import (
     settled,
     there,
 )
-from core.cluster.metadata import MIN_INSYNC
+from core.cluster.configs import MIN_INSYNC
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
     from core.cli.topic_steps import Configs
-    from core.cluster.client import ConfigChange, Fault
+    from core.cluster.configs import ConfigChange
+    from core.cluster.faults import Fault
     from core.cluster.state import ClusterState
     from core.plan.placing import Replicas
 
@@ -181,7 +182,9 @@ def alter(
         refuse_min_isr,
         refuse_remote,
     )
-    from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Fault, NewPartitions, Resource
+    from core.cluster.client import NewPartitions
+    from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
+    from core.cluster.faults import Fault
     from core.run.audited import audited
     from core.run.in_use import ALLOW, refuse_if_moving
 
@@ -288,7 +291,7 @@ def _settings(words: Sequence[str]) -> dict[str, str]:
 
 
 def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list[ConfigChange]:
-    from core.cluster.client import ConfigChange, ConfigOp, Resource
+    from core.cluster.configs import ConfigChange, ConfigOp, Resource
 
     both = sets.keys() & set(unsets)
     if both:

@@ -7,8 +7,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from core.cluster.client import Beneath, ConfigChange, ConfigOp, ConfigSource, ConfigValue
-from core.cluster.metadata import MIN_INSYNC, REMOTE_STORAGE, is_remote
+from core.cluster.configs import (
+    MIN_INSYNC,
+    REMOTE_STORAGE,
+    Beneath,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    is_remote,
+)
 from core.errors import RefusedError
 from core.units import counted, format_bytes, format_duration
 

@@ -6,14 +6,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from core.cli.context import say
-from core.cluster.metadata import MIN_INSYNC
+from core.cluster.configs import MIN_INSYNC
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from core.cluster.client import ClusterClient, ConfigValue, Fault, Group
+    from core.cluster.client import ClusterClient
+    from core.cluster.configs import ConfigValue
     from core.cluster.connect import Connection
+    from core.cluster.faults import Fault
+    from core.cluster.groups import Group
     from core.cluster.state import ClusterState
 
 SETTLE_SECONDS = 10.0
@@ -51,7 +54,8 @@ def settled(connection: Connection, holds: Callable[[ClusterState], bool], what:
 
 def configs_of(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
     """Return each topic's configs, or why they are not known; the rest is told all the same."""
-    from core.cluster.client import Fault, Resource
+    from core.cluster.configs import Resource
+    from core.cluster.faults import Fault
 
     if not names:
         return {}
@@ -68,7 +72,8 @@ def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | 
 
     None where none of them tells.
     """
-    from core.cluster.client import Fault, Resource
+    from core.cluster.configs import Resource
+    from core.cluster.faults import Fault
 
     try:
         answers = client.configs([Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC])
@@ -80,7 +85,7 @@ def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | 
 
 def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
-    from core.cluster.client import UNDESCRIBED
+    from core.cluster.groups import UNDESCRIBED
     from core.cluster.log_dirs import with_logs
     from core.plan.impact_words import kinds_unknown
 

@@ -20,10 +20,11 @@ from core.cli.context import (
     write_text,
 )
 from core.cli.topic_steps import Configs, configs_of
-from core.cluster.metadata import MIN_INSYNC
+from core.cluster.configs import MIN_INSYNC
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient, Fault
+    from core.cluster.client import ClusterClient
+    from core.cluster.faults import Fault
     from core.cluster.state import ClusterState
     from core.cluster.topics import TopicHealth
 
@@ -103,7 +104,7 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
-    from core.cluster.client import Fault
+    from core.cluster.faults import Fault
     from core.cluster.topics import healths
 
     (health,) = healths(state, [name])

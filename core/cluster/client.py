@@ -6,114 +6,17 @@ and are safe to make from several threads; `core.cluster.connect` opens one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from core.cluster.configs import ConfigChange, ConfigValue, Resource
+from core.cluster.faults import Fault
+from core.cluster.groups import ActiveGroups, Group
 from core.cluster.log_dirs import BrokerLogs
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
-from core.errors import AccessDeniedError
-
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-LEADER_LIST = "leader.replication.throttled.replicas"
-FOLLOWER_LIST = "follower.replication.throttled.replicas"
-LOG_DIRS_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Kafka's error for one partition or resource: its name (`UNKNOWN_TOPIC_OR_PARTITION`)."""
-
-    name: str
-    message: str = ""
-
-    def __str__(self) -> str:
-        """Return it as a clause: some of Kafka's messages end with a full stop."""
-        message = self.message.rstrip(".")
-        return f"{self.name}: {message}" if message else self.name
-
-
-class AllDeniedError(AccessDeniedError):
-    """A cluster that answers denies all that one call asks for: every one has this `fault`."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(
-            f"The cluster says no: {fault}.",
-            next="Ask for the rights, or name another user with --command-config.",
-        )
-        self.fault = fault
-
-
-class ResourceKind(Enum):
-    BROKER = "broker"
-    TOPIC = "topic"
-
-
-class Resource(NamedTuple):
-    """A thing that has configs. A broker's name is its id; "" is the cluster-wide default."""
-
-    kind: ResourceKind
-    name: str
-
-    @classmethod
-    def broker(cls, broker: int) -> Resource:
-        return cls(ResourceKind.BROKER, str(broker))
-
-    @classmethod
-    def topic(cls, topic: str) -> Resource:
-        return cls(ResourceKind.TOPIC, topic)
-
-
-class ConfigSource(Enum):
-    """Where a config's effective value comes from (Kafka's DescribeConfigs sources)."""
-
-    TOPIC = "dynamic topic"
-    BROKER = "dynamic broker"
-    BROKER_DEFAULT = "dynamic default broker"
-    STATIC = "static broker"
-    DEFAULT = "default"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Beneath:
-    """What a config would be if it were not set here, by the name that it has there.
-
-    Kafka's default for `retention.ms` may be `log.retention.hours`, in hours.
-    """
-
-    name: str
-    value: str | None
-    source: ConfigSource
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
-    """One config's effective value; `value` None means null, or that it is a secret."""
-
-    value: str | None
-    source: ConfigSource
-    beneath: Beneath | None = field(default=None, compare=False)
-    """For topics when all configs are asked for; None where nothing is told."""
-
-
-class ConfigOp(Enum):
-    """Kafka's AlterConfigOp; APPEND and SUBTRACT take comma-separated list entries."""
-
-    SET = "set"
-    DELETE = "delete"
-    APPEND = "append"
-    SUBTRACT = "subtract"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
-    resource: Resource
-    name: str
-    op: ConfigOp
-    value: str | None = None
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,72 +45,6 @@ class OffsetAt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One consumer of a group and what it was given to read."""
-
-    id: str
-    client_id: str
-    host: str
-    assignment: tuple[TopicPartition, ...]
-    instance_id: str | None = None
-    """Of a static member (KIP-345): its assignment waits for it while it restarts."""
-
-
-SHARE, STREAMS = "share", "streams"
-UNDESCRIBED = (SHARE, STREAMS)
-"""Types of groups that read, and of which nobody tells us what."""
-CONSUMERS = ("classic", "consumer")
-GROUPS_HIDDEN = Fault(
-    "CLUSTER_AUTHORIZATION_FAILED",
-    "without DESCRIBE on the cluster brokers list only groups that this user may describe",
-)
-"""Why it is never wholly known who reads, though every broker has answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One group; `committed` holds the offsets it has committed."""
-
-    id: str
-    state: str
-    assignor: str
-    coordinator: int | None
-    members: tuple[Member, ...]
-    committed: Mapping[TopicPartition, int]
-    protocol: str = "classic"
-    """How members are assigned: `classic`, by one of themselves, or `consumer`, by the
-    coordinator (KIP-848). Of groups of no consumers: `share` (KIP-932), `streams` (KIP-1071), or
-    what else their members speak, like `connect`."""
-    fault: Fault | None = None
-    """Why nothing but its id is known, members least of all."""
-    committed_fault: Fault | None = None
-    """Why nothing is known of what it has committed."""
-
-    @property
-    def reads_unknown(self) -> bool:
-        """Return whether it may read what is not among its members' and its committed offsets.
-
-        Groups of other protocols, like Connect's workers, read nothing but what they commit.
-        """
-        if self.committed_fault is not None or self.protocol in UNDESCRIBED:
-            return True
-        return self.fault is not None and self.protocol in CONSUMERS
-
-    @property
-    def trouble(self) -> str:
-        """Return what of it is not known, in a clause; "" where all is."""
-        if self.protocol in UNDESCRIBED:
-            return f"members and lag are not known for {self.protocol} groups"
-        if self.fault is not None and self.protocol not in CONSUMERS:
-            return f"members are not known for {self.protocol} groups"
-        if self.fault is not None:
-            return f"may not be looked at: {self.fault}"
-        if self.committed_fault is not None:
-            return f"its offsets are not known: {self.committed_fault}"
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
 class ReplicaRead:
     """What one replica gave to read from an offset on, below its own high watermark.
 
@@ -216,40 +53,6 @@ class ReplicaRead:
 
     high_watermark: int
     records: bytes = field(repr=False)
-
-
-_NO_MEMBERS = ("empty", "dead")
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveGroups:
-    """Groups that have members, by id, without what they have committed."""
-
-    groups: tuple[Group, ...]
-    left_out: int = 0
-    """So many more there are."""
-    complete: bool = True
-    """False when a coordinator did not tell of its groups: one that is missing may be there.
-
-    Groups that this user is never told of (GROUPS_HIDDEN) are none of those.
-    """
-    others: tuple[Group, ...] = ()
-    """Groups with members that are none of consumers: share, streams and the like."""
-
-    @property
-    def up_to(self) -> str | None:
-        """The last id that is told of, where some are left out; they come after it."""
-        if not self.left_out:
-            return None
-        return self.groups[-1].id if self.groups else ""
-
-    @classmethod
-    def of(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
-        """Return the first `most` of those that have members."""
-        found = list(groups)
-        active = [group for group in found if group.members]
-        others = (g for g in found if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS)
-        return cls(tuple(active[:most]), max(0, len(active) - most), others=tuple(others))
 
 
 class ClusterClient(Protocol):

@@ -1,8 +1,10 @@
-"""What a run takes Kafka's errors for: a topic that is gone, or something that passes by itself."""
+"""Kafka's errors for single partitions and resources, and what they mean: gone, or transient."""
 
 from __future__ import annotations
 
-from core.cluster.client import Fault
+from dataclasses import dataclass
+
+from core.errors import AccessDeniedError
 
 _UNANSWERED = frozenset(
     ("REQUEST_TIMED_OUT", "TIMED_OUT", "NETWORK_EXCEPTION", "TRANSPORT", "UNKNOWN_SERVER_ERROR")
@@ -12,6 +14,30 @@ _PASSING = _UNANSWERED | {
     *("NOT_LEADER_OR_FOLLOWER", "BROKER_NOT_AVAILABLE"),
 }
 _OF_THE_VALUE = frozenset(("INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Kafka's error for one partition or resource: its name (`UNKNOWN_TOPIC_OR_PARTITION`)."""
+
+    name: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        """Return it as a clause: some of Kafka's messages end with a full stop."""
+        message = self.message.rstrip(".")
+        return f"{self.name}: {message}" if message else self.name
+
+
+class AllDeniedError(AccessDeniedError):
+    """A cluster that answers denies all that one call asks for: every one has this `fault`."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(
+            f"The cluster says no: {fault}.",
+            next="Ask for the rights, or name another user with --command-config.",
+        )
+        self.fault = fault
 
 
 def leads_already(answer: Fault | None) -> bool:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import NO_LEADER, TopicPartition
 from core.cluster.observer import alive_brokers
-from core.cluster.state import ClusterState, Int64, TopicPartition
+from core.cluster.state import ClusterState, Int64
 from core.errors import AccessDeniedError, UnreachableError
-
-NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)

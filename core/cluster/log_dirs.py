@@ -7,16 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.cluster.state import (
-    UNKNOWN,
-    Bool,
-    ClusterState,
-    DirCopy,
-    Int64,
-    LogDir,
-    TopicPartition,
-    frozen,
-)
+from core.cluster.metadata import UNKNOWN, DirCopy, LogDir, TopicPartition
+from core.cluster.state import Bool, ClusterState, Int64, frozen
 
 
 @dataclass(frozen=True, slots=True)

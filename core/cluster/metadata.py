@@ -1,15 +1,15 @@
-"""Brokers, log dirs, topics and partitions one at a time, as plain values, and config names.
+"""Brokers, log dirs, topics and partitions one at a time, as plain values.
 
 A ClusterState is built from them and read as them; it itself holds columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 UNKNOWN = -1
+NO_LEADER = -1
 
 
 class TopicPartition(NamedTuple):
@@ -117,16 +117,3 @@ class DirCopy:
     broker: int
     log_dir: str
     size_bytes: int
-
-
-MIN_INSYNC = "min.insync.replicas"
-REMOTE_STORAGE = ("remote.storage.enable", "confluent.tier.enable", "redpanda.remote.write")
-"""Kafka's and others' configs of topics that are kept in remote storage, too."""
-
-
-def is_remote(values: Iterable[str | None]) -> bool:
-    """Return whether a topic is kept in remote storage, by its values of `REMOTE_STORAGE`.
-
-    A cluster that has none of these configs has no remote storage.
-    """
-    return "true" in values

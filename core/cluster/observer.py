@@ -12,11 +12,13 @@ import numpy as np
 
 from core import bugs
 from core.clock import Clock
-from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
+from core.cluster.client import ClusterClient
+from core.cluster.configs import MIN_INSYNC, REMOTE_STORAGE, ConfigValue, Resource, is_remote
+from core.cluster.faults import Fault
 from core.cluster.hidden_topics import DENIED, HiddenLogs, HiddenTopics
 from core.cluster.log_dirs import BrokerLogs, with_logs
-from core.cluster.metadata import MIN_INSYNC, REMOTE_STORAGE, is_remote
-from core.cluster.state import ClusterState, Topic
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError
 
 TOPIC_CONFIGS = (

@@ -19,29 +19,11 @@ from core.cluster.metadata import (
     UNKNOWN,
     Broker,
     DirCopy,
-    LogDir,
     PartitionRow,
-    Reassignment,
     Topic,
     TopicPartition,
 )
 from core.errors import RIGHTS, AccessDeniedError
-
-__all__ = [
-    "UNKNOWN",
-    "Bool",
-    "Broker",
-    "ClusterState",
-    "DirCopy",
-    "Int32",
-    "Int64",
-    "LogDir",
-    "PartitionRow",
-    "Reassignment",
-    "Topic",
-    "TopicPartition",
-    "frozen",
-]
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.leaders import NO_LEADER
+from core.cluster.metadata import NO_LEADER
 from core.cluster.state import Bool, ClusterState, Int64
 
 PROBE_TOPIC = "__trimtab_probe"

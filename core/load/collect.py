@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.clock import Clock
-from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, OffsetAt
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group
 from core.cluster.log_dirs import with_logs
-from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
+from core.cluster.metadata import UNKNOWN, TopicPartition
+from core.cluster.state import ClusterState, Int64
 from core.errors import TrimtabError
 from core.load.brokers import state_loads
 from core.load.interval import Interval, measure

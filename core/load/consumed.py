@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import UNKNOWN, Bool, Int64
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import Bool, Int64
 from core.load.reading import Commits, Memory, Reading
 from core.load.sample import Method
 from core.load.snapshot import Float64

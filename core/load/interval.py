@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import UNKNOWN, Bool, ClusterState, Int32, Int64
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.consumed import away, group_lag, outward, remembered
 from core.load.reading import Memory, Reading, laid, recreated, same_layout
 from core.load.sample import Flag, Method

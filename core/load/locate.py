@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import paths
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load import layout
 from core.load.sample import latest
 from core.load.snapshot import Load, LoadSnapshot, Source

@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import UNKNOWN, Bool, ClusterState, Int32, Int64
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot import Float64
 
 _S = TypeVar("_S", bound=np.generic)

@@ -15,7 +15,8 @@ from enum import Enum, IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import ClusterState, Int32, Int64, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState, Int32, Int64
 
 Float64 = npt.NDArray[np.float64]
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core import files
-from core.cluster.state import ClusterState, Int32, Int64, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState, Int32, Int64
 from core.errors import DocumentError
 from core.load import columns, layout
 from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64, Load, Source

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from core.cluster.state import Broker, ClusterState
+from core.cluster.metadata import Broker
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan import relief
 from core.plan.copying import (

@@ -13,7 +13,8 @@ from types import MappingProxyType
 import numpy as np
 
 from core.cluster.balancers import find_balancer
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan import check_dirs
 from core.plan.check_brokers import disks, hotter, leader_skew

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Float64, Load
 from core.plan.disk_room import (
     disks_of,

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from core.cluster.state import Bool, ClusterState, Int32, Int64, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot import Load
 from core.plan.plan import Move
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.quota import BACKOFF_SECONDS
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 

@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from core.cluster.state import Broker, ClusterState
+from core.cluster.metadata import Broker
+from core.cluster.state import ClusterState
 from core.load.snapshot import Float64, Load
 from core.plan.check_capacity import taken_in
 from core.plan.copying import NONE_APART, Apart, BrokerSide, Side, SideLoad

@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.copying import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.plan import Plan, log_dir_of

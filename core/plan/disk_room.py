@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.state import ClusterState, LogDir, Topic
+from core.cluster.metadata import LogDir, Topic
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 
 HARDLY_USED = 0.90

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from core import files
 from core.cluster.documents.json_object import WrongError, once
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 
 MEND = "Mend it there, or export the plan again."

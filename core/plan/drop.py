@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.check import GROWTH_SECONDS, of_one
 from core.plan.check_brokers import arrivals, filled, raised, with_rates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.copying import Apart, BrokerSide, Copying, Side, SideLoad
 from core.plan.findings import named
 from core.units import UNLIMITED, format_bytes, format_rate

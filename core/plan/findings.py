@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError, UsageError
 
 

@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.cluster.client import UNDESCRIBED
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.groups import UNDESCRIBED
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.effect import leader_after
 from core.plan.plan import Move, Plan

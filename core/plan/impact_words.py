@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from core.cluster.client import UNDESCRIBED
+from core.cluster.groups import UNDESCRIBED
 from core.plan.findings import named
 from core.plan.impact import GroupTouched, Headroom, Impact
 from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.batches import MOST_MOVES, Work
 from core.plan.copying import Copy, Copying
 from core.plan.next_batch import WINDOW_SECONDS, Flight, fitting

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core import bugs, files
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 from core.plan import proposals
 from core.plan.document_values import (

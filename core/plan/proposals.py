@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 from core.plan.document_values import (
     a_list,

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.json_text import compact
 from core.plan.findings import REBASE

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.check_dirs import lies_elsewhere, missing
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.units import id_list

@@ -13,8 +13,8 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.quota import Quota
-from core.cluster.state import TopicPartition
 from core.plan import flowing
 from core.plan.copying import (
     PARTITION_FETCH_BYTES,

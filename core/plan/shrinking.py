@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.state import ClusterState, Topic
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.findings import Finding, finding
 from core.plan.plan import Plan

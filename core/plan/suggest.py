@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.heat import Metric, eligible, weights
 from core.load.heat import partition_values as values_of
 from core.load.snapshot import Float64, Load

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.plan import Move
 
 ALL = "*"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.plan import ANY, log_dir_of
 
 _NONE: Mapping[TopicPartition, tuple[str, ...]] = MappingProxyType({})

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Move, Plan, current_target, log_dir_of
 from core.plan.rebase import Lost, gone, no_place

@@ -9,15 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from core.cluster.client import (
-    ClusterClient,
-    ConfigChange,
-    Fault,
-    NewPartitions,
-    NewTopic,
-    Resource,
-)
-from core.cluster.state import TopicPartition
+from core.cluster.client import ClusterClient, NewPartitions, NewTopic
+from core.cluster.configs import ConfigChange, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.run import audit
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
 from core.run.decide import guard

@@ -11,17 +11,11 @@ from enum import Enum
 from functools import cached_property
 
 from core.clock import Clock
-from core.cluster.client import (
-    CONSUMERS,
-    GROUPS_HIDDEN,
-    ClusterClient,
-    Fault,
-    Group,
-    Member,
-    OffsetAt,
-)
+from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.state import TopicPartition
+from core.cluster.faults import Fault
+from core.cluster.groups import CONSUMERS, GROUPS_HIDDEN, Group, Member
+from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
 
 KEEPS_UP_SECONDS = 10.0

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from core.cluster.client import Group
+from core.cluster.groups import Group
 from core.units import counted
 
 STABLE = "stable"

@@ -26,7 +26,8 @@ from core.auto.history import RESTS, Acted, History
 from core.auto.observed import Observed, Sight, judged
 from core.auto.part import copied_bytes
 from core.auto.settings import Mode, Settings
-from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition, frozen
+from core.cluster.metadata import Broker, PartitionRow, TopicPartition
+from core.cluster.state import ClusterState, frozen
 from core.load.snapshot import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest

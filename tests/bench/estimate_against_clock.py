@@ -29,11 +29,11 @@ from typing import Any
 from core.cluster.client import OffsetAt
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill, run
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
-from core.cluster.state import TopicPartition
 from tests.bench.report import leave
 from tests.waiting import eventually
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from tests.bench.report import leave
 from tests.waiting import eventually

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from core.cluster.state import Broker, ClusterState, LogDir, Topic, frozen
+from core.cluster.metadata import Broker, LogDir, Topic
+from core.cluster.state import ClusterState, frozen
 from core.load.snapshot import Load
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill, run
 from core.cluster.sandbox.workload_spec import Workload, skewed_workload
-from core.cluster.state import TopicPartition
 from core.run.record.journal import Journal, journal_path
 from core.run.record.records import Sample
 from core.run.tell.runs import read_run

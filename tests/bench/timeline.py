@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from core.cluster.metadata import Broker, PartitionRow
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.state import Broker, ClusterState, PartitionRow, frozen
+from core.cluster.state import ClusterState, frozen
 from core.watch.timeline.changes import changes
 from core.watch.timeline.store import Timeline
 from tests.bench.report import leave

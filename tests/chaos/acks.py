@@ -11,7 +11,7 @@ from typing import Any
 
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 EVERY_SECONDS = 0.05
 """Often enough for each moment of a run, and little enough for 27 brokers on two cores."""

@@ -34,13 +34,14 @@ from chaos.layout import (
 from chaos.orders import Orders
 from waiting import eventually
 
-from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
+from core.cluster.configs import ConfigChange, ConfigOp, Resource, ResourceKind
+from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import Reassignment, TopicPartition
 from core.errors import UnreachableError
 from core.process import Process, running_with
 from core.run.record.history import History, Phase

@@ -13,10 +13,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from core.cluster.client import ConfigChange, Fault, Resource, ResourceKind
+from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.connect import Address
+from core.cluster.faults import Fault
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import Reassignment, TopicPartition
 from core.errors import UnreachableError
 from core.plan.plan import Plan
 from core.process import Process

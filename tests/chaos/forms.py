@@ -31,8 +31,8 @@ from chaos.layout import (
 from chaos.orders import Order
 from waiting import eventually
 
-from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
-from core.cluster.state import TopicPartition
+from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
+from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import ANY
 from core.run.record.history import Outcome, Phase

@@ -10,8 +10,8 @@ from pathlib import Path
 from chaos.layout import TOPICS, Targets, document
 from waiting import eventually
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.state import TopicPartition
 
 _REPLICAS = re.compile(r"Topic: (\S+)\s+Partition: (\d+).*?Replicas: ([\d,]+)")
 

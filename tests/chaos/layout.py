@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -17,7 +17,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 MB = 1_000_000
 RATE = 2 * MB

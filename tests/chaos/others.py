@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -17,12 +17,12 @@ from core.cluster.client import (
     ConfigChange,
     ConfigOp,
     ConfigSource,
-    Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 
 EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 LISTS = (LEADER_LIST, FOLLOWER_LIST)

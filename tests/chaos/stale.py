@@ -11,14 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
-from core.cluster.client import (
-    ConfigChange,
-    ConfigOp,
-    ConfigValue,
-    Fault,
-    Resource,
-    ResourceKind,
-)
+from core.cluster.configs import ConfigChange, ConfigOp, ConfigValue, Resource, ResourceKind
+from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 
 Answer = dict[str, ConfigValue] | Fault

@@ -15,9 +15,9 @@ from chaos.others import EVERY_BROKER, RATES, Others, random_edit
 from chaos.weather import Unsteady, Weather
 from simulated import small_spec
 
-from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
+from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.plan import Plan
 from core.run.decide.endings import GONE
 from core.run.record.history import History, Outcome, Phase

@@ -24,7 +24,7 @@ from chaos.layout import (
 )
 from waiting import eventually
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
@@ -32,8 +32,8 @@ from core.cluster.client import (
     ConfigOp,
     Resource,
 )
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.topics import delete_topics
-from core.cluster.state import TopicPartition
 from core.run.record.history import Outcome
 
 TROUBLE_SECONDS = 25.0

@@ -10,9 +10,11 @@ from typing import Any
 
 from chaos.dying import Stuck
 
-from core.cluster.client import ConfigChange, ConfigValue, Fault, Resource
+from core.cluster.configs import ConfigChange, ConfigValue, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 
 LAG_SECONDS = 1.2

@@ -14,8 +14,9 @@ import pytest
 from core import paths
 from core.cli.main import run as command_line
 from core.cluster.connect import Address, connect
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.simulator import start_simulator
 from core.plan.plan import Plan
 from core.plan.reassignment import dump

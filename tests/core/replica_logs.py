@@ -8,9 +8,10 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from run_help import MB, Faulty, cluster
 
-from core.cluster.client import Fault, OffsetAt, ReplicaRead
+from core.cluster.client import OffsetAt, ReplicaRead
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedClock, SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.watch.replicas.batches import batches
 
 TP = TopicPartition("orders", 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulated import small_spec
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -18,12 +18,12 @@ from core.cluster.client import (
     ConfigChange,
     ConfigOp,
     ConfigValue,
-    Fault,
     Resource,
 )
 from core.cluster.connect import Address
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
 from core.run.act.runner import Runner

@@ -15,10 +15,10 @@ from installed import TRIMTAB
 from terminal import PATIENCE_SECONDS
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 
 TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000

@@ -12,10 +12,10 @@ from secured import SecuredBroker, secured_broker
 from core.clock import SystemClock
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import consume, fill
-from core.cluster.state import TopicPartition
 
 LONGEST = "test_scenarios"
 

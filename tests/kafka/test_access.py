@@ -16,14 +16,15 @@ from waiting import eventually
 
 from core.cli.doctor import rights
 from core.clock import SystemClock
-from core.cluster.client import ClusterClient, Resource
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource
 from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import TOPIC_CONFIGS, observe
 from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.sandbox.topics import create_topics
-from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError, ExitCode
 from core.run.record.journal import SUFFIX
 

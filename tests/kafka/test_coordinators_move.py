@@ -7,10 +7,10 @@ import sys
 import threading
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import consume, fill
-from core.cluster.state import TopicPartition
 
 # In a process of its own: librdkafka's way to ask for offsets ends the whole process.
 PROGRAM = '''

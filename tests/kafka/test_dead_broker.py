@@ -13,20 +13,15 @@ import pytest
 from clusters import tp
 
 from core.cli.main import run
-from core.cluster.client import (
-    FOLLOWER_RATE,
-    ConfigChange,
-    ConfigOp,
-    Fault,
-    OffsetAt,
-    Resource,
-)
+from core.cluster.client import OffsetAt
+from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
+from core.cluster.faults import Fault
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode, UnreachableError
 from tests.waiting import eventually
 

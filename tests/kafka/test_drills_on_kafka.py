@@ -12,11 +12,11 @@ from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, Connection, connect
 from core.cluster.drills.drill import DrillGround, DrillKind
 from core.cluster.drills.target import ground_of
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import full_disk
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import skewed_workload
-from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.process import running_with
 

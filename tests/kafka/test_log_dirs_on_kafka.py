@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from core.cluster.client import LOG_DIRS_RATE, Fault, Resource
+from core.cluster.configs import LOG_DIRS_RATE, Resource
+from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 
 TOPIC = "log-dirs"
 PARTITIONS = 6

@@ -12,11 +12,11 @@ from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 from core.errors import DocumentError
 from core.json_text import compact
 from core.plan.plan import Plan

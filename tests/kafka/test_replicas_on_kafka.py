@@ -15,10 +15,10 @@ from core.cli.main import run
 from core.cluster.client import OffsetAt, ReplicaRead
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 from core.watch.replicas.batches import batches
 from core.watch.replicas.records import Record, records
 

@@ -17,7 +17,7 @@ import pytest
 from waiting import eventually
 
 from core.cli.main import run
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -31,10 +31,10 @@ from core.cluster.client import (
 )
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 
 MB = 1_000_000

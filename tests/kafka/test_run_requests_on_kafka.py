@@ -8,7 +8,7 @@ import pytest
 from test_run_on_kafka import LASTING_MEGABYTES, Cluster, cluster
 from waiting import eventually
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,

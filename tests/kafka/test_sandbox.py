@@ -11,11 +11,11 @@ from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UsageError
 from core.process import Process, running_with
 

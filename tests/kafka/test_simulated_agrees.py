@@ -16,25 +16,25 @@ import pytest
 from simulated import small_spec
 
 from core.clock import Clock, SystemClock
-from core.cluster.client import (
+from core.cluster.client import ClusterClient
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
-    ClusterClient,
     ConfigChange,
     ConfigOp,
     ConfigSource,
-    Fault,
     Resource,
 )
+from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import PartitionRow, TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import PartitionRow, TopicPartition
 from core.errors import UnreachableError
 
 BROKERS = (1, 2, 3, 4)

@@ -13,10 +13,10 @@ import pytest
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 
 TOPIC = "suggested"
 LAYOUT = [[1, 2], [2, 3], [3, 4], [4, 1], [1, 4], [2, 1]]

@@ -9,12 +9,12 @@ import pytest
 from waiting import eventually
 
 from core.clock import SystemClock
-from core.cluster.client import LEADER_RATE, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.state import TopicPartition
 from core.watch.statelog.sources import find
 from core.watch.statelog.zones import parse_zones
 from core.watch.timeline import throttle_news

@@ -14,9 +14,9 @@ from waiting import eventually
 from core.cli.main import run
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.state import TopicPartition
 
 TOPIC = "tools.elected"
 

@@ -90,9 +90,9 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.connect import Address, Connection
     from core.cluster.documents.cluster_document import read_groups
     from core.cluster.log_dirs import with_logs
+    from core.cluster.metadata import TopicPartition
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
-    from core.cluster.state import TopicPartition
     from core.load.snapshot import Float64, Load, Source
     from core.run.tell.markdown import markdown
     from tui.app import TrimtabApp

@@ -36,7 +36,7 @@ def recorded_night(seed: int) -> tuple[SimulatedCluster, bytes]:
 def record_death(cluster: SimulatedCluster) -> None:
     """Let the cluster live for some minutes with a recorder beside it."""
     from core import paths
-    from core.cluster.state import TopicPartition
+    from core.cluster.metadata import TopicPartition
     from core.watch.timeline.recorder import Recorder
     from core.watch.timeline.store import Timeline
 

@@ -35,7 +35,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
     It takes the smallest replicas of broker 7 to its rack, in two batches, while somebody else's
     quota holds one destination back.
     """
-    from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
+    from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address
     from core.run.act.runner import Runner
     from core.run.record.history import History

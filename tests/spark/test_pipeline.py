@@ -31,7 +31,7 @@ from feeding import (
 )
 from pyspark.errors import StreamingQueryException
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError
 from core.load import layout, locate
 from core.load.published import claim_epoch

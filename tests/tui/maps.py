@@ -13,9 +13,10 @@ from hands import operated, rested
 from textual.pilot import Pilot
 
 from core.cluster.log_dirs import with_logs
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load, Source
 from tui.app import TrimtabApp
 from tui.feed_events import Event, PictureSeen

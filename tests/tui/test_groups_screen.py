@@ -18,9 +18,11 @@ from textual.pilot import Pilot
 from watch_help import at, damage
 
 from core import paths
-from core.cluster.client import ClusterClient, Fault, Group, Member
+from core.cluster.client import ClusterClient
 from core.cluster.connect import Address, Connection
 from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.faults import Fault
+from core.cluster.groups import Group, Member
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError, UnreachableError

@@ -21,7 +21,7 @@ from pictures import (
     spot,
 )
 
-from core.cluster.client import ConfigSource
+from core.cluster.configs import ConfigSource
 from core.run.limits.throttle import RateIntent, Side
 from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
 from core.units import UNLIMITED, format_rate

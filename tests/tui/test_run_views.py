@@ -24,7 +24,7 @@ from pictures import (
     pressed,
 )
 
-from core.cluster.state import DirCopy
+from core.cluster.metadata import DirCopy
 from core.run.others.foreign import ForeignWatch, foreign_moves
 from core.run.record.moves import Role
 from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView

@@ -10,7 +10,8 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
-from core.cluster.state import UNKNOWN, ClusterState
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import ClusterState
 from core.load.heat import Metric
 from core.load.heat_text import heat_text
 from core.load.snapshot import Load

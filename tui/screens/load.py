@@ -10,7 +10,8 @@ import numpy as np
 from textual.message import Message
 from textual.widget import Widget
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.load.snapshot import Load, LoadSnapshot
 from tui.actions import LOAD, bindings_of

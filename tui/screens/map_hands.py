@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from tui.carry import Carry, lift
 from tui.session import Session
 from tui.widgets.canvas import Canvas

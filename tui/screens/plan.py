@@ -9,7 +9,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.calibration import Calibration
 from core.plan.impact import impact_of

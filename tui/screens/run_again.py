@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from textual.message import Message
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.run.again import Way, plan_again
 from core.run.tell.runs import read_journal

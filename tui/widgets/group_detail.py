@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 
-from core.cluster.client import CONSUMERS, Member
-from core.cluster.state import TopicPartition
+from core.cluster.groups import CONSUMERS, Member
+from core.cluster.metadata import TopicPartition
 from core.watch.groups import GroupView, Pace, PartitionView, member_names
 from core.watch.rebalances import Rebalance
 from tui.group_view import GroupsView, letter, members_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tui.widgets.cells import cells, columns
 
 if TYPE_CHECKING:
-    from core.cluster.state import TopicPartition
+    from core.cluster.metadata import TopicPartition
 
 
 class Tone(Enum):

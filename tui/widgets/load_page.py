@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.load.snapshot import LoadSnapshot, Source
 from core.units import format_bytes, format_rate
 from tui.load_numbers import Numbers

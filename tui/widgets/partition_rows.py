@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.load.partition_map import Role, roles
 from core.load.scale import Scale, scale_of
 from core.plan.plan import Move, Plan

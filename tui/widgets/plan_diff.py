@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.cluster.state import UNKNOWN, ClusterState
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import ClusterState
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
 from tui.widgets.lines import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import NamedTuple
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.run.tell.view import MoveProgress, MoveState
 from core.units import format_bytes, format_duration, format_rate
 from tui.latest import latest

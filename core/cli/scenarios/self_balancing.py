@@ -20,7 +20,7 @@ from core.cli.scenarios.steady import Producer, Reader
 from core.cli.scenarios.waiting import until
 from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, connect
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.units import format_duration, format_time, parse_time
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller

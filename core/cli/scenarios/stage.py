@@ -17,10 +17,10 @@ from typing import Any
 
 from core.cli.scenarios.replicas import Described, described
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode, TrimtabError
 from core.units import counted, format_bytes
 

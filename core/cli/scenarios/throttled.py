@@ -15,10 +15,10 @@ from core.cli.scenarios.stage import ALLOWED, Stage
 from core.cli.scenarios.throttles import MB, TABLE, Layout, Throttled, required, targets
 from core.cli.scenarios.waiting import until
 from core.cluster.kafka.client import KafkaClient
+from core.cluster.metadata import TopicPartition
 from core.cluster.quota import SLOT_SECONDS, SLOTS
 from core.cluster.sandbox.workload import fill, run
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode, TrimtabError
 from core.plan.spread import START_SECONDS
 from core.units import format_rate

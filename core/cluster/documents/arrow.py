@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.cluster.documents.json_object import WrongError, once
-from core.cluster.leaders import NO_LEADER
-from core.cluster.state import UNKNOWN, ClusterState, frozen
+from core.cluster.metadata import NO_LEADER, UNKNOWN
+from core.cluster.state import ClusterState, frozen
 
 MAGIC = b"ARROW1"
 _HEADER = b"trimtab.cluster"

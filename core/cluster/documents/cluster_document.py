@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster import hidden_topics as hidden
-from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, Member, OffsetAt
-from core.cluster.state import (
-    UNKNOWN,
-    Broker,
-    ClusterState,
-    TopicPartition,
-)
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group, Member
+from core.cluster.metadata import UNKNOWN, Broker, TopicPartition
+from core.cluster.state import ClusterState
 from core.units import format_time
 
 FORMAT = "trimtab.cluster/1"

@@ -14,22 +14,22 @@ from pathlib import Path
 import numpy as np
 
 from core import bugs, files
-from core.cluster.client import Member
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import FORMAT, ClusterDocument, DocumentGroup
 from core.cluster.documents.json_object import JsonObject, WrongError, once
+from core.cluster.groups import Member
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
-from core.cluster.leaders import NO_LEADER
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import (
+from core.cluster.metadata import (
+    NO_LEADER,
     UNKNOWN,
     Broker,
-    ClusterState,
     LogDir,
     PartitionRow,
     Topic,
     TopicPartition,
 )
+from core.cluster.state import ClusterState
 from core.errors import DocumentError
 
 _MAKE_ONE = "Make one with trimtab show --json -o FILE."

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from core.cluster.client import AllDeniedError, Fault
+from core.cluster.faults import AllDeniedError, Fault
 from core.cluster.kafka.connection.diagnosis import Trouble, denied, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka.wire import Wire, fault

@@ -16,20 +16,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from core.cluster.client import (
-    GROUPS_HIDDEN,
-    ActiveGroups,
-    ConfigChange,
-    ConfigValue,
-    Fault,
-    Group,
-    NewPartitions,
-    NewTopic,
-    OffsetAt,
-    ReplicaRead,
-    Resource,
-    ResourceKind,
-)
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRead
+from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.configs import (
     CLUSTER_WIDE,
@@ -56,7 +46,8 @@ from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, re
 from core.cluster.kafka.topics import add_partitions, create_topics, delete_topics
 from core.cluster.kafka.wire import Wire
 from core.cluster.log_dirs import BrokerLogs
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.cluster.client import (
+from core.cluster.configs import (
     Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
 from core.cluster.kafka.admin import Admin, settled
 from core.cluster.kafka.wire import Wire, fault
 

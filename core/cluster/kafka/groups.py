@@ -11,18 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from core.cluster.client import (
-    GROUPS_HIDDEN,
-    SHARE,
-    UNDESCRIBED,
-    ActiveGroups,
-    Fault,
-    Group,
-    Member,
-)
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, SHARE, UNDESCRIBED, ActiveGroups, Group, Member
 from core.cluster.kafka.admin import Admin, fault_of, settled
 from core.cluster.kafka.wire import Wire, fault
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.patterns import is_whole
 
 CommittedBy: TypeAlias = Callable[

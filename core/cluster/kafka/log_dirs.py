@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
 from core.cluster.kafka.wire import Wire, fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
-from core.cluster.state import LogDir, TopicPartition
+from core.cluster.metadata import LogDir, TopicPartition
 
 
 def log_dirs(wire: Wire, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:

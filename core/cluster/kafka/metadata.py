@@ -11,14 +11,8 @@ from uuid import UUID
 
 from core.cluster.kafka.partitions import list_request, read_reassignments, reassignments
 from core.cluster.kafka.wire import NOT_CONTROLLER, Wire, refuse
-from core.cluster.state import (
-    Broker,
-    ClusterState,
-    PartitionRow,
-    Reassignment,
-    Topic,
-    TopicPartition,
-)
+from core.cluster.metadata import Broker, PartitionRow, Reassignment, Topic, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError
 
 # A map without these two is better than none, so they get less time than the rest. They are asked

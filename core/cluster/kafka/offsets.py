@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from core.cluster.client import Fault, OffsetAt, ReplicaRead
+from core.cluster.client import OffsetAt, ReplicaRead
+from core.cluster.faults import Fault
 from core.cluster.kafka.admin import Admin, settled
 from core.cluster.kafka.wire import Wire, fault
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 ELSEWHERE = (
     "NOT_LEADER_OR_FOLLOWER",

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
 from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault, refuse
-from core.cluster.state import Reassignment, TopicPartition
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import TrimtabError
 
 

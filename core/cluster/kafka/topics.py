@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from core.cluster.client import Fault, NewPartitions, NewTopic
+from core.cluster.client import NewPartitions, NewTopic
+from core.cluster.faults import Fault
 from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault
 
 _MILLISECONDS = int(CONTROLLER_SECONDS * 1000)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
 from core.cluster.kafka.connection.diagnosis import Trouble, denied, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.state import Reassignment, TopicPartition
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import RIGHTS, LoginRefusedError, UnreachableError
 
 # One answer may take so long, and after that there is time to ask another broker.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core import files
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
-from core.cluster.client import Fault, NewTopic
+from core.cluster.client import NewTopic
+from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings

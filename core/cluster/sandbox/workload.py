@@ -17,11 +17,11 @@ from typing import Any
 
 from core import files
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.load_overrides import Followed, Sway
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
-from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 from core.process import set_on_signals
 

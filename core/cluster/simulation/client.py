@@ -17,22 +17,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.cluster.client import (
-    ActiveGroups,
-    ConfigChange,
-    ConfigValue,
-    Fault,
-    Group,
-    NewPartitions,
-    NewTopic,
-    OffsetAt,
-    ReplicaRead,
-    Resource,
-)
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRead
+from core.cluster.configs import ConfigChange, ConfigValue, Resource
+from core.cluster.faults import Fault
+from core.cluster.groups import ActiveGroups, Group
 from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation import codec
 from core.cluster.simulation.requests import no_records
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 
 Json = Any

@@ -12,21 +12,12 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.cluster.client import (
-    ActiveGroups,
-    ConfigChange,
-    ConfigValue,
-    Fault,
-    Group,
-    NewPartitions,
-    NewTopic,
-    OffsetAt,
-    ReplicaRead,
-    Resource,
-    ResourceKind,
-)
-from core.cluster.leaders import NO_LEADER
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRead
+from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
+from core.cluster.faults import Fault
+from core.cluster.groups import ActiveGroups, Group
 from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import NO_LEADER, Reassignment, TopicPartition
 from core.cluster.simulation import controller, requests
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
@@ -38,11 +29,7 @@ from core.cluster.simulation.requests import (
     without_topics,
 )
 from core.cluster.simulation.spec import ClusterSpec
-from core.cluster.state import (
-    ClusterState,
-    Reassignment,
-    TopicPartition,
-)
+from core.cluster.state import ClusterState
 from core.patterns import is_whole
 
 

@@ -10,20 +10,20 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.client import (
+from core.cluster.configs import (
     Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
-    Group,
-    Member,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
+from core.cluster.groups import Group, Member
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
-from core.cluster.state import Broker, ClusterState, LogDir, Topic, TopicPartition
+from core.cluster.metadata import Broker, LogDir, Topic, TopicPartition
+from core.cluster.state import ClusterState
 
 Json = Any
 _V = TypeVar("_V")

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
     LOG_DIRS_RATE,
+    MIN_INSYNC,
     Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
     Resource,
     ResourceKind,
 )
-from core.cluster.metadata import MIN_INSYNC
+from core.cluster.faults import Fault
 
 TOPIC_DEFAULTS: Mapping[str, str] = {
     "cleanup.policy": "delete",

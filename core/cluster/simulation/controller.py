@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from core.cluster.client import Fault
-from core.cluster.leaders import NO_LEADER
+from core.cluster.faults import Fault
+from core.cluster.metadata import NO_LEADER
 
 NO_REASSIGNMENT = Fault("NO_REASSIGNMENT_IN_PROGRESS", "No partition reassignment is in progress.")
 UNKNOWN_PARTITION = Fault(

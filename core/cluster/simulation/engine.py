@@ -12,18 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
     LOG_DIRS_RATE,
-    Fault,
+    MIN_INSYNC,
     Resource,
     ResourceKind,
 )
-from core.cluster.leaders import NO_LEADER
-from core.cluster.metadata import MIN_INSYNC
+from core.cluster.faults import Fault
+from core.cluster.metadata import NO_LEADER, TopicPartition
 from core.cluster.simulation import controller
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.cluster.simulation.controller import Registration
@@ -31,7 +31,6 @@ from core.cluster.simulation.groups import Readers
 from core.cluster.simulation.logs import DIR_COPY_BYTES_PER_S, Bool, DirMove, Disks, Logs, grown
 from core.cluster.simulation.replication import Links, Throttles
 from core.cluster.simulation.spec import ClusterSpec
-from core.cluster.state import TopicPartition
 
 STEP_SECONDS = 1.0
 """One step of time while every follower is in step."""

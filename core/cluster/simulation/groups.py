@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from core.cluster.client import Group, Member
+from core.cluster.groups import Group, Member
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.logs import Float64, Int64, Logs
 from core.cluster.simulation.spec import ClusterSpec, GroupSpec
-from core.cluster.state import TopicPartition
 
 
 class Readers:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import (
     DAY_SECONDS,
     BrokerSpec,
@@ -21,7 +22,6 @@ from core.cluster.simulation.spec import (
     PartitionSpec,
     TopicSpec,
 )
-from core.cluster.state import TopicPartition
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

@@ -11,14 +11,17 @@ from datetime import datetime
 
 import numpy as np
 
-from core.cluster.client import ConfigChange, ConfigOp, Fault, NewPartitions, NewTopic, Resource
+from core.cluster.client import NewPartitions, NewTopic
+from core.cluster.configs import ConfigChange, ConfigOp, Resource
+from core.cluster.faults import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
+from core.cluster.metadata import UNKNOWN, Broker, LogDir, Topic, TopicPartition
 from core.cluster.simulation import controller
 from core.cluster.simulation.controller import Registration
 from core.cluster.simulation.engine import Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
-from core.cluster.state import UNKNOWN, Broker, ClusterState, Int32, LogDir, Topic, TopicPartition
+from core.cluster.state import ClusterState, Int32
 from core.cluster.topics import is_legal_name
 
 UNANSWERED = "the broker does not answer"

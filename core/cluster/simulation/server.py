@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from core.cluster.client import Fault, NewPartitions, NewTopic, OffsetAt
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation import codec
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 
 Json = Any
 

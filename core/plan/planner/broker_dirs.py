@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.state import Bool, ClusterState, Int64, LogDir
+from core.cluster.metadata import LogDir
+from core.cluster.state import Bool, ClusterState, Int64
 from core.load.snapshot import Float64
 from core.plan.disk_room import disks_of
 from core.plan.findings import named

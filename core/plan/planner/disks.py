@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from core.cluster.state import Bool, Broker, ClusterState, TopicPartition
+from core.cluster.metadata import Broker, TopicPartition
+from core.cluster.state import Bool, ClusterState
 from core.plan.plan import ANY, Move, Plan, log_dir_of
 from core.plan.planner.broker_dirs import BrokerDirs, Coming, DirShare
 from core.plan.planner.limits import ENDED_SECONDS, TOLD_SECONDS

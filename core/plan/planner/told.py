@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.cluster.state import Bool, Int32, Int64, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot import Float64
 from core.plan.plan import Move, Plan
 from core.plan.planner.disks import EvenedDirs

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.cluster.state import Bool, ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import Bool, ClusterState
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import UsageError
 from core.patterns import matching, pattern

@@ -8,14 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar, cast
 
-from core.cluster.client import (
-    AllDeniedError,
-    ClusterClient,
-    ConfigChange,
-    ConfigValue,
-    Fault,
-    Resource,
-)
+from core.cluster.client import ClusterClient
+from core.cluster.configs import ConfigChange, ConfigValue, Resource
+from core.cluster.faults import AllDeniedError, Fault
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault, Resource
-from core.cluster.faults import is_missing
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault, is_missing
 from core.plan.throttle_lists import entries
 from core.run.limits.throttle import LISTS, ListKey, own_list
 

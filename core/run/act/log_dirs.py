@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault
-from core.cluster.faults import passes
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault, passes
 from core.cluster.log_dirs import BrokerLogs
 from core.run.decide.steps import SETTLE_SECONDS, Lies, Place
 from core.run.record.chronicle import Chronicle

@@ -7,15 +7,11 @@ from dataclasses import replace
 
 from core.clock import Clock
 from core.cluster.balancers import find_balancer, likely_editor
-from core.cluster.client import (
-    FOLLOWER_LIST,
-    ClusterClient,
-    ConfigValue,
-    Fault,
-    Resource,
-)
-from core.cluster.faults import is_missing
-from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
+from core.cluster.client import ClusterClient
+from core.cluster.configs import FOLLOWER_LIST, ConfigValue, Resource
+from core.cluster.faults import Fault, is_missing
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.plan.plan import Move
 from core.run.act.each import each_told

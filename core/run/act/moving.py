@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault
-from core.cluster.faults import is_missing, is_settled, passes
-from core.cluster.state import TopicPartition
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault, is_missing, is_settled, passes
+from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
 from core.run.act.log_dirs import NOT_YET
 from core.run.act.resting import Resting

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.client import ClusterClient
+from core.cluster.configs import MIN_INSYNC, Resource
 from core.cluster.documents.cluster_document import DocumentGroup, read_groups
+from core.cluster.faults import Fault
 from core.cluster.log_dirs import with_logs
-from core.cluster.metadata import MIN_INSYNC
 from core.cluster.observer import topic_configs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from core.clock import Clock
-from core.cluster.client import (
-    ClusterClient,
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.configs import (
+    REMOTE_STORAGE,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
-    OffsetAt,
     Resource,
+    is_remote,
 )
-from core.cluster.faults import is_missing, passes
-from core.cluster.metadata import REMOTE_STORAGE, is_remote
-from core.cluster.state import TopicPartition
+from core.cluster.faults import Fault, is_missing, passes
+from core.cluster.metadata import TopicPartition
 from core.run.act.each import each_told
 from core.run.act.resting import AGAIN_SECONDS, Resting
 from core.run.record.chronicle import Chronicle

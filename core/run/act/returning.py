@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
-from core.cluster.faults import is_missing
+from core.cluster.client import ClusterClient
+from core.cluster.configs import ConfigChange, Resource
+from core.cluster.faults import Fault, is_missing
 from core.plan.throttle_lists import ALL
 from core.run.act.each import each_told
 from core.run.act.held import told_lists

@@ -12,7 +12,7 @@ from typing import Any
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.run.decide.steps import Observed
 from core.run.record.history import History
 

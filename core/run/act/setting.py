@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
-from core.cluster.faults import is_missing, is_unanswered, passes, refuses_value
+from core.cluster.client import ClusterClient
+from core.cluster.configs import ConfigChange, Resource
+from core.cluster.faults import Fault, is_missing, is_unanswered, passes, refuses_value
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
 from core.run.act.held import told_lists

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
-from core.cluster.faults import is_missing, passes
+from core.cluster.configs import ConfigChange, ConfigOp, Resource, ResourceKind
+from core.cluster.faults import Fault, is_missing, passes
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.act.held import LAG_SECONDS

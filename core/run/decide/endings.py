@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.cluster.state import PartitionRow, Reassignment
+from core.cluster.metadata import PartitionRow, Reassignment
 from core.run.decide import log_dirs
 from core.run.decide.steps import Ending, Observed
 from core.run.record.history import History, MoveHistory, Phase

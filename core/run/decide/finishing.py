@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.cluster.client import Resource
+from core.cluster.configs import Resource
 from core.run.decide import log_dirs
 from core.run.decide.endings import GONE
 from core.run.decide.giving_back import still_held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.cluster.client import Resource
+from core.cluster.configs import Resource
 from core.run.decide.keeping import under_way
 from core.run.decide.steps import Observed, RemovePairs, RestoreRates
 from core.run.limits.intents import copying_sides, sides

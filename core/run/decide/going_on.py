@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.cluster.state import PartitionRow, TopicPartition
+from core.cluster.metadata import PartitionRow, TopicPartition
 from core.plan.next_batch import WINDOW_SECONDS, Flight, fitting, may_start
 from core.run.decide import guard, log_dirs
 from core.run.decide.endings import GONE, OFF, never_ends

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
-from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.cluster.configs import ConfigSource, ConfigValue, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.throttle_lists import batch_lists, missing
 from core.run.decide import guard
 from core.run.decide.steps import (

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.cluster.balancers import Balancer
-from core.cluster.client import ConfigSource, Resource
-from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.cluster.configs import ConfigSource, Resource
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.limits.strain import Measured, SideSeen
 from core.run.limits.throttle import Configs, Side

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.brokers import state_loads
 from core.load.snapshot import Load
 from core.plan.calibration import Calibration

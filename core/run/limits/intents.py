@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from core.cluster.client import ConfigChange, ConfigOp, ConfigSource, ConfigValue, Fault, Resource
+from core.cluster.configs import ConfigChange, ConfigOp, ConfigSource, ConfigValue, Resource
+from core.cluster.faults import Fault
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL, batch_lists, entries, joined, missing
 from core.run.limits.throttle import (

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource
+from core.cluster.configs import ConfigChange, ConfigOp, Resource
+from core.cluster.faults import Fault
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.limits.throttle import (
     LISTS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -18,10 +18,10 @@ from core.cluster.client import (
     LOG_DIRS_RATE,
     ConfigSource,
     ConfigValue,
-    Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
 from core.plan.throttle_lists import entries
 from core.units import NO_LIMIT
 

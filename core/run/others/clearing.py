@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.clock import Clock
-from core.cluster.client import (
+from core.cluster.client import ClusterClient
+from core.cluster.configs import (
     LOG_DIRS_RATE,
-    ClusterClient,
     ConfigChange,
     ConfigOp,
     ConfigSource,
-    Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.act.held import told_lists

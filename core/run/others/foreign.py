@@ -14,7 +14,8 @@ from datetime import datetime
 
 import numpy as np
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.plan import log_dir_of
 
 Key = tuple[TopicPartition, int | None]

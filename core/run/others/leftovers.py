@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from core.cluster.client import ClusterClient, Fault, Resource, ResourceKind
-from core.cluster.faults import is_missing
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource, ResourceKind
+from core.cluster.faults import Fault, is_missing
+from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.throttle_lists import entries
 from core.run.limits import throttle
 from core.run.limits.throttle import RateIntent, Side

@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from core.cluster.client import (
-    LOG_DIRS_RATE,
-    ClusterClient,
-    ConfigSource,
-    ConfigValue,
-    Fault,
-    Resource,
-    ResourceKind,
-)
-from core.cluster.faults import is_missing
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.client import ClusterClient
+from core.cluster.configs import LOG_DIRS_RATE, ConfigSource, ConfigValue, Resource, ResourceKind
+from core.cluster.faults import Fault, is_missing
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.limits.throttle import LISTED, LISTS, RATES, Side, is_ours, own_list
 from core.run.tell.runs import KnownRun

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.process import Process
 from core.run.limits.pace import Bounds, Pace, rates_from_json
 from core.run.limits.strain import Measured

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from core.cluster.client import ConfigSource
+from core.cluster.configs import ConfigSource
 from core.run.limits.throttle import ListIntent, ListKey, RateIntent, Side
 
 Key = tuple[int, Side]

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.plan import Move
 
 

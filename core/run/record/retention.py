@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.cluster.client import ConfigSource
-from core.cluster.state import TopicPartition
+from core.cluster.configs import ConfigSource
+from core.cluster.metadata import TopicPartition
 from core.run.record.records import Kind, Record
 
 RETENTION = "retention.ms"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.cluster.client import ConfigSource
+from core.cluster.configs import ConfigSource
 from core.run.limits.throttle import LISTED, LISTS, RATES, Side
 from core.run.record.history import History
 from core.run.record.records import Kind, Record

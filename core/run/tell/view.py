@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.plan import ANY, Move
 from core.run.limits.pace import Bounds
 from core.run.limits.throttle import RateIntent

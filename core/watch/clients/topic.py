@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault, NewTopic
+from core.cluster.client import ClusterClient, NewTopic
+from core.cluster.faults import Fault
 from core.cluster.observer import alive_brokers
 from core.cluster.probe.probe_config import TOPIC_CONFIGS
 from core.cluster.state import ClusterState

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from core.cluster.client import ClusterClient, Fault
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 from core.plan.findings import named
 from core.watch.replicas.batches import OldFormatError

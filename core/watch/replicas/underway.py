@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from core.cluster.state import PartitionRow, TopicPartition
+from core.cluster.metadata import PartitionRow, TopicPartition
 from core.watch.replicas.compare import Difference
 from core.watch.replicas.verdict import Verdict
 

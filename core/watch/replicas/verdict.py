@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.watch.replicas.compare import Difference
 
 

@@ -12,8 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault, OffsetAt, Resource
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 from core.watch.replicas.again import CORRUPT, look_again
 from core.watch.replicas.batches import OldFormatError

@@ -12,7 +12,8 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import Broker, ClusterState, Int64, Topic, frozen
+from core.cluster.metadata import Broker, Topic
+from core.cluster.state import ClusterState, Int64, frozen
 from core.watch.timeline.events import Event, Kind, Replicas
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import IntFlag
 from typing import Final
 
-from core.cluster.state import Broker, Topic, TopicPartition
+from core.cluster.metadata import Broker, Topic, TopicPartition
 
 
 class Kind(IntFlag):

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from core.clock import Clock, SystemClock
-from core.cluster.client import ActiveGroups, ClusterClient
+from core.cluster.client import ClusterClient
+from core.cluster.groups import ActiveGroups
 from core.errors import AccessDeniedError, TrimtabError
 from core.watch.rebalances import Rebalance, Watched, watching
 from core.watch.timeline.events import Event, Kind, Told

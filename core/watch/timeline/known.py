@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.cluster.state import Broker
+from core.cluster.metadata import Broker
 from core.watch.timeline.events import Kind
 from core.watch.timeline.store import Timeline
 

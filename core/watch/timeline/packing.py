@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import UNKNOWN, Broker, ClusterState, Topic, frozen
+from core.cluster.metadata import UNKNOWN, Broker, Topic
+from core.cluster.state import ClusterState, frozen
 from core.watch.timeline.events import Replicas, Thing, Told
 
 _HEAD = struct.Struct("<iB")

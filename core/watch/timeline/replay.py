@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from core.cluster.state import UNKNOWN, Broker, ClusterState, Int64, Topic, TopicPartition
+from core.cluster.metadata import UNKNOWN, Broker, Topic, TopicPartition
+from core.cluster.state import ClusterState, Int64
 from core.watch.timeline.events import Event, Kind, Replicas
 from core.watch.timeline.packing import flags_in, flags_of, state_of
 

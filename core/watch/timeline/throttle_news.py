@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Resource, ResourceKind
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource, ResourceKind
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries

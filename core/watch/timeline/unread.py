@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from core.clock import Clock
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
 from core.cluster.state import ClusterState
 from core.units import counted
 from core.watch.timeline.events import Event, Kind, Told

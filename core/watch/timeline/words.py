@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from core.cluster.state import Broker, Topic
+from core.cluster.metadata import Broker, Topic
 from core.units import format_duration
 from core.watch.timeline.events import EVERY, Event, Kind, Logged, Replicas, Told
 

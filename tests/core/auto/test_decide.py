@@ -20,7 +20,8 @@ from core.auto.observed import Observed
 from core.auto.reckoning import reckoned
 from core.auto.settings import Mode, Settings
 from core.cluster.hidden_topics import HiddenTopics
-from core.cluster.state import ClusterState, Reassignment, Topic, TopicPartition
+from core.cluster.metadata import Reassignment, Topic, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Source
 from core.plan.planner.evenness import evenness
 

@@ -22,7 +22,7 @@ from core.auto.history import HOUR, RESTS, Acted, History
 from core.auto.hours import Hours
 from core.auto.observed import Observed, Place
 from core.auto.settings import Mode, Settings
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.plan import Plan
 
 BUSY = Hours.parse("mon-fri 09:00-12:00", "--avoid")

@@ -22,7 +22,7 @@ from core.auto.hours import Hours
 from core.auto.log import DecisionLog, Entry, What, remembered
 from core.auto.observed import Observed
 from core.auto.settings import Mode, Settings
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.run import audit

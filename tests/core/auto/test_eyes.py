@@ -18,8 +18,8 @@ from core.auto.settings import Settings
 from core.auto.switch import Switch
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.run.decide.steps import Submit
 from core.run.record.journal import journal_path

@@ -22,7 +22,7 @@ from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
-from core.cluster.state import Reassignment, TopicPartition
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import RefusedError, TrimtabError, UnreachableError
 from core.load.snapshot import Source
 from core.plan.plan import Move, Plan

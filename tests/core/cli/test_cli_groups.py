@@ -13,7 +13,8 @@ from in_process import Hand
 from run_help import MB, Faulty, cluster
 
 from core.cli.context import print_lines, say, write_text
-from core.cluster.client import GROUPS_HIDDEN, Fault, Group
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 

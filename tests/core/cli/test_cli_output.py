@@ -15,7 +15,7 @@ from in_process import Hand, audited
 from run_help import cluster, plan_of
 
 from core.cli.context import write_text
-from core.cluster.client import LEADER_RATE, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
 from core.plan.reassignment import dump
 

@@ -13,7 +13,7 @@ from cli_help import FAST, SLOW, Here, validate
 from run_help import move
 from waiting import eventually
 
-from core.cluster.client import FOLLOWER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import FOLLOWER_LIST, ConfigChange, ConfigOp, Resource
 from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan

@@ -14,21 +14,22 @@ from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
 from core.cli.topic_shrinking import Changed, changed
-from core.cluster.client import (
+from core.cluster.configs import (
     LEADER_LIST,
     Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
-    Group,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
+from core.cluster.groups import Group
 from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 
 LAYOUT = {"orders": [(1, 2), (2, 3), (3, 1)], "payments": [(1, 3)], "__consumer_offsets": [(1, 2)]}

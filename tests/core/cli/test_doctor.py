@@ -10,12 +10,13 @@ import pytest
 from simulated import small_spec
 
 from core.cli.doctor import cluster, hidden_topics, properties, rights
-from core.cluster.client import ConfigValue, Fault, Resource
+from core.cluster.configs import ConfigValue, Resource
 from core.cluster.connect import Address
+from core.cluster.faults import Fault
 from core.cluster.hidden_topics import DENIED, HiddenLogs, HiddenTopics
 from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import LogDir
 from core.errors import AccessDeniedError
 from core.run.others.leftovers import left_probes
 from core.run.tell.runs import KnownRun

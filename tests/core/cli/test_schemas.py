@@ -28,11 +28,11 @@ from core.cli.scenarios.catalogue import SCENARIOS
 from core.cli.scenarios.scenario import Scenario, same
 from core.cluster.connect import connect
 from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import lay_out
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.state import TopicPartition
 from core.load import layout, published
 from core.load.manifest import read_manifest
 from core.load.simulator import Simulator, start_simulator

@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
-from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
+from core.cluster.client import OffsetAt
+from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.configs import alter_configs, read_configs, topic_configs
@@ -22,7 +23,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.groups import active_groups, committed, groups
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.offsets import offsets
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
 
 PARTITIONS = (TopicPartition("t", 0), TopicPartition("t", 1))

@@ -16,7 +16,7 @@ from core.cluster.balancers import (
     find_balancer,
     with_balancer_topics,
 )
-from core.cluster.state import Topic
+from core.cluster.metadata import Topic
 from core.errors import UsageError
 from core.settings import load_settings
 

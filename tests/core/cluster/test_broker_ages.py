@@ -9,7 +9,7 @@ from core.cluster.kafka import metadata as description
 from core.cluster.kafka import wire
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
 
 

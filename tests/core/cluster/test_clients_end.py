@@ -13,14 +13,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from servers import server, silent
 
-from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
+from core.cluster.client import OffsetAt
+from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin, Handle, quiet_admin
 from core.cluster.kafka.configs import alter_configs, topic_configs
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.groups import active_groups
 from core.cluster.kafka.offsets import offsets
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 
 class Client:

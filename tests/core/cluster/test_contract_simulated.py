@@ -19,11 +19,11 @@ from simulated import small_spec
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.client import SimulatorClient
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.simulation.spec import ClusterSpec, GroupSpec
-from core.cluster.state import TopicPartition
 
 SPEED = 50.0
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.documents.cluster_document import (
     ClusterDocument,
     DocumentGroup,
@@ -23,16 +23,11 @@ from core.cluster.documents.cluster_document import (
 )
 from core.cluster.documents.json_object import JsonObject, WrongError
 from core.cluster.documents.reader import read_document
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group, Member
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import (
-    UNKNOWN,
-    Broker,
-    ClusterState,
-    LogDir,
-    PartitionRow,
-    Topic,
-    TopicPartition,
-)
+from core.cluster.metadata import UNKNOWN, Broker, LogDir, PartitionRow, Topic, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import DocumentError
 
 LEAST: dict[str, Any] = {

@@ -14,6 +14,7 @@ from core import files, paths
 from core.cluster.connect import Address
 from core.cluster.drills.drill import Drill, DrillGround, DrillKind, Offer, told
 from core.cluster.drills.target import ground_of
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import full_disk, load_overrides
 from core.cluster.sandbox.load_overrides import Followed, Skew, Sway
@@ -22,7 +23,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.process import Process
 

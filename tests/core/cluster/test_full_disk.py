@@ -9,7 +9,7 @@ import pytest
 from full_disk import files_of_at_most
 
 from core.cluster.connect import Address
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.plan import Move, Plan
 from core.run.creation import RunOptions, create_journal
 from core.run.record.journal import Journal, JournalError, journal_path

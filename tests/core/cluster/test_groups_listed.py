@@ -12,14 +12,16 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster.client import GROUPS_HIDDEN, ActiveGroups, Fault, Group, OffsetAt
+from core.cluster.client import OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
 from core.cluster.kafka import client as kafka
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.groups import active_groups, groups, other_active_groups, other_groups
 from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.wire import Wire
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from run_help import Faulty, cluster, set_config
 
-from core.cluster.client import LEADER_LIST, Fault, Resource
+from core.cluster.configs import LEADER_LIST, Resource
+from core.cluster.faults import Fault
 from core.cluster.kafka.configs import entries_of
 from core.run.act.held import held_lists
 from core.run.limits.throttle import Side

@@ -10,7 +10,7 @@ import pytest
 from run_help import Faulty
 from simulated import small_spec
 
-from core.cluster.client import Resource
+from core.cluster.configs import Resource
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import topics
 from core.cluster.sandbox.topics import create_topics, delete_topics

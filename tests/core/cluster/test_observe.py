@@ -11,12 +11,14 @@ import pytest
 from run_help import set_config
 from simulated import small_spec
 
-from core.cluster.client import Fault, Resource
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics, to_json
 from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import UNKNOWN, TopicPartition
 from core.cluster.observer import Observer, find_hidden, observe
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 
 LAYOUT = {"orders": [(1, 2), (2, 3)], "audit": [(3, 1)]}

@@ -9,25 +9,25 @@ import pytest
 from effort import effort
 from simulated import small_spec
 
-from core.cluster.client import (
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
     LOG_DIRS_RATE,
-    ClusterClient,
     ConfigChange,
     ConfigOp,
     ConfigSource,
-    Fault,
-    OffsetAt,
     Resource,
 )
+from core.cluster.faults import Fault
 from core.cluster.log_dirs import with_logs
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.spec import GroupSpec
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 
 MB = 1_000_000
 T0 = TopicPartition("t", 0)

@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 from simulated import small_spec
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -22,8 +22,8 @@ from core.cluster.client import (
     ConfigOp,
     Resource,
 )
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 
 MB = 1e6
 NEW = 99

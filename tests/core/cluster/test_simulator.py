@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 from waiting import eventually
 
-from core.cluster.client import OffsetAt, Resource
+from core.cluster.client import OffsetAt
+from core.cluster.configs import Resource
 from core.cluster.connect import Address, connect
 from core.cluster.log_dirs import with_logs
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.client import SimulatorClient
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
-from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
 SPEED = 20.0

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import (
+from core.cluster.metadata import (
     UNKNOWN,
     Broker,
-    ClusterState,
     LogDir,
     PartitionRow,
     Reassignment,
     Topic,
     TopicPartition,
 )
+from core.cluster.state import ClusterState
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from simulated import small_spec
 
 from core import files
-from core.cluster.client import GROUPS_HIDDEN, Fault, Group, OffsetAt
+from core.cluster.client import OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
-from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate, spool
 from core.load.collect import Collector, Polled, collect

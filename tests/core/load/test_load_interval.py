@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import Broker, ClusterState, PartitionRow, Topic
+from core.cluster.metadata import Broker, PartitionRow, Topic
+from core.cluster.state import ClusterState
 from core.load.interval import Interval, measure
 from core.load.reading import Reading
 from core.load.sample import Flag, Method

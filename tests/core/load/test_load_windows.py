@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from snapshots import AT, make_snapshot
 
-from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
+from core.cluster.metadata import Broker, PartitionRow, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.load import layout, locate, published, windows
 from core.load.snapshot import BrokerLoad, LoadSnapshot, Source

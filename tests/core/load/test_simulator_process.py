@@ -15,9 +15,9 @@ from waiting import eventually
 
 from core import paths
 from core.cluster.connect import connect
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
-from core.cluster.state import TopicPartition
 from core.errors import UnreachableError, UsageError
 from core.load.locate import history, newest_load, newest_snapshot
 from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts

@@ -9,8 +9,8 @@ from clusters import cluster, load_of
 from simulated import small_spec
 
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.metadata import Broker, LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import Broker, LogDir
 from core.load.verdicts import Weight, verdicts
 
 HIGHEST = 2**31 - 1

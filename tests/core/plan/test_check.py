@@ -8,7 +8,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
-from core.cluster.state import Reassignment, Topic
+from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
 from core.plan.check import (
     Severity,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.state import ClusterState, DirCopy, LogDir
+from core.cluster.metadata import DirCopy, LogDir
+from core.cluster.state import ClusterState
 from core.plan.check import Severity, check_plan
 from core.plan.plan import ANY, Move, Plan
 

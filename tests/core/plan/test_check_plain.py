@@ -8,7 +8,8 @@ from clusters import MB, cluster, load_of, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.cluster.state import ClusterState, Reassignment, Topic
+from core.cluster.metadata import Reassignment, Topic
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan import check
 from core.plan.check import check_plan

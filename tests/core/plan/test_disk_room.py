@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.state import ClusterState, LogDir
+from core.cluster.metadata import LogDir
+from core.cluster.state import ClusterState
 from core.plan.batches import batch_moves
 from core.plan.check import check_plan
 from core.plan.plan import Move, Plan

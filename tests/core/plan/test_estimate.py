@@ -10,7 +10,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 from effort import effort
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.copying import Copy, Flow, Side, copying
 from core.plan.crowding import Crowded
 from core.plan.estimate import Estimate, estimate_at, estimate_within

@@ -12,8 +12,8 @@ from clusters import MB, cluster, load_of, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.quota import EXPIRY_SECONDS
-from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Copying, least_seconds
 from core.plan.estimate import estimate_at
 from core.plan.plan import Plan

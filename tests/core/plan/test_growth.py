@@ -10,7 +10,8 @@ from clusters import cluster, load_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.state import ClusterState, Topic
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
 from core.plan.burden import burden
 from core.plan.check import Checked
 from core.plan.check_brokers import arrivals

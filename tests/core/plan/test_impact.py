@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.client import Member
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.state import ClusterState, Topic
+from core.cluster.groups import Member
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.impact import Impact, impact_of
 from core.plan.impact_words import (

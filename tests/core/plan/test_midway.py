@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.copying import BrokerSide, Copy, Flow, Side
 from core.plan.in_batches import BETWEEN_SECONDS, InBatches
 from core.plan.next_batch import WINDOW_SECONDS

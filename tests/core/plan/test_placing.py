@@ -11,7 +11,8 @@ from clusters import MB, cluster, load_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.state import ClusterState, LogDir
+from core.cluster.metadata import LogDir
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.load.snapshot import Load
 from core.plan.placing import Expected, by_load, in_turn, refuse, without_rack, without_room

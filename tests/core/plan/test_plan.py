@@ -9,7 +9,8 @@ from clusters import cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
+from core.cluster.metadata import Broker, PartitionRow, TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.plan import ANY, Move, Plan, current_target
 
 BROKERS = range(7)

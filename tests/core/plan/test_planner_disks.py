@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import Broker, ClusterState, DirCopy, LogDir, PartitionRow
+from core.cluster.metadata import Broker, DirCopy, LogDir, PartitionRow
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.planner.disks import EvenedDirs, even_dirs
 from core.plan.planner.limits import Limits

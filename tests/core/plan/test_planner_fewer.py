@@ -9,7 +9,8 @@ from clusters import MB, cluster, load_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.planner.forced import resize

@@ -10,7 +10,8 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
-from core.cluster.state import Broker, ClusterState, LogDir
+from core.cluster.metadata import Broker, LogDir
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.planner.limits import Limits
 from core.plan.planner.outcome import is_reached

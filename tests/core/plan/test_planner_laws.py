@@ -14,7 +14,8 @@ from clusters import MB, cluster, load_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.cluster.state import ClusterState, LogDir
+from core.cluster.metadata import LogDir
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan
 from core.plan.plan import Move

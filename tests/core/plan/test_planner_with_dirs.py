@@ -9,7 +9,8 @@ import pytest
 from clusters import MB, NOON, load_of, tp
 
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow
+from core.cluster.metadata import Broker, LogDir, PartitionRow
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.load.snapshot import Load
 from core.plan.check import check_plan

@@ -10,7 +10,7 @@ from clusters import cluster, tp
 from hypothesis import given
 from test_plan import plans
 
-from core.cluster.state import Topic
+from core.cluster.metadata import Topic
 from core.errors import DocumentError, ExitCode
 from core.json_text import compact
 from core.plan.plan import Move, Plan

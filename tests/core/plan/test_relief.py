@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.state import LogDir
+from core.cluster.metadata import LogDir
 from core.plan.plan import Plan
 from core.plan.relief import pressures, reliefs
 

@@ -16,8 +16,9 @@ from run_help import Faulty, cluster
 
 from core import paths
 from core.cli.main import run as command_line
-from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Fault, Resource
-from core.cluster.state import TopicPartition
+from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.run import audit
 from core.run.audit import AuditError, note, read, verify

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from run_help import MB, cluster, plan_of, set_config
 
-from core.cluster.client import Resource
+from core.cluster.configs import Resource
 from core.cluster.log_dirs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.snapshot import Load

@@ -24,7 +24,7 @@ from run_help import (
 )
 from waiting import eventually
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -32,11 +32,11 @@ from core.cluster.client import (
     LOG_DIRS_RATE,
     ConfigChange,
     ConfigOp,
-    Fault,
     Resource,
 )
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.run import audit
 from core.run.decide.steps import Poll

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from run_help import MB, Run, cluster, plan_of
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -20,12 +20,12 @@ from core.cluster.client import (
     ConfigChange,
     ConfigOp,
     ConfigValue,
-    Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.run.act.runner import Runner
 from core.run.record.history import Outcome, Phase, Role
 

@@ -10,11 +10,11 @@ from run_help import MB, Faulty, Start, cluster, plan_of, set_config, submitted
 from waiting import eventually
 
 from core.cli import foreign
-from core.cluster.client import LOG_DIRS_RATE, Resource
+from core.cluster.configs import LOG_DIRS_RATE, Resource
 from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.plan.plan import log_dir_of
 from core.run.others.clearing import plan_clearing

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_help import MB, begun_history, move
 
-from core.cluster.client import ConfigSource
-from core.cluster.state import PartitionRow
+from core.cluster.configs import ConfigSource
+from core.cluster.metadata import PartitionRow
 from core.run.decide.guard import AHEAD_SECONDS, begins_within
 from core.run.decide.step import next_step
 from core.run.decide.steps import Observed, Poll, Submit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from run_help import MB, Run, ask, cluster, plan_of, set_config, spend, submitted
 
-from core.cluster.client import FOLLOWER_RATE, Resource
+from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.connect import Address
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, spend, submitted
 
-from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.run.tell.view import BrokerProgress, MoveState
 
 B3 = Resource.broker(3)

@@ -9,9 +9,9 @@ import pytest
 from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
 from run_help import MB, cluster, throttles
 
-from core.cluster.client import LOG_DIRS_RATE, Resource
+from core.cluster.configs import LOG_DIRS_RATE, Resource
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.plan import Move, Plan
 from core.run.record.history import History, Outcome, Phase
 from core.run.service import RunOptions

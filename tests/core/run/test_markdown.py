@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from run_help import MB, Start, cluster, plan_of, set_config
 
-from core.cluster.client import FOLLOWER_RATE, Resource
+from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.run.decide.steps import Poll
 from core.run.limits.pace import Bounds
 from core.run.record.history import Outcome

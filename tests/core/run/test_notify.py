@@ -20,8 +20,8 @@ from told_help import LIMIT, records, samples
 from waiting import eventually
 
 from core.clock import Clock
-from core.cluster.client import Fault
 from core.cluster.connect import Address, Connection
+from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.run import notify, service

@@ -16,7 +16,7 @@ from chaos.others import LISTS, RATES, Others, own_configs
 from chaos.stale import Remembering, Stale
 from run_help import MB, cluster, plan_of
 
-from core.cluster.client import LEADER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.creation import RunOptions
 from core.run.record.records import Kind

@@ -12,8 +12,8 @@ from clusters import MB, NOON, cluster, load_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.metadata import Broker
 from core.cluster.probe.produce_latency import Window
-from core.cluster.state import Broker
 from core.plan.plan import Plan
 from core.run.limits.bounds import spare, usual_bounds
 from core.run.limits.inflow import FLOOR_BYTES_PER_S

@@ -11,10 +11,10 @@ from statistics import median
 import pytest
 from run_help import MB, cluster, set_config
 
-from core.cluster.client import Resource
+from core.cluster.configs import Resource
+from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
 from core.run.act.senses import BEFORE_WINDOWS
 from core.run.limits.next_rates import next_rates

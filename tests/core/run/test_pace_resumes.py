@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from run_help import MB, cluster, set_config
 
-from core.cluster.client import Resource
+from core.cluster.configs import Resource
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
 from core.run.limits.next_rates import next_rates
 from core.run.limits.pace import Pace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.state import Broker
+from core.cluster.metadata import Broker
 from core.plan.plan import Plan
 from core.run.creation import RunOptions
 from core.run.limits.pace import Bounds

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submitted
 
-from core.cluster.client import FOLLOWER_RATE, Resource
-from core.cluster.state import TopicPartition
+from core.cluster.configs import FOLLOWER_RATE, Resource
+from core.cluster.metadata import TopicPartition
 from core.process import Process
 from core.run.decide.steps import NoteEnded, Poll
 from core.run.limits.throttle import Side

@@ -10,7 +10,7 @@ import pytest
 from cli_help import FAST, Here
 from run_help import MB, Run, Start, cluster, plan_of, set_config
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,

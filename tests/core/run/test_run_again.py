@@ -11,7 +11,8 @@ from clusters import NOON, cluster, tp
 from run_help import MB, move
 
 from core.cluster.connect import Address
-from core.cluster.state import ClusterState, LogDir, Topic
+from core.cluster.metadata import LogDir, Topic
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Plan
 from core.run.again import Again, Way, plan_again

@@ -21,7 +21,7 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource, ResourceKind
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource, ResourceKind
 from core.run.decide.steps import ChangeRates, Poll, Step
 from core.run.record.history import Outcome
 from core.run.record.records import Kind

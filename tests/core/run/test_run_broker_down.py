@@ -18,11 +18,8 @@ from run_help import (
     unreachable,
 )
 
-from core.cluster.client import (
-    LEADER_RATE,
-    Fault,
-    Resource,
-)
+from core.cluster.configs import LEADER_RATE, Resource
+from core.cluster.faults import Fault
 from core.cluster.state import ClusterState
 from core.run.decide.steps import IntendRates, NoteEnded, Poll
 from core.run.limits.throttle import Side

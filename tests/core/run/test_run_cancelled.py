@@ -14,11 +14,8 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
-    LEADER_LIST,
-    Resource,
-)
-from core.cluster.state import TopicPartition
+from core.cluster.configs import LEADER_LIST, Resource
+from core.cluster.metadata import TopicPartition
 from core.run.decide.steps import Poll, Submit
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind

@@ -6,8 +6,8 @@ from typing import Any
 
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
-from core.cluster.client import Fault
-from core.cluster.state import TopicPartition
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.run.decide.steps import Cancel
 from core.run.record.history import Outcome
 from core.run.record.records import Kind

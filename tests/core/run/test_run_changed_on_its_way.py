@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from run_help import MB, Run, Start, cluster, plan_of, spend, submitted
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.errors import UsageError
 from core.run.decide.steps import NoteEnded, Step
 from core.run.record.history import Outcome, Phase, Role

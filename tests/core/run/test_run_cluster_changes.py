@@ -9,7 +9,8 @@ import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted, throttles
 
 from core.cluster.balancers import KNOWN_TOPICS
-from core.cluster.state import ClusterState, PartitionRow, TopicPartition
+from core.cluster.metadata import PartitionRow, TopicPartition
+from core.cluster.state import ClusterState
 from core.run.record.history import Outcome, Phase
 
 TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}

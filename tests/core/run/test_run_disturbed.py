@@ -23,16 +23,11 @@ from run_help import (
 )
 from test_step import MOVE, history, observed
 
-from core.cluster.client import (
-    LEADER_LIST,
-    ConfigChange,
-    ConfigOp,
-    Fault,
-    OffsetAt,
-    Resource,
-)
+from core.cluster.client import OffsetAt
+from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import Reassignment, TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.act.runner import Runner
 from core.run.decide import finishing

@@ -21,9 +21,10 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import LEADER_LIST, Fault, Resource
+from core.cluster.configs import LEADER_LIST, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.record.history import Outcome, Phase
 from core.run.tell.changes import changes

@@ -12,7 +12,7 @@ from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of
 from test_run_log_dirs import T0, across, plan
 
 from core import paths
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.errors import AccessDeniedError, UnreachableError
 from core.run.audited import audited

@@ -21,16 +21,16 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
     ConfigOp,
-    Fault,
     Resource,
 )
-from core.cluster.state import TopicPartition
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.run.decide.steps import IntendThrottles, NoteDisturbed, Poll, SetThrottles
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind

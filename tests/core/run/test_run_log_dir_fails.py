@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Run, Start, ask, cluster, spend, throttles
 from test_run_log_dirs import OTHER, T0, T1, across, here, lying, moving, plan
 
-from core.cluster.client import LOG_DIRS_RATE, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import LOG_DIRS_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import ANY, Move
 from core.run.decide.steps import Poll

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Start, ask, cluster, set_config, spend
 
-from core.cluster.client import LOG_DIRS_RATE, ClusterClient, ConfigValue, Fault, Resource
+from core.cluster.client import ClusterClient
+from core.cluster.configs import LOG_DIRS_RATE, ConfigValue, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.plan import ANY, Move, Plan
 from core.run.act.log_dirs import NOT_YET
 from core.run.again import Way, plan_again

@@ -8,9 +8,9 @@ import pytest
 from run_help import MB, Run, Start, cluster, own, plan_of, spend, submitted, throttles
 
 from core.cli.carrying import Wishes
-from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Resource
+from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
-from core.cluster.state import TopicPartition
 from core.errors import UsageError
 from core.load.snapshot import Load
 from core.plan.throttle_lists import entries

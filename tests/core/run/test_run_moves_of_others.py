@@ -14,12 +14,8 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
-    FOLLOWER_LIST,
-    FOLLOWER_RATE,
-    Resource,
-)
-from core.cluster.state import TopicPartition
+from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, Resource
+from core.cluster.metadata import TopicPartition
 from core.plan.plan import current_target
 from core.run.decide.steps import NoteEnded, Poll, Submit
 from core.run.record.history import History, Outcome, Phase

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from run_help import MB, Run, Start, cluster, plan_of
 
-from core.cluster.state import TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.next_batch import WINDOW_SECONDS
 from core.run.decide.steps import Submit
 from core.run.record.history import Outcome

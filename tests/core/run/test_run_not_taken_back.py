@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, submitted, throttles
 
-from core.cluster.client import Fault
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
 

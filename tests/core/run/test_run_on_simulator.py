@@ -17,13 +17,7 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
-    FOLLOWER_LIST,
-    FOLLOWER_RATE,
-    LEADER_LIST,
-    LEADER_RATE,
-    Resource,
-)
+from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.plan.plan import Plan
 from core.run.decide.steps import Poll
 from core.run.record.history import History, Outcome

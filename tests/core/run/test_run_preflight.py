@@ -21,9 +21,10 @@ from run_help import (
 
 from core import paths
 from core.cluster.capacity import Capacity, with_capacity
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.load.layout import live
 from core.load.locate import newest_load

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 from run_help import Run, Start, cluster, delete, plan_of, set_config, throttles
 
-from core.cluster.client import (
-    LEADER_LIST,
-    ConfigChange,
-    ConfigOp,
-    Resource,
-    ResourceKind,
-)
+from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource, ResourceKind
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.decide.steps import IntendThrottles, RemovePairs
 from core.run.limits.throttle import Side, own_list

@@ -21,17 +21,16 @@ from run_help import (
     unreachable,
 )
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_RATE,
-    AllDeniedError,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
     Resource,
 )
-from core.cluster.state import TopicPartition
+from core.cluster.faults import AllDeniedError, Fault
+from core.cluster.metadata import TopicPartition
 from core.run.act.runner import Runner
 from core.run.decide.steps import Poll, Preflight, Submit
 from core.run.others.throttles import Whose, find_throttles

@@ -19,9 +19,9 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError, UnreachableError
 from core.run.decide.steps import Cancel, ChangeRates
 from core.run.record.history import Outcome, Phase, Role

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
 
-from core.cluster.client import Fault, OffsetAt, Resource
+from core.cluster.client import OffsetAt
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import GroupSpec
-from core.cluster.state import TopicPartition
 from core.load.snapshot import Load
 from core.run.decide.steps import LowerRetention, NoteShorter, Poll, Preflight
 from core.run.notify import notice

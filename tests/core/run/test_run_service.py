@@ -11,8 +11,9 @@ import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, submitted, throttles
 
 from core import paths
-from core.cluster.client import LEADER_RATE, ConfigSource, Fault, Resource
+from core.cluster.configs import LEADER_RATE, ConfigSource, Resource
 from core.cluster.connect import Address, Connection
+from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import IncompleteError, RefusedError, UnreachableError
 from core.run import beside, service

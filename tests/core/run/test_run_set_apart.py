@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, submitted, throttles
 
-from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.run.limits.throttle import Side
 from core.run.record.history import Outcome
 from core.run.tell.report import report

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
-from core.cluster.client import Fault
-from core.cluster.state import TopicPartition
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
 from core.run.decide.steps import NoteEnded
 from core.run.record.history import Outcome, Phase

@@ -20,13 +20,7 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
-    FOLLOWER_LIST,
-    FOLLOWER_RATE,
-    LEADER_LIST,
-    LEADER_RATE,
-    Resource,
-)
+from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.plan.throttle_lists import entries
 from core.run.decide.steps import (
     ChangeRates,

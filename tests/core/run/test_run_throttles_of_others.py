@@ -18,7 +18,7 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -26,8 +26,8 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.run.decide.steps import NoteEnded, Poll, Preflight, Submit
 from core.run.record.history import Outcome
 

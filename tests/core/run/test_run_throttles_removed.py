@@ -21,13 +21,7 @@ from run_help import (
 )
 
 from core.cluster.balancers import STRIMZI, remedy_of
-from core.cluster.client import (
-    FOLLOWER_LIST,
-    FOLLOWER_RATE,
-    LEADER_LIST,
-    LEADER_RATE,
-    Resource,
-)
+from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run import audit
 from core.run.audited import audited

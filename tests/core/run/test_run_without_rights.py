@@ -17,11 +17,8 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.client import (
-    LEADER_LIST,
-    Fault,
-    Resource,
-)
+from core.cluster.configs import LEADER_LIST, Resource
+from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.decide.steps import Poll

@@ -11,8 +11,8 @@ import pytest
 from clusters import cluster
 from run_help import begun_history, move
 
-from core.cluster.client import ConfigSource
-from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.cluster.configs import ConfigSource
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.act.senses import out_of_step
 from core.run.decide import finishing

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_help import move
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
@@ -18,9 +18,9 @@ from core.cluster.client import (
     ConfigOp,
     ConfigSource,
     ConfigValue,
-    Fault,
     Resource,
 )
+from core.cluster.faults import Fault
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.plan.throttle_lists import entries
 from core.run.limits.intents import (

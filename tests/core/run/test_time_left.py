@@ -15,9 +15,9 @@ from run_help import MB, Run, Start, cluster, plan_of, spend, submitted
 from simulated import small_spec
 from told_help import FOLLOWER, LIMIT, NOON, SIZE, records, samples
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.load.simulated_load import Picture, snapshot_of
 from core.plan.copying import copying
 from core.plan.estimate import estimate_at

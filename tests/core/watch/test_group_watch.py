@@ -13,7 +13,9 @@ from typing import Any, cast
 import pytest
 from clusters import tp
 
-from core.cluster.client import ActiveGroups, ClusterClient, Fault, Group, Member
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault
+from core.cluster.groups import ActiveGroups, Group, Member
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.timeline import group_watch
 from core.watch.timeline.events import Kind, Told

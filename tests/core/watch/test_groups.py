@@ -8,7 +8,7 @@ import pytest
 from clusters import tp
 from run_help import Faulty, cluster
 
-from core.cluster.client import Group, Member
+from core.cluster.groups import Group, Member
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError
 from core.watch.groups import Look, Pace, Rates, look, views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusters import tp
 
-from core.cluster.client import Group
+from core.cluster.groups import Group
 from core.watch.groups import Look, Rates
 from core.watch.groups_followed import LEAST_SECONDS, OVER_SECONDS, Followed
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from clusters import tp
 
-from core.cluster.client import Fault, Group, Member
+from core.cluster.faults import Fault
+from core.cluster.groups import Group, Member
 from core.watch.rebalances import Watched, shares, watching
 
 AT = datetime(2026, 3, 1, 3, tzinfo=UTC)

@@ -9,7 +9,9 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from replica_logs import GZIP, TP, Replicas, batch, flipped
 
-from core.cluster.client import ConfigSource, ConfigValue, Fault, ReplicaRead
+from core.cluster.client import ReplicaRead
+from core.cluster.configs import ConfigSource, ConfigValue
+from core.cluster.faults import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, What, compare

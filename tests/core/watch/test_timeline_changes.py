@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from watch_help import at, cluster, row
 
-from core.cluster.state import ClusterState, PartitionRow, Topic
+from core.cluster.metadata import PartitionRow, Topic
+from core.cluster.state import ClusterState
 from core.watch.timeline import packing
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Kind

@@ -17,7 +17,7 @@ from test_timeline_recorder import Recorded
 from watch_help import cluster as a_cluster
 from watch_help import row
 
-from core.cluster.client import LEADER_RATE, Resource
+from core.cluster.configs import LEADER_RATE, Resource
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState

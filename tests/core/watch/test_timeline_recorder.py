@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from run_help import Faulty, cluster, set_config, unreachable
 
-from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, NewTopic, Resource
+from core.cluster.client import ClusterClient, NewTopic
+from core.cluster.configs import ConfigChange, ConfigOp, Resource
+from core.cluster.metadata import TopicPartition
 from core.cluster.observer import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.onlooker import Onlooker

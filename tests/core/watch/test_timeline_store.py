@@ -15,7 +15,8 @@ from full_disk import files_of_at_most
 from test_timeline_changes import assert_same
 from watch_help import at, cluster, damage, row
 
-from core.cluster.state import ClusterState, Topic
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import changes

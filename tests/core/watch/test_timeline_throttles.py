@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from run_help import MB, TARGETS, TWO, Faulty, Run, cluster, plan_of, set_config, submitted
 
-from core.cluster.client import (
+from core.cluster.configs import (
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
     ConfigChange,
     ConfigOp,
-    Fault,
     Resource,
     ResourceKind,
 )
+from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.others.throttles import find_throttles

@@ -8,7 +8,8 @@ from clusters import NOON, cluster
 from run_help import TWO
 from run_help import cluster as simulated
 
-from core.cluster.state import ClusterState, Topic
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
 from core.watch.timeline.events import Kind
 from core.watch.timeline.unread import LASTS_SECONDS, ConfigsUnread, MovesUnread
 from core.watch.timeline.words import told

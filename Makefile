@@ -60,7 +60,7 @@ demo: $(STAMP)  ## real brokers under a skewed load, Spark, and the dashboard on
 	@$(BIN)/trimtab sandbox demo
 
 check: lint types imports  ## the fast part of `make test`
-	$(PYTEST) $(SPREAD) -m "not long" tests/core
+	$(PYTEST) $(SPREAD) -m "not long" tests/core tests/compat
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -75,7 +75,7 @@ imports: $(DEV)
 test: lint types imports test-core test-tui screenshots-check test-spark test-kafka test-e2e  ## everything a change must pass
 
 test-core: $(DEV)
-	$(PYTEST) $(SPREAD) tests/core
+	$(PYTEST) $(SPREAD) tests/core tests/compat
 
 test-tui: $(DEV)
 	$(PYTEST) $(SPREAD) tests/tui

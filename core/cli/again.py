@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from core.cli.context import Context, configured, json_option, say, write_text
+from core.cli.context import Context, configured
+from core.cli.options import json_option
+from core.cli.output import say, write_text
 from core.cli.run_requests import ask, ask_and_follow, indices, one_argument, partitions_argument
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, RefusedError, UsageError

@@ -8,7 +8,9 @@ import click
 
 from core.cli.carrying import Wishes, carry_out, emit_no_run, picture_of
 from core.cli.confirm import yes_option
-from core.cli.context import Context, json_option, say
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import say
 from core.cli.rate import parse_throttle
 from core.cli.start_time import parse_start
 from core.errors import UsageError

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from core.cli.context import emit, json_option, print_lines, say, write_text
+from core.cli.options import json_option
+from core.cli.output import emit, print_lines, say, write_text
 from core.cluster.connect import short_name
 from core.errors import ExitCode
 

@@ -12,8 +12,9 @@ import click
 from core.cli.autopilot_told import entry_line, shown_log, shown_standing, standing_document
 from core.cli.autopilot_wanted import changed, which, which_to_stop
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, emit_line, json_option, print_lines, say
-from core.cli.warned import say_warnings
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import emit, emit_line, print_lines, say, say_warnings
 from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
 
 if TYPE_CHECKING:

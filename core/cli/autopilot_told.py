@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from core.cli.context import emit, say, write_text
+from core.cli.output import emit, say, write_text
 from core.cli.table import table
 from core.units import format_bytes, format_time
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from core.cli.confirm import ask_passwords, confirm
-from core.cli.context import Context, emit_line, say
+from core.cli.context import Context
+from core.cli.output import emit_line, say
 from core.cli.start_time import said
 from core.cluster.connect import Address, connect
 from core.errors import AccessDeniedError, UsageError

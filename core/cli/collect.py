@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from core import paths
-from core.cli.context import Context, emit, emit_line, json_option, say
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import emit, emit_line, say
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.units import format_time, parse_duration
 

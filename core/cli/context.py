@@ -1,25 +1,20 @@
-"""What every command is given: the target cluster, and how to print documents and messages."""
+"""What every command is given: the target cluster, and what may be done to it."""
 
 from __future__ import annotations
 
 import os
-import stat
-import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from core.cli.confirm import ask_passwords
+from core.cli.output import say
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
-from core.json_text import json_line, json_text
-from core.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,131 +227,3 @@ def _refuse_two(bootstrap: str, name: str, settings: Settings) -> None:
         f"Two clusters are named: --cluster {name} is {known.bootstrap}, and -b says {bootstrap}.",
         next="Say one of them. A cluster that has got other addresses gets them in config.toml.",
     )
-
-
-def emit(document: Any, output: Path | None = None) -> None:
-    """Print one JSON document on stdout, or write it to `output` atomically."""
-    write_data(json_text(document), output)
-
-
-def emit_line(event: Any) -> None:
-    """Print one JSON document on one line, at once: for streams of events."""
-    print(json_line(event), flush=True)
-
-
-def print_lines(text: str) -> None:
-    """Print words for people, at once: for streams, which end once their reader has gone."""
-    click.echo(printable(text, lines=True))
-
-
-def write_text(text: str, output: Path | None) -> None:
-    """Print words for people, as `write_data` does: they do nothing to a terminal.
-
-    A file has the names that are in them as they are.
-    """
-    shown = output is None or _is_stdout(output)
-    write_data(printable(text, lines=True) if shown else text, output)
-
-
-def write_data(text: str, output: Path | None) -> None:
-    """Print `text`, or write it to `output` by rename, so that no half file is ever seen.
-
-    A reader that has gone (`| head`) is no failure: the command goes on to its exit code.
-    Raises UsageError when it cannot be written.
-    """
-    try:
-        if output is None:
-            click.echo(text, nl=False)
-        else:
-            write_stream(lambda out: out.write(text), output)
-    except BrokenPipeError:
-        let_reader_go()
-
-
-def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
-    """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
-
-    Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
-    """
-    if output is None or _is_stdout(output):
-        write(sys.stdout)
-        sys.stdout.flush()
-        return
-
-    def fill(path: Path) -> None:
-        with path.open("w", encoding="utf-8") as out:
-            write(out)
-
-    fill_file(fill, output)
-
-
-def fill_file(fill: Callable[[Path], None], output: Path) -> None:
-    """Let `fill` write the file that `output` is to be, which is seen whole or not at all.
-
-    What `output` links to is written, and may be read by whoever might read it before.
-    Raises UsageError when it cannot be written.
-    """
-    from core import files
-
-    try:
-        if output.exists() and not output.is_file():  # a pipe or /dev/null is not replaced
-            fill(output)
-            return
-        place = Path(os.path.realpath(output))
-        place.parent.stat()  # a folder that is not there is a slip, and not made
-        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
-
-        def fill_alike(path: Path) -> None:
-            if mode is not None:
-                path.touch(0o600)
-                path.chmod(mode)
-            fill(path)
-
-        files.write_whole(place, fill_alike)
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write {output}: {error.strerror or error}.",
-            next="Choose another place with -o.",
-        ) from error
-
-
-def _is_stdout(path: Path) -> bool:
-    """Return whether this is what stdout leads to already, as /dev/stdout is."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(1))
-    except OSError:
-        return False
-
-
-def let_reader_go(stream: int = 1) -> None:
-    """Write the rest of stdout to nowhere, also what the interpreter flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-
-
-def say(message: str) -> None:
-    """Tell the user something on stderr; stdout is for the answer.
-
-    A reader that has gone ends nothing: what was asked for is done all the same.
-    """
-    try:
-        click.echo(printable(message, lines=True), err=True)
-    except BrokenPipeError:
-        let_reader_go(2)
-
-
-def say_none(message: str, output: Path | None) -> None:
-    """Say that there is nothing to list; a file gets it instead, so that no older answer stays."""
-    if output is None:
-        say(message)
-    else:
-        write_text(f"{message}\n", output)
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write here, atomically.",
-)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, Target, print_lines, say, write_text
+from core.cli.context import Context, Target
 from core.cli.leaving import ended_in_order
+from core.cli.output import print_lines, say, write_text
 from core.errors import ExitCode, TrimtabError
 
 if TYPE_CHECKING:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import click
 
 from core import paths
-from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, write_text
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.terminal import printable
 from core.units import format_bytes

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import emit, json_option, print_lines
+from core.cli.options import json_option
+from core.cli.output import emit, print_lines, say_warnings
 from core.cli.sandbox_shown import name_option, show_sandbox
-from core.cli.warned import say_warnings
 from core.cluster.drills.drill import (
     SKEW_TIMES,
     Drill,

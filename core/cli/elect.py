@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.confirm import confirm
-from core.cli.context import (
-    Context,
-    emit,
-    json_option,
-    say,
-    told_unknown,
-    write_text,
-)
+from core.cli.context import Context, told_unknown
+from core.cli.options import json_option
+from core.cli.output import emit, say, write_text
 from core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,10 @@ from typing import Any, TypedDict
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.context import Context
 from core.cli.lanes import lanes_text
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, write_text
 from core.cli.plan_file import bound, document_of, plan_argument
 from core.cli.table import table
 from core.cli.times import time_range

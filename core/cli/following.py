@@ -8,9 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from core.cli.context import emit_line, let_reader_go, say
 from core.cli.leaving import unwinding
-from core.cli.over_line import CLEAR
+from core.cli.output import CLEAR, emit_line, let_reader_go, say
 from core.errors import ExitCode
 from core.run.tell.events import follow
 from core.run.tell.notices import Notice, Notices

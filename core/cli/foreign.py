@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.context import Context, emit, emit_line, print_lines, say, write_text
+from core.cli.context import Context
+from core.cli.output import emit, emit_line, print_lines, say, write_text
 from core.errors import ExitCode
 from core.units import counted
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, say_none, write_text
 from core.terminal import printable
 
 if TYPE_CHECKING:

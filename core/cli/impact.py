@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, write_text
 from core.cli.plan_file import bound, document_of, plan_argument
 from core.cli.table import table
 from core.errors import AccessDeniedError, UsageError

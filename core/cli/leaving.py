@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from core.cli.context import say
+from core.cli.output import say
 
 
 @contextmanager

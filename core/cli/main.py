@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import click
 
 from core import bugs, paths
-from core.cli.context import Context, Target, let_reader_go, say
+from core.cli.context import Context, Target
 from core.cli.given import as_meant
+from core.cli.output import let_reader_go, say
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -11,15 +11,9 @@ import click
 
 from core import paths
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import (
-    Context,
-    emit,
-    emit_line,
-    json_option,
-    output_option,
-    say,
-    write_text,
-)
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, emit_line, say, write_text
 from core.errors import RefusedError, UsageError
 from core.units import counted, format_duration, format_time, parse_duration
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.cli.table import brokers, table
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, write_text
+from core.cli.table import table
 from core.cli.topic_layout import (
     ROWS,
     expected_of,
@@ -18,6 +20,7 @@ from core.cli.topic_layout import (
     size_option,
 )
 from core.plan.placing import by_load, in_turn, refuse, without_rack, without_room
+from core.units import id_list
 
 
 @click.command()
@@ -71,7 +74,7 @@ def place(
         return
     for note in notes:
         say(note)
-    rows = [(f"{topic}-{n}", brokers(replicas)) for n, replicas in enumerate(found[:ROWS])]
+    rows = [(f"{topic}-{n}", id_list(replicas)) for n, replicas in enumerate(found[:ROWS])]
     text = table(("partition", "replicas"), rows)
     if len(found) > ROWS:
         text += f"… and {len(found) - ROWS} more\n"

@@ -8,22 +8,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from core.cli.context import (
-    Context,
-    emit,
-    json_option,
-    output_option,
-    say,
-    write_data,
-    write_text,
-)
+from core.cli.context import Context
 from core.cli.impact import impact
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, write_data, write_text
 from core.cli.place import place
-from core.cli.plan_file import document_of, picture_if_named, plan_argument
+from core.cli.plan_file import document_of, picture_if_named, plan_argument, with_dirs
 from core.cli.plan_show import show
 from core.cli.rebase import rebase
 from core.cli.suggest import suggest
-from core.cli.table import table, with_dirs
+from core.cli.table import table
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.check import Checked, Severity, in_flight, parse_allow

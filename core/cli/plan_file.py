@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from core import files
-from core.cli.context import Context, say
+from core.cli.context import Context
+from core.cli.output import say
 from core.errors import UsageError
+from core.plan.plan import ANY, Plan
 from core.plan.plan_document import PlanDocument, read_document
 from core.plan.reassignment import bind
+from core.units import id_list
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
-    from core.plan.plan import Plan
 
 plan_argument = click.argument(
     "plan_file",
@@ -59,3 +62,11 @@ def document_of(context: Context, path: Path, other: Path | None = None) -> Plan
             f"{what} cannot both come from stdin.", next="Name a file for one of them."
         )
     return read_document(path)
+
+
+def with_dirs(ids: Sequence[int], log_dirs: Sequence[str | None]) -> str:
+    """Return broker ids as 1,2:/disk-2,3, with the log dirs that are named or known."""
+    if len(log_dirs) != len(ids):
+        return id_list(ids)
+    pairs = zip(ids, log_dirs, strict=True)
+    return ",".join(f"{b}:{path}" if path not in (None, ANY) else str(b) for b, path in pairs)

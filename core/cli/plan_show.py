@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core import markdown
-from core.cli.context import Context, emit, json_option, output_option, write_data, write_text
-from core.cli.plan_file import bound, document_of, picture_if_named, plan_argument
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, write_data, write_text
+from core.cli.plan_file import bound, document_of, picture_if_named, plan_argument, with_dirs
 from core.cli.plan_forms import csv_text
 from core.cli.suggest_told import dropped_words
-from core.cli.table import brokers, table, with_dirs
+from core.cli.table import table
 from core.errors import UsageError
+from core.markdown import markdown_cell, markdown_table
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import bind
 from core.plan.relief import Relief, order, reliefs
 from core.terminal import printable
-from core.units import counted, format_bytes
+from core.units import counted, format_bytes, id_list
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -94,8 +96,8 @@ def show(
         f"leader{dropped_words(wanted)}.\n"
     )
     if form == "markdown":
-        lines = (*markdown.table(heads, rows, right="   >"), "")
-        lines = (*lines, *map(markdown.cell, wanted.notes))
+        lines = (*markdown_table(heads, rows, right="   >"), "")
+        lines = (*lines, *map(markdown_cell, wanted.notes))
         text = "".join(f"{line}\n" for line in lines) + sums
     else:
         notes = "".join(f"{printable(note)}\n" for note in wanted.notes)
@@ -129,7 +131,7 @@ def _table(shown: list[Shown]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     rows = [
         (
             str(one.move.tp),
-            brokers(one.move.before),
+            id_list(one.move.before),
             with_dirs(one.move.after, one.move.log_dirs or ()),
             format_bytes(one.size_bytes) if one.move.receiving else "-",
         )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import Context, emit, emit_line, json_option, print_lines, say
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.topic_steps import settled
-from core.cli.warned import say_warnings
 from core.errors import RefusedError, UsageError
 from core.units import parse_duration
 

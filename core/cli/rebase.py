@@ -7,16 +7,18 @@ from typing import Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, write_text
 from core.cli.plan_file import document_of, plan_argument
-from core.cli.table import brokers, table
+from core.cli.table import table
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.plan.reassignment import bind, dump, to_document
 from core.plan.rebase import Rebased
 from core.plan.rebase import rebase as onto
-from core.units import counted
+from core.units import counted, id_list
 
 
 @click.command()
@@ -50,7 +52,7 @@ def _text(found: Rebased, wanted: Plan) -> str:
     rows = [
         *((str(lost.tp), _was(wanted, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
         *(
-            (str(tp), brokers(plans[tp].before), brokers(plans[tp].after), "kept on a new base")
+            (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
             for tp in found.moved
         ),
         *((str(tp), _was(wanted, tp), "", "done, or on its way") for tp in found.done),
@@ -62,7 +64,7 @@ def _text(found: Rebased, wanted: Plan) -> str:
 
 
 def _was(wanted: Plan, tp: TopicPartition) -> str:
-    return brokers(wanted.by_partition[tp].before)
+    return id_list(wanted.by_partition[tp].before)
 
 
 def _next(found: Rebased, output: Path | None, plan_file: Path) -> str:

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import (
-    Context,
-    emit,
-    json_option,
-    output_option,
-    say,
-    told_unknown,
-    write_text,
-)
-from core.cli.over_line import OverLine
+from core.cli.context import Context, told_unknown
+from core.cli.options import json_option, output_option
+from core.cli.output import StatusLine, emit, say, write_text
 from core.errors import ExitCode, UsageError
 from core.units import counted, format_bytes, format_duration, parse_duration, parse_size
 
@@ -109,7 +102,7 @@ class _Progress:
     """How far it is, on a terminal."""
 
     def __init__(self) -> None:
-        self._line = OverLine()
+        self._line = StatusLine()
         self._next = 0.0
 
     def at(self, share: float, read_bytes: int) -> None:
@@ -199,14 +192,14 @@ def _text(found: Verification) -> str:
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:
-    from core.cli.table import brokers
+    from core.units import id_list
 
     lag = verdict.largest_lag
     high = sorted(set(verdict.high_watermarks.values()))
     return (
         str(verdict.tp),
         "-" if verdict.leader is None else str(verdict.leader),
-        brokers(verdict.replicas),
+        id_list(verdict.replicas),
         "-" if lag is None else f"{lag[0]:,} on {lag[1]}" if lag[0] else "0",
         "-" if not high else f"{high[0]:,}" if len(high) == 1 else f"{high[0]:,} to {high[-1]:,}",
         format_bytes(verdict.size_bytes) if len(verdict.replicas) > 1 else "one replica",

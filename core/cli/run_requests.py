@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import emit, say
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, UsageError
 from core.units import parse_ids

@@ -11,17 +11,10 @@ import click
 
 from core.cli import again, run_requests
 from core.cli.confirm import ask_passwords, confirm
-from core.cli.context import (
-    Context,
-    emit,
-    json_option,
-    output_option,
-    say,
-    say_none,
-    told_unknown,
-    write_text,
-)
+from core.cli.context import Context, told_unknown
 from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, say_none, write_text
 from core.cli.which import clusters, latest_run, require_writable, which_run
 from core.cluster.connect import short_name
 from core.errors import ExitCode

@@ -7,9 +7,10 @@ from contextlib import suppress
 
 import click
 
-from core.cli.context import emit, json_option, print_lines, say
 from core.cli.demo import sandbox_demo
 from core.cli.drills import DRILLS
+from core.cli.options import json_option
+from core.cli.output import emit, print_lines, say
 from core.cli.sandbox_shown import name_option, show_sandbox
 from core.cli.scenario import scenario
 from core.errors import UsageError

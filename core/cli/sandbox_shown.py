@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import emit, print_lines
+from core.cli.output import emit, print_lines
 
 if TYPE_CHECKING:
     from core.cluster.sandbox.sandbox import Sandbox

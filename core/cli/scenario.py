@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import emit, json_option, say, write_text
 from core.cli.leaving import ended_in_order
-from core.cli.over_line import OverLine
+from core.cli.options import json_option
+from core.cli.output import StatusLine, emit, say, write_text
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.units import counted, format_duration
@@ -107,7 +107,7 @@ class _Progress:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._steps = self._against = 0
-        self._line = OverLine()
+        self._line = StatusLine()
         self._last = ""
 
     @property

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, emit, fill_file, json_option, output_option, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, fill_file, write_text
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument, read_groups, to_json
 from core.cluster.documents.reader import read_document

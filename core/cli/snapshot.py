@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, say_none, write_text
 from core.cli.pipeline import cluster_id_option, cluster_of, describe_counts
 from core.cli.table import table
 from core.errors import DocumentError, ExitCode, UsageError

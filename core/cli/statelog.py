@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from core.cli.context import json_option, output_option, say, write_stream
-from core.cli.over_line import OverLine
+from core.cli.options import json_option, output_option
+from core.cli.output import StatusLine, say, write_stream
 from core.errors import ExitCode, UsageError
 from core.json_text import json_line
 from core.patterns import nearly, pattern
@@ -206,7 +206,7 @@ class Progress:
         self._sources, self._doing = sources, doing
         self._total = sum(source.size_bytes for source in sources)
         answers_elsewhere = output is not None or not sys.stdout.isatty()
-        self._line = OverLine(shown=answers_elsewhere and self._total > 0)
+        self._line = StatusLine(shown=answers_elsewhere and self._total > 0)
         self._next = time.monotonic() + PROGRESS_SECONDS
 
     def at(self, number: int) -> None:

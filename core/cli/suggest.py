@@ -11,8 +11,10 @@ import click
 
 from core import files
 from core.cli import suggest_disks, suggest_told
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context
 from core.cli.estimate import exact_rate
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, write_text
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.plan.burden import Burden, burden

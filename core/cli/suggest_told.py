@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from core.cli.table import brokers as broker_list
 from core.cli.table import table
 from core.cli.times import time_range
 from core.cluster import hidden_topics as hidden
@@ -13,7 +12,7 @@ from core.plan.estimate import Estimate
 from core.plan.estimate_document import burden_document, calibration
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import to_document
-from core.units import counted, format_bytes, format_duration, format_rate
+from core.units import counted, format_bytes, format_duration, format_rate, id_list
 
 if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
@@ -198,8 +197,8 @@ def _moves_text(found: Suggested) -> str:
     rows = [
         (
             str(move.tp),
-            broker_list(move.before),
-            broker_list(move.after),
+            id_list(move.before),
+            id_list(move.after),
             found.because[move.tp].words,
         )
         for move in moves[:ROWS]

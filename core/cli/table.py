@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.plan.plan import ANY
 from core.terminal import printable
 
 
@@ -21,16 +20,3 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "")
         return "  ".join(cells).rstrip() + "\n"
 
     return "".join(line(row) for row in everything)
-
-
-def brokers(ids: Sequence[int]) -> str:
-    """Return broker ids as Kafka's tools write replicas: 1,2,3."""
-    return ",".join(map(str, ids))
-
-
-def with_dirs(ids: Sequence[int], log_dirs: Sequence[str | None]) -> str:
-    """Return broker ids as 1,2:/disk-2,3, with the log dirs that are named or known."""
-    if len(log_dirs) != len(ids):
-        return brokers(ids)
-    pairs = zip(ids, log_dirs, strict=True)
-    return ",".join(f"{b}:{path}" if path not in (None, ANY) else str(b) for b, path in pairs)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, say_none, write_text
 from core.errors import ExitCode, IncompleteError, UsageError
 from core.units import parse_id
 

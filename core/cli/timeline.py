@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from core import paths
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say, write_text
 from core.cli.timeline_document import event_document, kind_name
 from core.cli.timeline_logs import logs_of
 from core.cli.timeline_wanted import (

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.context import say
+from core.cli.output import say
 
 if TYPE_CHECKING:
     from core.watch.timeline.logged import Logs

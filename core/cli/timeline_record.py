@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core import paths
-from core.cli.context import Context, emit_line, print_lines, say
+from core.cli.context import Context
+from core.cli.output import emit_line, print_lines, say, say_warnings
 from core.cli.timeline_document import event_document
-from core.cli.warned import say_warnings
 from core.errors import RefusedError, TrimtabError
 from core.terminal import printable
 

@@ -9,7 +9,9 @@ from zlib import crc32
 import click
 
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import Context, emit, json_option, say, write_text
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import emit, say, write_text
 from core.cli.topic_layout import (
     added_replicas,
     expected_of,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context
+from core.cli.options import json_option
+from core.cli.output import emit, say
 from core.cli.topic_steps import held, settled, there
 from core.errors import ExitCode, RefusedError
 

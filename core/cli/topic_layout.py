@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from core.cli.context import Context, say, write_text
+from core.cli.context import Context
+from core.cli.output import say, write_text
 from core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -136,11 +137,12 @@ def added_replicas(
 
 
 def show_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
-    from core.cli.table import brokers, table
+    from core.cli.table import table
+    from core.units import id_list
 
     if not layout:
         return
-    rows = [(f"{topic}-{first + n}", brokers(r)) for n, r in enumerate(layout[:ROWS])]
+    rows = [(f"{topic}-{first + n}", id_list(r)) for n, r in enumerate(layout[:ROWS])]
     text = table(("PARTITION", "REPLICAS"), rows)
     write_text(text + (f"… and {len(layout) - ROWS} more\n" if len(layout) > ROWS else ""), None)
 

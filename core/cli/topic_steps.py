@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from core.cli.context import say
+from core.cli.output import say
 from core.cluster.configs import MIN_INSYNC
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 

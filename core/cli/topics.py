@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli import topic_changes, topic_delete
-from core.cli.context import (
-    Context,
-    emit,
-    json_option,
-    output_option,
-    say_none,
-    told_unknown,
-    write_text,
-)
+from core.cli.context import Context, told_unknown
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, say_none, write_text
 from core.cli.topic_steps import Configs, configs_of
 from core.cluster.configs import MIN_INSYNC
 
@@ -172,7 +166,8 @@ def _marks(health: TopicHealth) -> str:
 
 
 def _text(topic: dict[str, Any], all_configs: bool) -> str:
-    from core.cli.table import brokers, table
+    from core.cli.table import table
+    from core.units import id_list
 
     factors = "/".join(map(str, topic["replication_factors"]))
     least = "not known" if topic["min_insync"] is None else topic["min_insync"]
@@ -184,8 +179,8 @@ def _text(topic: dict[str, Any], all_configs: bool) -> str:
         (
             str(p["partition"]),
             "-" if p["leader"] is None else str(p["leader"]),
-            brokers(p["replicas"]),
-            brokers(p["isr"]) or "-",
+            id_list(p["replicas"]),
+            id_list(p["isr"]) or "-",
             _partition_marks(p),
         )
         for p in topic["partitions"]

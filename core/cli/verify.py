@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.context import Context
+from core.cli.options import json_option, output_option
+from core.cli.output import emit, write_text
 from core.cli.plan_file import document_of, plan_argument
 from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_logs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.markdown import cell
+from core.markdown import markdown_cell
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from core.markdown import cell
     ],
 )
 def test_a_cell_means_nothing_to_markdown(text: str, said: str) -> None:
-    assert cell(text) == said
+    assert markdown_cell(text) == said

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from core.markdown import cell, table
+from core.markdown import markdown_cell, markdown_table
 from core.run.tell.changes import changes
 from core.run.tell.report import asked_lines, left_words
 from core.run.tell.runs import Reading
@@ -21,9 +21,9 @@ MOST_ROWS = 500
 def markdown(look: Reading) -> str:
     """Return the report of a run, ended or not."""
     view, left = look.view, look.view.leftovers
-    why = f": {cell(view.why)}" if view.why else ""
+    why = f": {markdown_cell(view.why)}" if view.why else ""
     parts = [
-        f"# Run {view.run} on {cell(view.cluster_name)}: {view.state.value}{why}",
+        f"# Run {view.run} on {markdown_cell(view.cluster_name)}: {view.state.value}{why}",
         "",
         "## Asked",
         *_asked(look),
@@ -31,21 +31,21 @@ def markdown(look: Reading) -> str:
         "## Done",
         *_done(view),
         "",
-        *table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
+        *markdown_table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
         "",
         "## Changed and restored",
         *_changed(look),
         "",
         *(["## Left in the cluster", *_left(left), ""] if left is not None else []),
         "## What happened",
-        *table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
+        *markdown_table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
     ]
     return "\n".join(parts) + "\n"
 
 
 def _asked(look: Reading) -> Iterator[str]:
     view = look.view
-    yield from (f"- {cell(line)}" for line in asked_lines(look.records[0]))
+    yield from (f"- {markdown_cell(line)}" for line in asked_lines(look.records[0]))
     data = sum(bool(m.total_bytes) for m in view.moves)
     size = format_bytes(view.total_bytes)
     batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
@@ -54,7 +54,8 @@ def _asked(look: Reading) -> Iterator[str]:
         became = "waits" if not request.taken else "taken up"
         if request.refused:
             became = f"refused: {request.refused}"
-        yield f"- {format_time(request.at)} {cell(f'{request.what}, by {request.who}: {became}')}"
+        words = f"{request.what}, by {request.who}: {became}"
+        yield f"- {format_time(request.at)} {markdown_cell(words)}"
 
 
 def _done(view: RunView) -> Iterator[str]:
@@ -88,11 +89,11 @@ def _changed(look: Reading) -> Iterable[str]:
     ]
     if not rows:
         return ["Nothing: no throttle was set."]
-    return table(("what", "before", "during", "after"), rows)
+    return markdown_table(("what", "before", "during", "after"), rows)
 
 
 def _left(left: Leftovers) -> list[str]:
-    return [f"- {cell(words)}" for words in left_words(left)] or ["Nothing."]
+    return [f"- {markdown_cell(words)}" for words in left_words(left)] or ["Nothing."]
 
 
 def _ids(replicas: Iterable[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from core.markdown import cell
+from core.markdown import markdown_cell
 
 
 def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
@@ -14,5 +14,5 @@ def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
     for at, text in rows:
         here = at.astimezone(UTC)
         when = f"{here:%Y-%m-%d %H:%M:%S}.{here.microsecond // 100_000}"
-        lines.append(f"| {when} | {cell(text)} |")
+        lines.append(f"| {when} | {markdown_cell(text)} |")
     return "\n".join(lines) + "\n"

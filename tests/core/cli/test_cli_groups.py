@@ -12,7 +12,7 @@ from clusters import tp
 from in_process import Hand
 from run_help import MB, Faulty, cluster
 
-from core.cli.context import print_lines, say, write_text
+from core.cli.output import print_lines, say, write_text
 from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
 from core.cluster.simulation.cluster import SimulatedCluster

@@ -14,7 +14,7 @@ from clusters import tp
 from in_process import Hand, audited
 from run_help import cluster, plan_of
 
-from core.cli.context import write_text
+from core.cli.output import write_text
 from core.cluster.configs import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
 from core.plan.reassignment import dump

@@ -7,7 +7,7 @@ import sys
 
 WARNS = """
 import logging
-from core.cli.warned import say_warnings
+from core.cli.output import (say_warnings)
 say_warnings()
 logging.getLogger("trimtab.record").warning("groups: %s", "no\\x1b[2J")
 logging.getLogger("trimtab.record").info("nothing that matters")

@@ -11,7 +11,6 @@ REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
            bench-replicas bench-autopilot bench-rebalances bench-time-left
-SCENARIOS := dms-balancing group-rebalance leader-return preferred-order self-balancing
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
@@ -171,10 +170,11 @@ measurements: $(BENCHES)  ## all benches, and docs/measurements.md from them
 	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
 
 scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
-	@failed=; for name in $(SCENARIOS); do \
-	  echo; echo "$$name"; $(BIN)/trimtab sandbox scenario $$name || failed="$$failed $$name"; \
-	done; test -z "$$failed" || { echo "not as expected:$$failed" >&2; exit 1; }
+	$(BIN)/python -P -m tests.acceptance
 	$(PYTEST) -m scenario tests/kafka
+
+scenario-%: $(DEV)  # one of them, like scenario-leader-return
+	$(BIN)/python -P -m tests.acceptance $*
 
 chaos: $(DEV)  ## kill runs everywhere, on the simulator and real brokers; goes on where it was
 	@mkdir -p $(REPORTS)

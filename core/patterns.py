@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from core.errors import UsageError
-from core.terminal import printable
+from core.text.terminal import printable
 
 
 def pattern(text: str, said: str) -> re.Pattern[str]:

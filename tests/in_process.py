@@ -66,5 +66,5 @@ def hand(
 ) -> Hand:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     hand = Hand(capsys, monkeypatch)
-    monkeypatch.setattr("core.cli.context.connect", hand.connect)
+    monkeypatch.setattr("core.cli.common.context.connect", hand.connect)
     return hand

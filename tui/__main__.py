@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from core.cli.context import Context
+    from core.cli.common.context import Context
 
 
 COLLECT_AFTER = 20_000

@@ -23,7 +23,7 @@ from core.cluster.connect import enter_password, short_name
 from core.errors import TrimtabError
 from core.run.others.foreign import ForeignWatch
 from core.settings import NotifyBy
-from core.terminal import notice_sequence
+from core.text.terminal import notice_sequence
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, bindings_of
 from tui.drilling import Drilling
@@ -332,7 +332,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
 
     def _fatal_error(self) -> None:
         """End with one sentence instead of Textual's traceback, which goes to the log."""
-        from core.bugs import log_bug
+        from core.bug_log import log_bug
 
         self.failure = TrimtabError(
             "This is a bug in trimtab: the dashboard has ended; runs go on without it.",

@@ -17,7 +17,7 @@ from tui.feed import Feed
 from tui.session import MARKED, Session
 
 if TYPE_CHECKING:
-    from core.cli.context import Context
+    from core.cli.common.context import Context
     from core.passwords import MissingPassword
     from tui.ending import Ending
 

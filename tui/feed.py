@@ -36,7 +36,7 @@ from tui.first_look import FirstLook
 from tui.session import PATIENCE_SECONDS, Freshness
 
 if TYPE_CHECKING:
-    from core.cli.context import Target
+    from core.cli.common.context import Target
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
 
@@ -149,7 +149,7 @@ class Feed:
         except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
             if self._stopped.is_set():
                 return
-            from core.bugs import log_bug
+            from core.bug_log import log_bug
 
             bug = TrimtabError(
                 "This is a bug in trimtab: a part of the dashboard stopped.",

@@ -15,7 +15,7 @@ from tui.feed_watches import Attempts
 from tui.session import Freshness
 
 if TYPE_CHECKING:
-    from core.cli.context import Target
+    from core.cli.common.context import Target
     from core.cluster.connect import Connection
     from core.load.background import Reader
     from core.load.snapshot import Load

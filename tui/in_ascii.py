@@ -6,7 +6,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from core.terminal import in_ascii
+from core.text.terminal import in_ascii
 
 
 class AsciiOnly(LineFilter):

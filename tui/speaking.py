@@ -117,6 +117,6 @@ def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
 
 def _bug() -> TrimtabError:
     """Return what to say of the exception being handled, which goes to the log."""
-    from core.bugs import log_bug
+    from core.bug_log import log_bug
 
     return TrimtabError("This is a bug in trimtab: what was asked for broke off.", detail=log_bug())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from core.errors import UsageError
-from core.terminal import through
+from core.text.terminal import through
 
 CLIPBOARD_LIMIT = 74_994
 """Bytes of text above which terminals drop OSC 52 silently (xterm's limit, as k9s has it)."""

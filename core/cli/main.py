@@ -19,35 +19,44 @@ from typing import Any, NamedTuple
 
 import click
 
-from core import bugs, paths
-from core.cli.context import Context, Target
-from core.cli.given import as_meant
-from core.cli.output import let_reader_go, say
+from core import bug_log, paths
+from core.cli.common.context import Context, Target
+from core.cli.common.option_guard import as_meant
+from core.cli.common.output import let_reader_go, say
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("core.cli.apply:apply", "Carry a plan out."),
-    "audit": ("core.cli.audit:audit", "Who changed what, from where; is the record whole?"),
-    "autopilot": ("core.cli.autopilot:autopilot", "Balance that keeps itself, by rules."),
-    "collect": ("core.cli.collect:collect", "Poll the cluster and write load samples."),
-    "demo": ("core.cli.demo:demo", "The dashboard on a simulated cluster."),
-    "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),
-    "elect": ("core.cli.elect:elect", "Elect preferred leaders; how far off they are."),
-    "estimate": ("core.cli.estimate:estimate", "How long a plan takes, or how fast it must be."),
-    "groups": ("core.cli.groups:groups", "Consumer groups: members, assignments, lag."),
-    "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
-    "plan": ("core.cli.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
-    "replicas": ("core.cli.replicas:replicas", "Do replicas hold the same records?"),
-    "probe": ("core.cli.probe:probe", "What clients feel at each broker: waits, errors."),
-    "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
-    "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
-    "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
-    "snapshot": ("core.cli.snapshot:snapshot", "List, show and verify what was published."),
-    "statelog": ("core.cli.statelog:statelog", "Merge brokers' state-change logs by time."),
-    "throttles": ("core.cli.throttles:throttles", "Throttles in the cluster: list, clear."),
-    "timeline": ("core.cli.timeline:timeline", "What happened, and the cluster as it was."),
-    "topics": ("core.cli.topics:topics", "Topics: list, describe, create, alter, delete."),
-    "verify": ("core.cli.verify:verify", "Is the cluster as the plan says?"),
+    "apply": ("core.cli.runs.apply:apply", "Carry a plan out."),
+    "audit": ("core.cli.cluster.audit:audit", "Who changed what, from where; is the record whole?"),
+    "autopilot": ("core.cli.autopilot.autopilot:autopilot", "Balance that keeps itself, by rules."),
+    "collect": ("core.cli.load.collect:collect", "Poll the cluster and write load samples."),
+    "demo": ("core.cli.sandbox.demo:demo", "The dashboard on a simulated cluster."),
+    "doctor": ("core.cli.cluster.doctor:doctor", "What is missing here, each with its remedy."),
+    "elect": ("core.cli.cluster.elect:elect", "Elect preferred leaders; how far off they are."),
+    "estimate": (
+        "core.cli.plan.estimate:estimate",
+        "How long a plan takes, or how fast it must be.",
+    ),
+    "groups": ("core.cli.cluster.groups:groups", "Consumer groups: members, assignments, lag."),
+    "pipeline": ("core.cli.load.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
+    "plan": ("core.cli.plan.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
+    "replicas": ("core.cli.cluster.replicas:replicas", "Do replicas hold the same records?"),
+    "probe": ("core.cli.cluster.probe:probe", "What clients feel at each broker: waits, errors."),
+    "runs": ("core.cli.runs.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
+    "sandbox": ("core.cli.sandbox.sandbox:sandbox", "Real Kafka brokers on this machine."),
+    "show": ("core.cli.cluster.show:show", "The cluster document, or the heat map as text."),
+    "snapshot": ("core.cli.load.snapshot:snapshot", "List, show and verify what was published."),
+    "statelog": (
+        "core.cli.timeline.statelog:statelog",
+        "Merge brokers' state-change logs by time.",
+    ),
+    "throttles": ("core.cli.cluster.throttles:throttles", "Throttles in the cluster: list, clear."),
+    "timeline": (
+        "core.cli.timeline.timeline:timeline",
+        "What happened, and the cluster as it was.",
+    ),
+    "topics": ("core.cli.topics.topics:topics", "Topics: list, describe, create, alter, delete."),
+    "verify": ("core.cli.plan.verify:verify", "Is the cluster as the plan says?"),
 }
 
 OpenDashboard = Callable[[Context], None]
@@ -186,7 +195,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that is not UTF-8 shows `?` for what it cannot show.
             stream.reconfigure(errors="replace")
-    bugs.note("command", partial(_command_shape, argv))
+    bug_log.note("command", partial(_command_shape, argv))
     try:
         paths.settle()
         result = as_meant(root).main(
@@ -288,11 +297,11 @@ def _own_folder_missing(error: OSError) -> bool:
 
 
 def _command_shape(argv: list[str] | None) -> dict[str, str]:
-    from core.cli.command_shape import shape_of
+    from core.cli.common.command_shape import shape_of
 
     return shape_of(root, sys.argv[1:] if argv is None else argv)
 
 
 def _bug() -> int:
-    complain(f"this is a bug in trimtab; nothing more was done. {bugs.log_bug()}")
+    complain(f"this is a bug in trimtab; nothing more was done. {bug_log.log_bug()}")
     return ExitCode.FAILED

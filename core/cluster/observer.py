@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core import bugs
+from core import bug_log
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, REMOTE_STORAGE, ConfigValue, Resource, is_remote
@@ -41,7 +41,7 @@ def observe(client: ClusterClient) -> ClusterState:
     Raises UnreachableError or AccessDeniedError.
     """
     state = client.describe()
-    bugs.note("cluster", lambda: state.counts)
+    bug_log.note("cluster", lambda: state.counts)
     known = state.with_topics(topic_configs(client, state.topics))
     answers = client.log_dirs(alive_brokers(state))
     hidden = find_hidden(client.denied_topics, state, answers)
@@ -298,7 +298,7 @@ class Observer:
         if self._lost is not None:
             self._metadata.forget()
         self._state, self._lost, self.metadata_at = described, None, begun
-        bugs.note("cluster", lambda: described.counts)
+        bug_log.note("cluster", lambda: described.counts)
         return described
 
     def _poll_slow(self, state: ClusterState) -> None:

@@ -247,7 +247,7 @@ def _held(
     except TrimtabError:
         raise
     except Exception as bug:
-        from core.bugs import log_bug
+        from core.bug_log import log_bug
 
         words = str(bug).splitlines() or [type(bug).__name__]
         raise TrimtabError(f"The {role} broke off: {words[0]}", next=log_bug()) from bug

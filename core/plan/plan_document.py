@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core import bugs, files
+from core import bug_log, files
 from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 from core.plan import proposals
@@ -75,7 +75,7 @@ def read_document(source: Path | str) -> PlanDocument:
 
 def parse(text: str, name: str) -> PlanDocument:
     """Return the content of plan file `name`; raises DocumentError."""
-    bugs.note("plan", {"form": "JSON", "bytes": len(text)})
+    bug_log.note("plan", {"form": "JSON", "bytes": len(text)})
     document = an_object(json_of(text, name), name, "")
     version = document.get("version", 1)
     if version != 1 or isinstance(version, bool):

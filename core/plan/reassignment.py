@@ -15,10 +15,10 @@ from typing import Any
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
-from core.json_text import compact
 from core.plan.findings import REBASE
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.plan.plan_document import FORMAT, MAJOR, Base, PlanDocument, read_document
+from core.text.json import compact
 
 # -- out ---------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from core.run.record.records import Kind
 from core.run.tell.rates import RATE_SECONDS
 from core.run.tell.stuck import is_held, waiting_their_turn
 from core.settings import NotifyBy
-from core.terminal import printable
+from core.text.terminal import printable
 from core.units import format_bytes, format_duration, format_time
 
 STALLED_SECONDS = 60.0

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument, to_json
-from core.json_text import json_text
+from core.text.json import json_text
 from tests.bench.measured import run_measured
 from tests.bench.report import leave
 from tests.bench.skewed import Shape, skewed

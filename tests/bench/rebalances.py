@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from core import paths
-from core.cli.scenarios.readers import Heard, Reader
 from core.cluster.connect import Address, connect
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
@@ -31,6 +30,7 @@ from core.load.snapshot import Load
 from core.watch.timeline.events import Kind, Told
 from core.watch.timeline.group_watch import groups_watched
 from core.watch.timeline.store import Timeline
+from tests.acceptance.group_clients import Heard, Reader
 from tests.bench.report import leave
 from tests.bench.waits import measured
 from tests.hands import operated

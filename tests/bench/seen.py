@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.cli.context import Target
+from core.cli.common.context import Target
 from core.clock import SystemClock
 from core.cluster.client import NewPartitions, NewTopic
 from core.cluster.connect import Address

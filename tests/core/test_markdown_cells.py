@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.markdown import markdown_cell
+from core.text.tables import markdown_cell
 
 
 @pytest.mark.parametrize(

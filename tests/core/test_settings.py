@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.context import Target
+from core.cli.common.context import Target
 from core.cli.main import run as command_line
 from core.cluster.connect import Address
 from core.errors import ExitCode, UsageError

@@ -14,7 +14,7 @@ import pytest
 from secured import LOGIN, SecuredBroker
 from waiting import eventually
 
-from core.cli.doctor import rights
+from core.cli.cluster.doctor import rights
 from core.clock import SystemClock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource

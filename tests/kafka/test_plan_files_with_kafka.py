@@ -18,11 +18,11 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.errors import DocumentError
-from core.json_text import compact
 from core.plan.plan import Plan
 from core.plan.plan_document import read_document
 from core.plan.reassignment import dump, read_plan, to_kafka
 from core.plan.verify import Standing, verify
+from core.text.json import compact
 
 TOPIC = "plan-files"
 LAYOUT = [[1, 2], [2, 3], [3, 4]]

@@ -12,11 +12,11 @@ import pytest
 
 from core import paths
 from core.cli.main import run
-from core.cli.scenarios.catalogue import SCENARIOS
-from core.cli.scenarios.stage import Stage
 from core.cluster.sandbox.sandbox import Sandbox
 from core.load import serving
 from core.watch.timeline.background import ROLE
+from tests.acceptance.catalogue import SCENARIOS
+from tests.acceptance.stage import Stage
 
 
 class InProcess(Stage):

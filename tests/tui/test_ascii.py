@@ -21,7 +21,7 @@ from core.cluster.drills.drill import DrillKind, Offer
 from core.errors import TrimtabError
 from core.passwords import MissingPassword
 from core.run.tell.view import RunState
-from core.terminal import in_ascii
+from core.text.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
 from tui.in_ascii import AsciiOnly
 from tui.screens.apply import ApplyDialog

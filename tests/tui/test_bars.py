@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.terminal import in_ascii
+from core.text.terminal import in_ascii
 from tui.widgets.bars import bar, line_bar
 from tui.widgets.chart import Series, chart_lines, legend, nice_step
 from tui.widgets.lines import Tone, text_of, width_of

@@ -28,7 +28,7 @@ from maps import (
 from pictures import a_run, at
 from textual.pilot import Pilot
 
-from core.cli.context import Context, Target
+from core.cli.common.context import Context, Target
 from core.cluster.connect import Address
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState

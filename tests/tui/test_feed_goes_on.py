@@ -15,7 +15,7 @@ from clusters import NOON, cluster
 from flags import Script
 
 from core.auto import background, switch
-from core.cli.context import Target
+from core.cli.common.context import Target
 from core.cluster.connect import Address, Connection
 from core.cluster.documents import cluster_document as document
 from core.cluster.hidden_topics import HiddenTopics

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from clusters import cluster
 
-from core.cli.context import Target
+from core.cli.common.context import Target
 from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.errors import UnreachableError

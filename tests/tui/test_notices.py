@@ -13,7 +13,7 @@ from pictures import a_move, a_run, a_session, at, dashboard
 from core.run.tell.notices import Notices
 from core.run.tell.view import MoveState, RunRequest, RunState, RunView
 from core.settings import NotifyBy
-from core.terminal import notice_sequence
+from core.text.terminal import notice_sequence
 from tui.app import TrimtabApp
 from tui.feed_events import RunSeen
 from tui.seen import Seen

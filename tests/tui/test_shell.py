@@ -17,7 +17,7 @@ from textual.drivers import headless_driver
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.events import Key
 
-from core.cli.context import Target
+from core.cli.common.context import Target
 from core.cluster.connect import Address
 from core.errors import ExitCode, UnreachableError, UsageError
 from core.load.relaid import relaid

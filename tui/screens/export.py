@@ -66,7 +66,7 @@ def _export(
     """Ask for a path; a thread writes there, as a disk or what is exported may take its time."""
 
     def write(path: Path) -> str:
-        from core.cli.output import write_text
+        from core.cli.common.output import write_text
 
         write_text(text(), path)
         return f"√ {path} written: {good_for}."

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from textual.widget import Widget
 
 from core.cluster.metadata import TopicPartition
-from core.terminal import printable
+from core.text.terminal import printable
 from core.watch.groups import GroupView, saved_views
 from tui.actions import GROUPS, bindings_of
 from tui.group_view import (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core import bugs, files
+from core import bug_log, files
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import FORMAT, ClusterDocument, DocumentGroup
 from core.cluster.documents.json_object import JsonObject, WrongError, once
@@ -43,19 +43,21 @@ def read_document(path: Path) -> ClusterDocument:
     name = "The document on stdin" if path == files.STDIN else str(path)
     try:
         if _begins(path, arrow.MAGIC):
-            bugs.note("document", {"form": "Arrow"})
+            bug_log.note("document", {"form": "Arrow"})
             document = from_arrow(arrow.read(path), _written_at(path))
         else:
             content = files.read_input(path)
             is_arrow = content.startswith(arrow.MAGIC)  # through a pipe
-            bugs.note("document", {"form": "Arrow" if is_arrow else "JSON", "bytes": len(content)})
+            bug_log.note(
+                "document", {"form": "Arrow" if is_arrow else "JSON", "bytes": len(content)}
+            )
             document = (
                 from_arrow(arrow.read(content), _written_at(path))
                 if is_arrow
                 else from_json(_json(content, name), _written_at(path))
             )
         groups = None if document.groups is None else len(document.groups)
-        bugs.note("cluster", lambda: document.state.counts | {"groups": groups})
+        bug_log.note("cluster", lambda: document.state.counts | {"groups": groups})
         return document
     except OSError as error:
         raise DocumentError(

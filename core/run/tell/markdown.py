@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from core.markdown import markdown_cell, markdown_table
 from core.run.tell.changes import changes
 from core.run.tell.report import asked_lines, left_words
 from core.run.tell.runs import Reading
 from core.run.tell.view import Leftovers, MoveState, RunView
+from core.text.tables import markdown_cell, markdown_table
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 MOST_ROWS = 500

@@ -8,7 +8,7 @@ from core.run.record.records import Record
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
 from core.run.tell.view import Leftovers, MoveState, RunState, RunView
-from core.terminal import printable
+from core.text.terminal import printable
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from core.json_text import escaped
-from core.terminal import printable
+from core.text.json import escaped
+from core.text.terminal import printable
 from core.units import counted, format_duration, format_time
 from core.watch.statelog.clocks import SURE_MOMENTS, Offset
 from core.watch.statelog.event import Change, Event, Kind, moment

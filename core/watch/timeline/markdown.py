@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from core.markdown import markdown_cell
+from core.text.tables import markdown_cell
 
 
 def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.cli import main as cli
-from core.cli.context import Context
+from core.cli.common.context import Context
 from core.errors import ExitCode
 
 pytestmark = pytest.mark.long

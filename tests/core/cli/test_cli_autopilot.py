@@ -168,7 +168,7 @@ def test_what_the_environment_names_leaves_no_other_flying(  # type: ignore[no-u
 def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(  # type: ignore[no-untyped-def]
     here, home: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr("core.cli.context.connect", nobody)
+    monkeypatch.setattr("core.cli.common.context.connect", nobody)
     known("c-1", "a:1,b:2", name="prod")
     known("c-2", "c:3")
     configured(home, "new:1")
@@ -184,7 +184,7 @@ def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(  # type: ignore
 def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-untyped-def]
     here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.cli.context.connect", nobody)
+    monkeypatch.setattr("core.cli.common.context.connect", nobody)
     known("c-1", "a:1")
     known("c-2", "b:2")
     code, _, err = here("-b", "c:3", "autopilot", "--mode", "off")
@@ -288,7 +288,7 @@ def test_what_is_said_before_status_or_log_is_not_ignored(here, words, flag) -> 
 
 
 def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr("core.cli.common.context.connect", answers)
     code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act")
     assert code == 2
     assert "budget      100 GB and 200 partitions in any hour" in err
@@ -298,7 +298,7 @@ def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(  # type: ignore[no-untyped-def]
     here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr("core.cli.common.context.connect", answers)
     words = ("--keep", "payments", "--topics", "order.*")
     code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act", *words)
     assert code == 2
@@ -319,7 +319,7 @@ def test_the_limits_that_it_was_given_are_shown_and_logged(here) -> None:  # typ
 
 
 def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr("core.cli.common.context.connect", answers)
     started: list[Switch] = []
     monkeypatch.setattr(background, "start_flying", started.append)
     known("c-9", mode=Mode.OFF)
@@ -337,7 +337,7 @@ def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.Monke
 def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
     here, monkeypatch: pytest.MonkeyPatch, flies: bool
 ) -> None:
-    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr("core.cli.common.context.connect", answers)
     monkeypatch.setattr(background, "start_flying", lambda switch: Process.this())
     known("c-9")
     words = ("autopilot", "--mode", "suggest", "--json", *(() if flies else ("--detach",)))
@@ -354,7 +354,7 @@ def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
 def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: ignore[no-untyped-def]
     here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr("core.cli.common.context.connect", answers)
     spawned: list[list[str]] = []
 
     def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
@@ -380,7 +380,7 @@ def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type:
 
 
 def test_what_is_not_said_stays_as_it_was() -> None:
-    from core.cli.autopilot_wanted import changed
+    from core.cli.autopilot.limits import changed
 
     before = replace(Settings(), keep="audit-.*", cool_down_seconds=5)
     after = changed(before, {"band": "5%", "keep": None, "avoid": "9:00-17:00"})

@@ -14,7 +14,7 @@ from clusters import tp
 from in_process import Hand, audited
 from run_help import cluster, plan_of
 
-from core.cli.output import write_text
+from core.cli.common.output import write_text
 from core.cluster.configs import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
 from core.plan.reassignment import dump
@@ -73,7 +73,7 @@ def test_a_reader_that_has_gone_stops_no_change(
     living = cluster({"orders": [(1, 2)]}, leaders={tp("orders-0"): 2})
     rate = ConfigChange(Resource.broker(1), LEADER_RATE, ConfigOp.SET, "1000000")
     living.alter_configs([rate])
-    monkeypatch.setattr("core.cli.context.let_reader_go", lambda stream=1: None)
+    monkeypatch.setattr("core.cli.common.output.let_reader_go", lambda stream=1: None)
     monkeypatch.setattr(f"sys.{stream}", _Gone())
     code, _, _ = hand.on(living)(*words.split(), "--yes")
     assert (code, audited()[:1]) == (0, [what])
@@ -101,7 +101,7 @@ def test_where_there_is_nothing_no_older_answer_stays(
 def test_where_apply_starts_nothing_it_says_so_as_json(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.cli.carrying.connect", hand.connect)
+    monkeypatch.setattr("core.cli.runs.launch.connect", hand.connect)
     living = cluster({"orders": [(1, 2)]})
     plan = tmp_path / "plan.json"
     plan.write_text(dump(plan_of(living, {("orders", 0): (1, 3)})))

@@ -14,7 +14,7 @@ import pytest
 
 from core import paths
 from core.cli import main as cli
-from core.cli.context import Context
+from core.cli.common.context import Context
 from core.errors import ExitCode, RefusedError
 
 

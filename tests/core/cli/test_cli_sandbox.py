@@ -8,7 +8,7 @@ import pytest
 
 from core import paths
 from core.cli.main import run
-from core.cli.sandbox import parse_brokers
+from core.cli.sandbox.sandbox import parse_brokers
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import workload
 from core.cluster.sandbox.nodes import lay_out

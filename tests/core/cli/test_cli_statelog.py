@@ -14,9 +14,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.cli import statelog
 from core.cli.main import run
-from core.cli.statelog import parse_numbers
+from core.cli.timeline import statelog
+from core.cli.timeline.statelog import parse_numbers
 from core.errors import ExitCode, UsageError
 from core.watch.statelog.sources import Source
 

@@ -13,7 +13,7 @@ from cli_help import validate
 from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
-from core.cli.topic_shrinking import Changed, changed
+from core.cli.topics.config_effects import Changed, changed
 from core.cluster.configs import (
     LEADER_LIST,
     Beneath,

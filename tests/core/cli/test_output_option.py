@@ -14,8 +14,8 @@ import pytest
 from cli_help import with_option
 from clusters import cluster
 
+from core.cli.common.output import write_data
 from core.cli.main import root, run
-from core.cli.output import write_data
 from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.cluster.documents.reader import read_document
 

@@ -20,7 +20,7 @@ import pytest
 from snapshots import make_snapshot
 
 from core import files
-from core.cli.leaving import ended_in_order
+from core.cli.common.signals import ended_in_order
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.errors import ExitCode, RefusedError, TrimtabError

@@ -12,11 +12,11 @@ from test_plan import plans
 
 from core.cluster.metadata import Topic
 from core.errors import DocumentError, ExitCode
-from core.json_text import compact
 from core.plan.plan import Move, Plan
 from core.plan.plan_document import read_document
 from core.plan.reassignment import dump, read_plan, to_document, to_kafka
 from core.plan.rebase import rebase
+from core.text.json import compact
 
 STATE = cluster(
     {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},

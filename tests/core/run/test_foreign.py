@@ -9,7 +9,7 @@ from cli_help import SLOW, Here, validate
 from run_help import MB, Faulty, Start, cluster, plan_of, set_config, submitted
 from waiting import eventually
 
-from core.cli import foreign
+from core.cli.runs import external as foreign
 from core.cluster.configs import LOG_DIRS_RATE, Resource
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import TopicPartition

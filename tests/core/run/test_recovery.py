@@ -16,7 +16,7 @@ from run_help import Faulty, Start, cluster, plan_of, throttles
 from waiting import eventually
 
 from core import paths
-from core.cli import confirm as confirming
+from core.cli.common import prompts as confirming
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError

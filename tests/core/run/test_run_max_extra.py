@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from run_help import MB, Run, Start, cluster, own, plan_of, spend, submitted, throttles
 
-from core.cli.carrying import Wishes
+from core.cli.runs.launch import LaunchOptions
 from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
@@ -131,7 +131,7 @@ def test_batches_are_cut_by_it() -> None:
     found = prepared(options, state, Load.unknown(state), plan)
     assert {len(batch) for batch in found.batches} == {2}
     assert options.to_json()["most_extra_bytes"] == MOST
-    assert Wishes().most_extra_bytes is None
+    assert LaunchOptions().most_extra_bytes is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""`trimtab autopilot`: set its mode and limits, show its status and decisions."""

@@ -1,0 +1,273 @@
+"""`trimtab autopilot`: its switch, how it stands, and what it has decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.autopilot.limits import changed, which, which_to_stop
+from core.cli.autopilot.output import entry_line, shown_log, shown_standing, standing_document
+from core.cli.common.context import Context
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
+from core.cli.common.prompts import confirm
+from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
+
+if TYPE_CHECKING:
+    from core.auto.settings import Mode
+    from core.auto.switch import Switch
+
+
+@click.group(invoke_without_command=True)
+@click.option("--mode", type=click.Choice(["off", "suggest", "act"]), help="Set the switch.")
+@click.option("--detach", is_flag=True, help="Start it in the background and leave it.")
+@click.option("--cancel", is_flag=True, help="With off: cancel its run in progress, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--start-band", metavar="PERCENT", help="Act on what is further off its share. 20")
+@click.option("--band", metavar="PERCENT", help="Aim for this. 10")
+@click.option("--lasting", metavar="TIME", help="Only on what has been off for so long. 15m")
+@click.option("--cool-down", metavar="TIME", help="Begin nothing so soon after a run. 30m")
+@click.option("--max-bytes", metavar="SIZE", help="Copy no more in any hour. 100GB")
+@click.option("--max-moves", metavar="N", help="Move no more partitions in any hour. 200")
+@click.option("--min-benefit", metavar="N", help="Shares evened for each share copied. 0.25")
+@click.option("--avoid", metavar="HOURS", help='Busy hours, like "mon-fri 09:00-18:00"; or none.')
+@click.option("--only", metavar="HOURS", help="Maintenance windows; or none.")
+@click.option("--topics", metavar="REGEX", help="Touch only these topics.")
+@click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
+@json_option
+@click.pass_context
+def autopilot(
+    ctx: click.Context,
+    /,
+    mode: str | None,
+    detach: bool,
+    cancel: bool,
+    yes: bool,
+    as_json: bool,
+    **wanted: str | None,
+) -> int:
+    """Keep a cluster balanced by itself, within limits; --mode off stops it at once.
+
+    It looks for brokers that stay off their fair shares, elects preferred leaders where these are
+    away, else lets the smallest plan that helps be carried out as `apply` would; `suggest` only
+    writes down what `act` would do. Without --mode it says how it stands. What is not said stays as
+    it was set before. In the foreground Ctrl-C ends it; --mode off works from anywhere, without the
+    cluster.
+    """
+    from core.auto.settings import Mode
+
+    context: Context = ctx.obj
+    if ctx.invoked_subcommand is not None:
+        if any(ctx.params.values()):
+            raise UsageError(
+                f"`autopilot {ctx.invoked_subcommand}` sets nothing.",
+                next="Leave the options before it out; say --json behind it.",
+            )
+        return ExitCode.DONE
+    if mode is None:
+        if any(value is not None for value in wanted.values()) or detach or cancel:
+            raise UsageError("In which mode?", next="Say --mode suggest, or --mode act.")
+        shown_standing(which(context), as_json=as_json)
+        return ExitCode.DONE
+    if mode == Mode.OFF.value:
+        return _off(context, wanted, cancelling=cancel, as_json=as_json)
+    if cancel:
+        raise UsageError("--cancel goes with --mode off.", next="Leave it out.")
+    return _on(context, Mode(mode), wanted, detach=detach, yes=yes, as_json=as_json)
+
+
+@autopilot.command()
+@json_option
+@click.pass_obj
+def status(context: Context, as_json: bool) -> None:
+    """Say how it stands: mode, process, budget, what it decided last."""
+    shown_standing(which(context), as_json=as_json)
+
+
+@autopilot.command()
+@click.option("--last", metavar="N", type=click.IntRange(1), default=50, show_default=True)
+@json_option
+@click.pass_obj
+def log(context: Context, last: int, as_json: bool) -> None:
+    """Say what it decided, and why it did nothing."""
+    found = which(context)
+    if len(found) != 1:
+        names = ", ".join(switch.name for switch in found) or "none"
+        raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
+    shown_log(found[0], last, as_json=as_json)
+
+
+# -- off -------------------------------------------------------------------------------------------
+
+
+def _off(
+    context: Context, wanted: dict[str, str | None], *, cancelling: bool, as_json: bool
+) -> int:
+    """Turn off what the command line names, else every autopilot of this machine."""
+    from core.auto.background import cancel, left_by, turn_off
+    from core.clock import SystemClock
+    from core.run.who import user
+
+    if any(value is not None for value in wanted.values()):
+        raise UsageError(
+            "--mode off takes no limits.", next="Say --cancel to cancel its run, too, or nothing."
+        )
+    found = which_to_stop(context)
+    if not found:
+        say("There is no autopilot here to turn off.")
+    off: list[Switch] = []
+    documents: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    for switch in found:  # all of them, before a run of any is waited for
+        with _noted(switch, wrong):
+            turn_off(switch, at=datetime.now(UTC), who=user())
+            say(f"The autopilot of {switch.name} is off.")
+            off.append(switch)
+    for switch in off:
+        with _noted(switch, wrong):
+            runs = left_by(switch, SystemClock())
+            trouble = cancel(switch, runs) if cancelling else ""
+            documents.append(
+                {
+                    "cluster_id": switch.cluster_id,
+                    "name": switch.name,
+                    "mode": "off",
+                    "runs": list(runs),
+                    "cancelled": bool(runs) and cancelling and not trouble,
+                }
+            )
+            for run in runs:
+                if cancelling:
+                    say(trouble or f"Run {run} is being cancelled: `trimtab runs attach {run}`.")
+                else:
+                    say(f"Run {run} goes on to its end; --cancel takes it back.")
+    if as_json:
+        emit(documents)
+    if wrong:
+        raise TrimtabError(
+            f"Not all went well for {' For '.join(wrong)}",
+            next="Look: trimtab autopilot status. One that is not off is stopped by deleting the "
+            "file that is its switch.",
+        )
+    return ExitCode.DONE
+
+
+@contextmanager
+def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
+    """Note what goes wrong with one: it must not keep the others from being turned off."""
+    from core.auto.switch import path_of
+
+    try:
+        yield
+    except (OSError, TrimtabError) as error:
+        why = error.title if isinstance(error, TrimtabError) else f"{error.strerror}."
+        place = path_of(switch.cluster_id)
+        wrong.append(f"{switch.name}: {why} (Its switch is {place}.)")
+
+
+# -- on --------------------------------------------------------------------------------------------
+
+
+def _on(
+    context: Context,
+    mode: Mode,
+    wanted: dict[str, str | None],
+    *,
+    detach: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    from dataclasses import replace
+
+    from core.auto import switch as switches
+    from core.auto.background import fly_by, standing, start_flying
+    from core.auto.settings import Mode, Settings
+    from core.auto.switch import Switch
+    from core.auto.words import limits, unmatched
+    from core.clock import SystemClock
+    from core.errors import DocumentError
+    from core.run.logout import look
+    from core.run.who import user
+
+    changed(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
+    address = context.require_address()
+    if mode is Mode.ACT:
+        context.require_writable()
+    with context.connected() as connection:
+        state = connection.client.describe()
+    if mode is Mode.ACT:
+        context.require_writable(state)
+    cluster_id = state.cluster_id
+    try:
+        before = switches.read(cluster_id)
+    except DocumentError as error:
+        say(str(error.title))
+        before = None
+    settings = changed(before.settings if before else Settings(), wanted)
+    name = context.target.called(cluster_id)
+    for sentence in unmatched(settings, (topic.name for topic in state.topics)):
+        say(sentence)
+    if detach and (warning := look().warning("this autopilot")):
+        say(warning)
+    if mode is Mode.ACT and not yes:
+        say("It acts without asking again, within these limits:")
+        say("".join(f"  {limit:<12}{text}\n" for limit, text in limits(settings).items()))
+        confirm(name, "let the autopilot act", "The autopilot", "its switch is as it was")
+    switch = Switch(
+        cluster_id=cluster_id,
+        name=name,
+        address=address,
+        settings=replace(settings, mode=mode),
+        changed_at=datetime.now(UTC),
+        who=user(),
+        snapshots=context.target.snapshots,
+        starts_load=not context.no_load,
+    )
+    started = None
+    if fly_by(switch, SystemClock()):
+        say(f"The autopilot of {name} flies already; it is in mode {mode.value} now.")
+    elif detach:
+        started = start_flying(switch)
+        say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
+    else:
+        return _fly_here(context, switch, as_json=as_json)
+    if as_json:
+        stands = standing(switch)
+        emit([standing_document(replace(stands, process=stands.process or started))])
+    return ExitCode.DONE
+
+
+def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
+    from core import files, paths
+    from core.auto.flying import ROLE, fly_cluster
+    from core.auto.log import Entry
+    from core.load import layout
+    from core.load.readers import stop_signals
+
+    def tell(entry: Entry) -> None:
+        if as_json:
+            emit_line(entry.to_json())
+        else:
+            print_lines(entry_line(entry))
+
+    say_warnings()
+    root = paths.load_root()
+    layout.mark(root)
+    with (
+        files.lease(layout.lock(root, switch.cluster_id, ROLE)) as ours,
+        context.connected() as connection,
+    ):
+        if not ours:
+            raise RefusedError(
+                f"Another process has just begun to fly {switch.name}.",
+                next="Look at it: trimtab autopilot status.",
+            )
+        told = stop_signals()
+        say(f"The autopilot of {switch.name} flies, mode {switch.mode.value}; Ctrl-C ends it.")
+        fly_cluster(connection, switch, keep_on=lambda: not told.is_set(), tell=tell)
+    say("It flies no more; a run that it began goes on to its end.")
+    return ExitCode.DONE

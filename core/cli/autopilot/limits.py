@@ -1,0 +1,131 @@
+"""What is asked of an autopilot on the command line: which one, and within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from core.cli.common.context import Context
+from core.errors import UnreachableError, UsageError
+from core.settings import servers
+from core.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from core.auto.hours import Hours
+    from core.auto.settings import Settings
+    from core.auto.switch import Switch
+
+NONE = "none"
+
+
+def changed(settings: Settings, wanted: Mapping[str, str | None]) -> Settings:
+    """Return settings with what was said on the command line; raises UsageError."""
+    found: dict[str, Any] = {}
+    for name, text in wanted.items():
+        if text is not None:
+            field, parse = _FIELDS[name]
+            found[field] = parse(text, "--" + name.replace("_", "-"))
+    return replace(settings, **found)
+
+
+def which(context: Context) -> list[Switch]:
+    """Return the switches that are meant: of the cluster that was named, else all of them.
+
+    Known ones are found by name or by any of their brokers; only for none of these is the cluster
+    asked who it is. Raises UnreachableError, naming the known ones, when it does not answer then.
+    """
+    from core.auto import switch as switches
+
+    address = context.target.address
+    known = list(switches.every())
+    if address is None:
+        return known
+    asked = servers(address.bootstrap)
+    found = [
+        one
+        for one in known
+        if one.name == context.target.name or asked & servers(one.address.bootstrap)
+    ]
+    if found or not known:
+        return found
+    try:
+        with context.connected() as connection:
+            cluster_id = connection.client.describe().cluster_id
+    except UnreachableError as error:
+        there = ", ".join(f"{one.name} ({one.address.bootstrap})" for one in known)
+        raise UnreachableError(
+            error.title,
+            detail=f"No autopilot is known by that address. There are: {there}.",
+            next="Say -b with a broker of one of these. All are stopped by: "
+            "trimtab autopilot --mode off.",
+        ) from error
+    return [one for one in known if one.cluster_id == cluster_id]
+
+
+def which_to_stop(context: Context) -> list[Switch]:
+    """Return the switches to turn off: all, unless the command line itself names a cluster.
+
+    What the environment names for other commands must not leave an autopilot flying.
+    """
+    from core.auto import switch as switches
+
+    return which(context) if context.target.named else list(switches.every())
+
+
+def _percent(text: str, option: str) -> float:
+    return _number(text.removesuffix("%"), option, 1, 90, "a percentage between 1 and 90") / 100
+
+
+def _seconds(text: str, _: str) -> float:
+    return parse_duration(text)
+
+
+def _bytes(text: str, _: str) -> float:
+    return float("inf") if text == NONE else float(parse_size(text))
+
+
+def _count(text: str, option: str) -> int:
+    return round(_number(text, option, 1, 1e9, "a number of partitions from 1", whole=True))
+
+
+def _benefit(text: str, option: str) -> float:
+    return _number(text, option, 0, 1e6, "a number from 0, like 0.25")
+
+
+def _number(
+    text: str, option: str, least: float, most: float, what: str, *, whole: bool = False
+) -> float:
+    try:
+        found = float(int(text)) if whole else float(text)
+    except ValueError:
+        found = float("nan")
+    if not least <= found <= most:
+        raise UsageError(f"{option} {text}: it must be {what}.")
+    return found
+
+
+def _hours(text: str, option: str) -> Hours:
+    from core.auto.hours import Hours
+
+    return Hours() if text.strip().lower() == NONE else Hours.parse(text, option)
+
+
+def _pattern(text: str, _: str) -> str | None:
+    return None if text == NONE else text
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
+    "start_band": ("start_band", _percent),
+    "band": ("aim_band", _percent),
+    "lasting": ("lasting_seconds", _seconds),
+    "cool_down": ("cool_down_seconds", _seconds),
+    "max_bytes": ("most_bytes_per_hour", _bytes),
+    "max_moves": ("most_moves_per_hour", _count),
+    "min_benefit": ("least_benefit", _benefit),
+    "avoid": ("avoid", _hours),
+    "only": ("only", _hours),
+    "topics": ("topics", _pattern),
+    "keep": ("keep", _pattern),
+}
+"""Options by their parameters: the field that they set, and how they are read."""

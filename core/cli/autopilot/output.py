@@ -1,0 +1,98 @@
+"""How an autopilot stands and what it decided, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from core.cli.common.output import emit, say, write_text
+from core.text.tables import text_table
+from core.units import format_bytes, format_time
+
+if TYPE_CHECKING:
+    from core.auto.background import Standing
+    from core.auto.log import Entry
+    from core.auto.switch import Switch
+
+
+def shown_standing(switches: Sequence[Switch], *, as_json: bool) -> None:
+    """Print how each of these stands."""
+    from core.auto.background import standing
+
+    found = [standing(switch) for switch in switches]
+    if as_json:
+        emit([standing_document(one) for one in found])
+        return
+    if not found:
+        say(
+            "There is no autopilot here. To see what one would do: trimtab autopilot "
+            "--mode suggest."
+        )
+    for one in found:
+        write_text(_standing_text(one), None)
+
+
+def shown_log(switch: Switch, last: int, *, as_json: bool) -> None:
+    """Print the last so many decisions."""
+    from core.auto.log import DecisionLog
+
+    entries = list(DecisionLog(switch.cluster_id).entries())[-last:]
+    if as_json:
+        emit([entry.to_json() for entry in entries])
+        return
+    write_text("".join(f"{entry_line(entry)}\n" for entry in entries) or "Nothing yet.\n", None)
+
+
+def entry_line(entry: Entry) -> str:
+    """Return one decision by this machine's clock; what else spoke against it below."""
+    at = f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}"
+    more = "".join(f"\n{'':31}{reason.text}" for reason in entry.reasons[1:])
+    return f"{at}  {entry.what.value:<8}  {entry.text}{more}"
+
+
+def standing_document(one: Standing) -> dict[str, Any]:
+    """Return one entry of `autopilot status --json`."""
+    spent, moves = one.history.spent(datetime.now(UTC))
+    return {
+        "cluster_id": one.switch.cluster_id,
+        "name": one.switch.name,
+        "mode": one.switch.mode.value,
+        "flying": one.process is not None,
+        "pid": one.process.pid if one.process else None,
+        "changed_at": format_time(one.switch.changed_at),
+        "who": one.switch.who,
+        "bytes_in_the_last_hour": round(spent),
+        "moves_in_the_last_hour": moves,
+        "last": one.last.to_json() if one.last else None,
+        "settings": {k: v for k, v in one.switch.settings.to_json().items() if k != "mode"},
+    }
+
+
+def _standing_text(one: Standing) -> str:
+    from core.auto.settings import Mode
+    from core.auto.words import limits
+
+    settings = one.switch.settings
+    spent, moves = one.history.spent(datetime.now(UTC))
+    if one.process is not None:
+        flies = f"flies, process {one.process.pid}"
+    elif settings.mode is Mode.OFF:
+        flies = "does not fly"
+    else:
+        flies = "does not fly: its process has ended; --mode sets it going again"
+    budget = (
+        f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)} and "
+        f"{moves} of {settings.most_moves_per_hour} partitions in the last hour"
+    )
+    first, *more = entry_line(one.last).splitlines() if one.last else ["nothing yet"]
+    within = limits(settings) | {"budget": budget}
+    at = one.switch.changed_at.astimezone()
+    rows = [
+        ("mode", f"{settings.mode.value}, set by {one.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),
+        ("process", flies),
+        *within.items(),
+        ("last", first),
+        *(("", line) for line in more),
+    ]
+    return text_table((f"autopilot of {one.switch.name}", ""), rows)

@@ -1,0 +1,1 @@
+"""Commands on a cluster: show, elect, groups, replicas, throttles, probe, doctor, audit."""

@@ -1,0 +1,131 @@
+"""`trimtab audit`: what was asked and changed on clusters from here, and whether that is whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, print_lines, say, write_text
+from core.cluster.connect import short_name
+from core.errors import ExitCode
+
+SHOWN = 40
+
+
+@click.group()
+def audit() -> None:
+    """Who asked for what, from where, and every change that was made."""
+
+
+@audit.command("ls")
+@click.option("--run", metavar="ID", help="Only what belongs to this run.")
+@click.option("--all", "everything", is_flag=True, help=f"Not only the newest {SHOWN}.")
+@json_option
+def ls(run: str | None, everything: bool, as_json: bool) -> None:
+    """List the entries, oldest first."""
+    from core.run.audit import read
+    from core.text.tables import text_table
+
+    lines = list(read())
+    broken = sum(line.entry is None for line in lines)
+    found = [
+        line.entry
+        for line in lines
+        if line.entry is not None and (run is None or line.entry.get("run") == run)
+    ]
+    if broken:
+        say(f"{broken} lines are no entries: `trimtab audit verify` tells more.")
+    if as_json:
+        emit(found)
+        return
+    if not found:
+        say("Nothing was changed from here yet." if run is None else f"Nothing of a run {run}.")
+        return
+    shown = found if everything else found[-SHOWN:]
+    if len(shown) < len(found):
+        say(f"{len(found) - len(shown):,} older entries are not shown: --all shows them.")
+    rows = [
+        [
+            str(entry["at"]),
+            f"{entry.get('who', '?')} on {entry.get('host', '?')}",
+            str(entry.get("from") or "-"),
+            short_name(str(entry.get("cluster_id") or "-")),
+            str(entry.get("run") or "-"),
+            str(entry["what"]),
+            _words(entry),
+        ]
+        for entry in shown
+    ]
+    header = ("AT", "WHO", "FROM", "CLUSTER", "RUN", "WHAT", "")
+    write_text(text_table(header, rows), None)
+
+
+@audit.command("verify")
+@click.option("--holds", metavar="HASH", help="Also whether an entry of this hash is there still.")
+@json_option
+def verify(holds: str | None, as_json: bool) -> int:
+    """Follow the chain; names the first line that was changed, taken out or put in.
+
+    The chain begins at its first line and says nothing of a file that was written anew as a
+    whole, or that lost its newest entries: keep a hash elsewhere and ask for it with --holds.
+    """
+    from core.run.audit import read
+    from core.run.audit import verify as follow
+
+    verdict = follow(read())
+    missing = holds is not None and not any(
+        line.entry is not None and line.entry["hash"] == holds for line in read()
+    )
+    if as_json:
+        emit(
+            {
+                "entries": verdict.entries,
+                "last_hash": verdict.last_hash,
+                "line": verdict.line,
+                "problem": verdict.problem,
+                "cut": verdict.cut,
+                "mended": verdict.mended,
+                "holds": None if holds is None else not missing,
+            }
+        )
+    elif verdict.problem:
+        say(f"{verdict.problem} The {verdict.entries} entries before it are as written.")
+    else:
+        print_lines(f"{verdict.entries} entries, all as written; the last is {verdict.last_hash}.")
+        if verdict.mended:
+            say(f"{verdict.mended} times a process ended while it wrote an entry; each is noted.")
+        if verdict.cut:
+            say("The file ends within an entry, as a crash leaves it; the next one notes that.")
+    if missing and not as_json:
+        say(f"There is no entry {holds}: the file was cut or written anew.")
+    return ExitCode.NO if verdict.problem or missing else ExitCode.DONE
+
+
+def _words(entry: Any) -> str:
+    """Return what an entry holds, in a few words."""
+    match entry["what"]:
+        case "apply":
+            return f"{entry.get('count', '?')} partitions"
+        case "request":
+            return str(entry.get("kind", "?"))
+        case "submit":
+            return _some(entry.get("targets", ()))
+        case "create topics" | "add partitions" | "delete topics":
+            return _some(entry.get("topics", ()))
+        case "cancel" | "elect":
+            return _some(entry.get("partitions", ()))
+        case "configs":
+            return _some(f"{op} {name} of {of}" for of, name, op, _ in entry.get("changes", ()))
+        case "answer":
+            faults = entry.get("faults") or {}
+            refused = f", refused {_some(faults)}" if faults else ""
+            return f"{entry.get('to', '?')}: {entry.get('taken', '?')} taken{refused}"
+        case _:
+            return ""
+
+
+def _some(things: Any) -> str:
+    first, *rest = [*map(str, things)] or [""]
+    return f"{first} and {len(rest):,} more" if rest else first

@@ -1,0 +1,312 @@
+"""`trimtab doctor`: what is missing here, each with its remedy. Exit 6 when something is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core import paths
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, write_text
+from core.errors import AccessDeniedError, ExitCode, TrimtabError
+from core.text.terminal import printable
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from core.cluster.configs import ConfigValue, Resource
+    from core.cluster.connect import Address
+    from core.cluster.faults import Fault
+    from core.cluster.hidden_topics import HiddenTopics
+    from core.cluster.log_dirs import BrokerLogs
+    from core.cluster.state import ClusterState
+
+LEAST_FREE_BYTES = 2_000_000_000
+EVERYTHING = "the dashboard, show, plans, load, the timeline and runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; `remedy` is empty when it is fine, `needed_for` says what lacks it."""
+
+    name: str
+    found: str
+    remedy: str = ""
+    needed_for: str = ""
+
+    @property
+    def fine(self) -> bool:
+        return not self.remedy
+
+
+@click.command()
+@json_option
+@output_option
+@click.pass_obj
+def doctor(context: Context, as_json: bool, output: Path | None) -> int:
+    """Look for what is missing here; with -b also at the cluster."""
+    findings = tuple(examine(context))
+    if as_json:
+        emit(
+            {
+                "fine": all(finding.fine for finding in findings),
+                "findings": [
+                    {
+                        "name": finding.name,
+                        "fine": finding.fine,
+                        "found": finding.found,
+                        "remedy": finding.remedy or None,
+                        "needed_for": finding.needed_for or None,
+                    }
+                    for finding in findings
+                ],
+            },
+            output,
+        )
+    else:
+        width = max(len(finding.name) for finding in findings)
+        write_text("".join(_lines(finding, width) for finding in findings), output)
+    return ExitCode.DONE if all(finding.fine for finding in findings) else ExitCode.NO
+
+
+def _lines(finding: Finding, width: int) -> str:
+    mark = "✓" if finding.fine else "✗"
+    line = f"{mark} {finding.name:<{width}}  {printable(finding.found)}\n"
+    if finding.fine:
+        return line
+    what = f" (needed for {finding.needed_for})" if finding.needed_for else ""
+    return f"{line}  {'':<{width}}  → {printable(finding.remedy)}{what}\n"
+
+
+def examine(context: Context) -> Iterator[Finding]:
+    """Yield every finding, this machine's first, then the cluster's when one is named."""
+    yield python()
+    yield from libraries()
+    yield java()
+    yield spark()
+    yield terminal()
+    yield clock()
+    yield data_folder(paths.data_dir())
+    yield logout()
+    if context.target.address is not None:
+        yield from cluster(context)
+
+
+def python() -> Finding:
+    found = platform.python_version()
+    fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding("python", found, "" if fine else "Use Python 3.11 to 3.13.")
+
+
+def libraries() -> Iterator[Finding]:
+    for name in ("confluent-kafka", "kafka-python", "textual", "pyarrow"):
+        try:
+            yield Finding(name, version(name))
+        except PackageNotFoundError:
+            yield Finding(name, "not installed", "Install trimtab again, with its dependencies.")
+
+
+def java() -> Finding:
+    from core.java import find_java
+
+    try:
+        found = find_java()
+    except TrimtabError as error:
+        return Finding("java", error.title, error.next, "real brokers here, and Spark")
+    return Finding("java", f"{found.version} at {found.path}")
+
+
+def spark() -> Finding:
+    # find_spec: importing pyspark would cost a second to say the same.
+    if importlib.util.find_spec("pyspark") is None:
+        return Finding(
+            "pyspark", "not installed", "pip install 'trimtab[pipeline]'", "load snapshots"
+        )
+    return Finding("pyspark", version("pyspark"))
+
+
+def terminal() -> Finding:
+    name = os.environ.get("TERM", "")
+    if name == "dumb":
+        return Finding("terminal", "TERM=dumb", "Set TERM, e.g. to xterm-256color.", "dashboard")
+    colours = (
+        "truecolor" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256 or less"
+    )
+    return Finding("terminal", f"TERM={name or 'unset'}, {colours}")
+
+
+def clock() -> Finding:
+    """Ages, rates and audit times are only as good as this machine's clock."""
+    tool = shutil.which("timedatectl")
+    if tool is None:
+        return Finding("clock", "cannot be asked (no timedatectl)")
+    answer = subprocess.run(
+        [tool, "show", "--property=NTPSynchronized", "--value"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=5,
+    ).stdout.strip()
+    if answer == "no":
+        return Finding("clock", "not synchronised", "timedatectl set-ntp true", "ages and audit")
+    return Finding("clock", "synchronised" if answer == "yes" else "cannot be asked")
+
+
+def data_folder(folder: Path) -> Finding:
+    """Journals must be written before a cluster is changed, so their folder must be sound."""
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        return Finding(
+            "data folder", f"{existing} is not a folder", "Set TRIMTAB_HOME elsewhere.", "runs"
+        )
+    if not os.access(existing, os.W_OK):
+        return Finding(
+            "data folder", f"{folder} cannot be written", "Set TRIMTAB_HOME elsewhere.", "runs"
+        )
+    free = shutil.disk_usage(existing).free
+    found = f"{folder}, {format_bytes(free)} free"
+    if free < LEAST_FREE_BYTES:
+        return Finding("data folder", found, "Free some space there.", "samples and journals")
+    return Finding("data folder", found)
+
+
+def logout() -> Finding:
+    """Where the login manager kills user processes at logout, a run would die with the session."""
+    from core.run.logout import look
+
+    found = look()
+    if found.ends_runs:
+        return Finding(
+            "logout", "kills your processes", found.remedy, "runs that go on when you log out"
+        )
+    return Finding("logout", "leaves your runs running")
+
+
+def cluster(context: Context) -> Iterator[Finding]:
+    """Look at the named cluster: reachability, rights, clocks."""
+    from core.cluster.configs import Resource
+    from core.cluster.observer import TOPIC_CONFIGS, find_hidden
+
+    try:
+        with context.connected() as connection:
+            client = connection.client
+            state = client.describe()
+            alive = [broker.id for broker in state.brokers if broker.alive]
+            yield Finding(
+                "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
+            )
+            yield from properties(connection.address)
+            topics = [Resource.topic(topic.name) for topic in state.topics]
+            yield _right_to_moves(state)
+            logs = client.log_dirs(alive)
+            yield from rights(lambda: logs, lambda: client.configs(topics, TOPIC_CONFIGS))
+            yield hidden_topics(find_hidden(client.denied_topics, state, logs))
+            yield from probes(state)
+    except AccessDeniedError as error:
+        remedy = f"{error.next} It takes DESCRIBE on the cluster."
+        yield Finding("cluster", error.title, remedy, EVERYTHING)
+    except TrimtabError as error:
+        yield Finding("cluster", error.title, error.next or "Look at -b and --command-config.")
+
+
+def properties(address: Address) -> Iterator[Finding]:
+    """Name what of --command-config means nothing here; raises DocumentError."""
+    from core.cluster.connect import ignored_properties
+
+    if address.command_config is not None:
+        ignored = ignored_properties(address)
+        found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
+        yield Finding("client properties", found)
+
+
+def probes(state: ClusterState) -> Iterator[Finding]:
+    """Look for topics that probes of dead runs have left."""
+    from core.run.others.leftovers import REMEDY, left_probes
+    from core.run.tell.runs import with_throttles
+
+    for left in left_probes(state, with_throttles(state.cluster_id)):
+        yield Finding("probe", left, REMEDY, "a clean cluster")
+
+
+def rights(
+    log_dirs: Callable[[], Sequence[BrokerLogs]],
+    configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
+) -> Iterator[Finding]:
+    """Ask for what reading takes beside the cluster's description; altering is tried by a run."""
+    loss = "sizes, bytes in and how far moves are"
+    answers = log_dirs()
+    silent = next((log for log in answers if log.error), None)
+    if silent is None:
+        yield Finding("right to see log dirs", "yes")
+    elif silent.error and "AUTHORIZATION" in silent.error:
+        yield Finding("right to see log dirs", silent.error, "Allow DESCRIBE on the cluster.", loss)
+    else:
+        found = f"broker {silent.broker} does not say: {silent.error}"
+        yield Finding("right to see log dirs", found, "Look whether that broker is well.", loss)
+    for answer in answers:
+        for one in answer.log_dirs:
+            if one.error:
+                yield Finding(
+                    "log dirs",
+                    f"{one.path} of broker {answer.broker} fails: {one.error}",
+                    "Mend that disk, then restart the broker: its replicas there are out of sync.",
+                    "what is on it",
+                )
+    yield _right_to_configs(configs)
+
+
+def hidden_topics(hidden: HiddenTopics) -> Finding:
+    """Say whether there are topics that metadata does not name to this user."""
+    silent = "Look whether these brokers are up and well." if hidden.count is None else ""
+    return Finding(
+        "hidden topics",
+        hidden.sentence or "none",
+        hidden.remedy or silent,
+        "balance, disks and plans as a whole",
+    )
+
+
+def _right_to_moves(state: ClusterState) -> Finding:
+    name = "right to see moves"
+    if not state.moves_unknown:
+        return Finding(name, "yes")
+    loss = "runs, the autopilot, and deleting topics or adding partitions"
+    return Finding(name, state.moves_unknown, "Allow DESCRIBE on the cluster.", loss)
+
+
+def _right_to_configs(
+    configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
+) -> Finding:
+    from core.cluster.faults import Fault
+
+    name = "right to see topics' configs"
+    try:
+        answers = configs()
+    except AccessDeniedError as error:
+        found = error.title
+    else:
+        denied = [
+            f"{resource.name}: {answer}"
+            for resource, answer in answers.items()
+            if isinstance(answer, Fault) and "AUTHORIZATION" in answer.name
+        ]
+        if not denied:
+            return Finding(name, "yes")
+        found = denied[0]
+    return Finding(
+        name,
+        found,
+        "Allow DESCRIBE_CONFIGS on all topics.",
+        "runs, and checks of min.insync.replicas and retention",
+    )

@@ -1,0 +1,315 @@
+"""`trimtab elect`: leaders return to their preferred replicas; how far off they are, before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.common.context import Context, told_unknown
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.common.prompts import confirm
+from core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from core.cluster.faults import Fault
+    from core.cluster.leaders import BrokerLeaders, Election
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState, Int64
+
+ROWS = 50
+"""Partitions that are printed one by one; --json has them all."""
+
+_NOT_AVAILABLE = (
+    *("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
+    "UNKNOWN_TOPIC_OR_PARTITION",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of one election: planned, elected, left or failed; `why` of the last two."""
+
+    election: Election
+    what: str
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.election.tp.topic,
+            "partition": self.election.tp.partition,
+            "leader": self.election.leader,
+            "to": self.election.to,
+            "isr": list(self.election.in_sync),
+            "down": list(self.election.down),
+            "outcome": self.what,
+            "why": self.why or None,
+        }
+
+
+@click.command()
+@click.option("--topics", metavar="REGEX", help="Only these topics.")
+@click.option("--partitions", metavar="TOPIC-N,…", help="Only these partitions.")
+@click.option("--unclean", is_flag=True, help="Elect replicas out of the ISR: DATA IS LOST.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be elected, and the imbalance.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@click.pass_obj
+def elect(
+    context: Context,
+    topics: str | None,
+    partitions: str | None,
+    unclean: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Elect preferred leaders, of all partitions or of some; shows the imbalance first.
+
+    Partitions whose preferred replica is not in the ISR are named and left. With --unclean those
+    that nobody leads get a live replica instead, and what that has not copied is lost.
+    """
+    from core.cluster.leaders import (
+        imbalance,
+        preferred_elections,
+        rebalance_settings,
+        unclean_elections,
+    )
+
+    if topics and partitions:
+        raise UsageError("--topics and --partitions exclude each other.", next="Say one of them.")
+    if unclean and not (topics or partitions):
+        raise UsageError(
+            "An unclean election is for partitions that are named.",
+            next="Say --partitions, or --topics.",
+        )
+    if not dry_run:
+        context.require_writable()
+    with context.connected() as connection:
+        client = connection.client
+        state = told_unknown(client.describe())
+        if not dry_run:
+            context.require_writable(state)
+        rows = _chosen(state, topics, partitions)
+        brokers = imbalance(state, rows)
+        settings = rebalance_settings(client, state)
+        found = (unclean_elections if unclean else preferred_elections)(state, rows)
+        able = [election for election in found if not election.hindrance]
+        if not as_json:
+            write_text(_imbalance_text(brokers, settings), None)
+        asks = bool(not dry_run and able and not yes)
+        if asks:
+            say("These would be elected:")
+            planned = [_Outcome(election, "planned") for election in able]
+            say(_rows(planned).removesuffix("\n"))
+        for line in _lost(able) if unclean else ():
+            say(line)
+        if asks:
+            _ask(context, state, unclean)
+        outcomes = [_Outcome(e, "left", e.hindrance) for e in found if e.hindrance]
+        if dry_run:
+            outcomes += [_Outcome(election, "planned") for election in able]
+        elif able:
+            from core.run.audited import audited
+
+            writer = audited(client, state.cluster_id, None)
+            answers = writer.elect_leaders([e.tp for e in able], unclean=unclean)
+            outcomes += [_outcome(e, answers.get(e.tp)) for e in able]
+    outcomes.sort(key=lambda outcome: outcome.election.tp)
+    if as_json:
+        emit(
+            {
+                "kind": "unclean" if unclean else "preferred",
+                "dry_run": dry_run,
+                "brokers": [_broker_json(broker) for broker in brokers],
+                "rebalance": [_settings_json(b, answer) for b, answer in settings.items()],
+                "elections": [outcome.to_json() for outcome in outcomes],
+            }
+        )
+    else:
+        _tell(outcomes, unclean)
+    failed = sum(outcome.what == "failed" for outcome in outcomes)
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.FAILED if failed == len(able) else ExitCode.INCOMPLETE
+
+
+def _chosen(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
+    """Return the row indices of what was asked for; raises UsageError when that is nothing."""
+    import numpy as np
+
+    from core.cluster.leaders import rows_of
+    from core.patterns import matching, named
+
+    names = [topic.name for topic in state.topics]
+    if topics is not None:
+        return rows_of(state, matching(topics, "--topics", names, "topic"))
+    if partitions is None:
+        return rows_of(state, None)
+    rows = []
+    for word in partitions.split(","):
+        tp = _partition(word.strip())
+        row = state.find(tp)
+        if row is None:
+            named(tp.topic, names, "topic")
+            raise UsageError(
+                f"There is no partition {tp}.",
+                next=f"{tp.topic} has {len(state.partitions_of(tp.topic))}, counted from 0.",
+            )
+        rows.append(row)
+    return np.array(sorted(set(rows)), np.int64)
+
+
+def _partition(word: str) -> TopicPartition:
+    from core.cluster.metadata import TopicPartition
+
+    topic, _, number = word.rpartition("-")
+    if not topic or not number.isdecimal():
+        raise UsageError(f"Not a partition: {word!r}.", next="Write it like orders-3.")
+    return TopicPartition(topic, int(number))
+
+
+def _ask(context: Context, state: ClusterState, unclean: bool) -> None:
+    name = context.target.called(state.cluster_id)
+    if unclean:
+        confirm(name, "lose that and elect", "An unclean election", "nothing was elected")
+    else:
+        confirm(name, "elect them", "Electing", "nothing was elected")
+
+
+def _lost(able: Sequence[Election]) -> list[str]:
+    """Return in words what an unclean election of these loses."""
+    lines = [
+        f"{e.tp}: what broker {e.to} has not copied from {_brokers(e.down)} is lost for good, also "
+        "when they return."
+        for e in able[:ROWS]
+    ]
+    if len(able) > ROWS:
+        lines.append(f"So do {len(able) - ROWS} more.")
+    return lines
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    if not ids:
+        return "replicas that are offline"
+    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, sorted(ids)))}"
+
+
+def _outcome(election: Election, fault: Fault | None) -> _Outcome:
+    from core.cluster.faults import leads_already
+
+    if fault is None or leads_already(fault):
+        return _Outcome(election, "elected", "" if fault is None else "it leads already")
+    return _Outcome(election, "left" if fault.name in _NOT_AVAILABLE else "failed", str(fault))
+
+
+def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
+    return {
+        "broker": broker.broker,
+        "alive": broker.alive,
+        "prefers": broker.prefers,
+        "leads": broker.leads,
+        "away": broker.away,
+        "imbalance": round(broker.imbalance, 4),
+    }
+
+
+def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
+    from core.cluster.faults import Fault
+    from core.cluster.leaders import REBALANCE_CONFIGS
+
+    unknown = str(answer) if isinstance(answer, Fault) else None
+    values = {} if isinstance(answer, Fault) else answer
+    enabled, interval, percentage = (values.get(name) for name in REBALANCE_CONFIGS)
+    return {
+        "broker": broker,
+        "enabled": None if enabled is None else enabled == "true",
+        "interval_seconds": None if interval is None else int(interval),
+        "percentage": None if percentage is None else int(percentage),
+        "unknown": unknown,
+    }
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def _imbalance_text(
+    brokers: Sequence[BrokerLeaders], settings: Mapping[int, Mapping[str, str | None] | Fault]
+) -> str:
+    from core.text.tables import text_table
+
+    header = ("BROKER", "PREFERS", "LEADS", "AWAY", "IMBALANCE")
+    rows = [
+        (
+            f"{b.broker}{'' if b.alive else ' (down)'}",
+            *(str(b.prefers), str(b.leads), str(b.away)),
+            f"{b.imbalance:.0%}",
+        )
+        for b in brokers
+    ]
+    return text_table(header, rows, right=" >>>>") + "\n" + _settings_text(settings) + "\n"
+
+
+def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
+    """Return a line for each config, with the brokers that say so where they differ."""
+    from core.cluster.faults import Fault
+    from core.cluster.leaders import REBALANCE_CONFIGS
+
+    lines = []
+    told = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}
+    for name in REBALANCE_CONFIGS if told else ():
+        by_value: dict[str | None, list[int]] = {}
+        for broker, values in told.items():
+            by_value.setdefault(values.get(name), []).append(broker)
+        said = [
+            (value if value is not None else "not reported")
+            + ("" if len(by_value) == 1 else f" on {', '.join(map(str, ids))}")
+            for value, ids in by_value.items()
+        ]
+        lines.append(f"{name}: {'; '.join(said)}")
+    if told and all(REBALANCE_CONFIGS[-1] not in values for values in told.values()):
+        lines[-1] += " (KRaft: any imbalance is acted on at each interval)"
+    for broker, answer in settings.items():
+        if isinstance(answer, Fault):
+            lines.append(f"Broker {broker} does not tell its settings: {answer}.")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _tell(outcomes: Sequence[_Outcome], unclean: bool) -> None:
+    def of(what: str) -> list[_Outcome]:
+        return [outcome for outcome in outcomes if outcome.what == what]
+
+    if not outcomes:
+        say(
+            "Nothing to elect: every partition has a leader."
+            if unclean
+            else "Nothing to elect: every partition is led by its preferred replica."
+        )
+        return
+    for what, title in (
+        ("planned", "Would be elected"),
+        ("elected", "Elected"),
+        ("left", "Left as they are"),
+        ("failed", "Failed"),
+    ):
+        if found := of(what):
+            write_text(f"{title}: {len(found):,}\n{_rows(found)}", None)
+
+
+def _rows(outcomes: Sequence[_Outcome]) -> str:
+    from core.text.tables import text_table
+
+    rows = [
+        (
+            str(o.election.tp),
+            "-" if o.election.leader is None else str(o.election.leader),
+            "-" if o.election.to is None else str(o.election.to),
+            o.why,
+        )
+        for o in outcomes[:ROWS]
+    ]
+    text = text_table(("PARTITION", "FROM", "TO", ""), rows, right=" >>")
+    return text + (f"… and {len(outcomes) - ROWS} more\n" if len(outcomes) > ROWS else "")

@@ -1,0 +1,262 @@
+"""`trimtab groups`: consumer groups with members, assignments and lag; two looks tell a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, say_none, write_text
+from core.text.terminal import printable
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.groups import Member
+    from core.watch.groups import GroupView, PartitionView
+
+
+LONGEST_ID = 100
+"""Characters of an id in a list on a terminal; --json and -o have all of it."""
+
+
+@click.command()
+@click.argument("regex", required=False)
+@click.option("--over", metavar="TIME", help="Look again after so long, like 10s, for rates.")
+@json_option
+@output_option
+@click.pass_obj
+def groups(
+    context: Context, regex: str | None, over: str | None, as_json: bool, output: Path | None
+) -> int:
+    """Show groups of every type: a line each, or in full those whose whole id REGEX matches.
+
+    With --over it looks twice, and tells how long each takes to catch up at the rates between.
+    --json has everything always. Exit 5 when a broker does not list its groups, or not all.
+    """
+    from core.errors import ExitCode, UsageError
+    from core.patterns import pattern
+    from core.units import parse_duration
+    from core.watch.groups import look, views
+
+    if regex is not None:
+        pattern(regex, "The id")
+    seconds = None if over is None else parse_duration(over)
+    if seconds == 0:
+        raise UsageError("Two looks at once tell no rate.", next="Say more, like --over 10s.")
+    with context.connected() as connection:
+        before = None
+        if seconds is not None:
+            before = look(connection.client, connection.clock, regex)
+            connection.clock.sleep(seconds)
+        now = look(connection.client, connection.clock, regex)
+        known = now.groups or now.lost or (before is not None and before.groups)
+        if regex is not None and not known:
+            _nothing_matches(connection.client, regex)
+    for trouble in now.troubles:
+        say(trouble)
+    for id in _gone(before.groups if before and now.is_complete else (), now.groups):
+        say(f"Group {printable(id)} is gone meanwhile.")
+    found = views(now, before)
+    if as_json:
+        emit([_json(view) for view in found], output)
+    elif not found and regex is not None and not now.lost:
+        say_none(f"No group that {printable(regex)} matches is there any more.", output)
+    elif not found:
+        others = "that you may see" if now.is_complete else "that others list"
+        say_none(f"There is no group{f' {others}' if now.lost else ''}.", output)
+    elif regex is None:
+        write_text(_lines(found, whole=output is not None), output)
+    else:
+        write_text("\n".join(_text(view) for view in found), output)
+    return ExitCode.INCOMPLETE if now.lost else ExitCode.DONE
+
+
+def _nothing_matches(client: ClusterClient, regex: str) -> None:
+    from core.patterns import matching
+
+    matching(regex, "The id", [group.id for group in client.groups()], "group")
+
+
+def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:
+    left = {group.id for group in now}
+    return [group.id for group in before if group.id not in left]
+
+
+def _json(view: GroupView) -> dict[str, Any]:
+    from core.watch.groups import reason
+
+    group = view.group
+    return {
+        "id": group.id,
+        "state": group.state,
+        "protocol": group.protocol,
+        "assignor": group.assignor or None,
+        "coordinator": group.coordinator,
+        "lag": view.lag,
+        "lag_is_least": view.is_least,
+        **_rates_json(view),
+        "members": [
+            {
+                "id": member.id,
+                "client_id": member.client_id,
+                "instance_id": member.instance_id,
+                "host": member.host,
+                "idle": member.id in view.idle,
+                "assignment": [{"topic": t, "partition": p} for t, p in member.assignment],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "topic": p.tp.topic,
+                "partition": p.tp.partition,
+                "member": p.member,
+                "committed": p.committed,
+                "end": p.end,
+                "lag": p.lag,
+                **_rates_json(p),
+            }
+            for p in view.partitions
+        ],
+        "unknown": reason(group.fault),
+        "committed_unknown": reason(group.committed_fault),
+    }
+
+
+def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
+    """Return rates with what they come to; without two looks all of it is null."""
+    from core.watch.groups import Pace
+
+    rates, seconds = of.rates, of.catch_up_seconds
+    known = rates is not None and of.pace is not Pace.UNKNOWN
+    return {
+        "read_per_s": None if rates is None else round(rates.read_per_s, 3),
+        "produced_per_s": None if rates is None else round(rates.produced_per_s, 3),
+        "catch_up_seconds": None if seconds is None else round(seconds, 3),
+        "never": seconds is None if known else None,
+    }
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
+    from core.text.tables import text_table
+
+    rows = [
+        (
+            view.group.id if whole else _shortened(view.group.id),
+            view.group.state,
+            view.group.protocol,
+            view.group.assignor or "-",
+            _members(view),
+            _lag(view),
+            _catch_up(view),
+            _unknown(view),
+        )
+        for view in found
+    ]
+    header = ("GROUP", "STATE", "PROTOCOL", "ASSIGNOR", "MEMBERS", "LAG", "CAUGHT UP", "")
+    return text_table(header, rows, right="    >>> ")
+
+
+def _shortened(id: str) -> str:
+    """Return an id that leaves the other columns in sight: Kafka takes any length."""
+    return id if len(id) <= LONGEST_ID else f"{id[: LONGEST_ID - 1]}…"
+
+
+def _text(view: GroupView) -> str:
+    from core.text.tables import text_table
+    from core.watch.groups import member_names
+
+    group = view.group
+    at = "-" if group.coordinator is None else str(group.coordinator)
+    assignor = f", {group.assignor}" if group.assignor else ""
+    ending = _catch_up(view)
+    parts = [
+        f"{printable(group.id)}  {group.state}  {group.protocol} protocol{assignor}  "
+        f"coordinator {at}  members {_members(view)}  lag {_lag(view)}"
+        + (f"  caught up: {ending}" if ending != "-" else "")
+        + "\n"
+    ]
+    if unknown := _unknown(view):
+        parts.append(unknown + "\n")
+    ids = [member.id for member in group.members]
+    names = dict(zip(ids, member_names(group.members), strict=True))
+    rows = [
+        (
+            str(p.tp),
+            "-" if p.member is None else names[p.member],
+            *(_number(p.committed), _number(p.end), _number(p.lag)),
+            "-" if p.rates is None else f"{p.rates.read_per_s:,.1f}",
+            "-" if p.rates is None else f"{p.rates.produced_per_s:,.1f}",
+            _catch_up(p),
+        )
+        for p in view.partitions
+    ]
+    header = ("PARTITION", "MEMBER", "COMMITTED", "END", "LAG", "READ/s", "MADE/s", "CAUGHT UP")
+    if rows:
+        parts.append(text_table(header, rows, right="  >>>>>>"))
+    members = [
+        (
+            member.client_id,
+            member.host,
+            _share(view, member),
+            member.instance_id or "-",
+            member.id,
+        )
+        for member in group.members
+    ]
+    if members:
+        parts.append(
+            text_table(("MEMBER", "HOST", "PARTITIONS", "STATIC ID", "ID"), members, "  >")
+        )
+    return "".join(parts)
+
+
+def _share(view: GroupView, member: Member) -> str:
+    return "idle" if member.id in view.idle else str(len(member.assignment))
+
+
+def _members(view: GroupView) -> str:
+    count, idle = len(view.group.members), len(view.idle)
+    if view.group.fault is not None:
+        return "-"
+    return f"{count} ({idle} idle)" if idle else str(count)
+
+
+def _unknown(view: GroupView) -> str:
+    return view.group.trouble
+
+
+def _lag(view: GroupView) -> str:
+    """Return the messages that are unread, with a `+` where there may be more."""
+    return _number(view.lag) + ("+" if view.is_least and view.lag is not None else "")
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _catch_up(of: GroupView | PartitionView) -> str:
+    from core.units import format_duration
+    from core.watch.groups import GroupView, Pace
+
+    if of.rates is None or of.pace is Pace.UNKNOWN:
+        return "-"
+    seconds = of.catch_up_seconds
+    if seconds is not None:
+        return (
+            "keeps up"
+            if of.pace is Pace.KEEPS_UP
+            else format_duration(seconds)
+            if of.lag
+            else "now"
+        )
+    if isinstance(of, GroupView) and 0 < len(of.never) < len(of.partitions):
+        return f"never: {len(of.never):,} of {len(of.partitions):,} partitions"
+    return "never, at this rate"

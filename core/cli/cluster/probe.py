@@ -1,0 +1,211 @@
+"""`trimtab probe`: what clients feel at each broker, live; asks before it makes its topic."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
+from core.cli.common.prompts import confirm, yes_option
+from core.cli.topics.topic_data import settled
+from core.errors import RefusedError, UsageError
+from core.units import parse_duration
+
+if TYPE_CHECKING:
+    from core.watch.clients.report import Report
+
+SILENT_SECONDS = 10.0
+"""How often the table is printed where there is no terminal to draw it on."""
+
+
+@click.command()
+@click.option("--for", "time", metavar="TIME", help="End after this: 10m; else with Ctrl-C.")
+@click.option("--remove", is_flag=True, help="Delete the probe's topic.")
+@yes_option
+@json_option
+@click.pass_obj
+def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: bool) -> None:
+    """Measure what producing and fetching takes at each broker, and say which errors clients get.
+
+    It writes a few small messages a second to a topic of its own, which it makes after asking. What
+    happens goes on the timeline.
+    """
+    if remove and time is not None:
+        raise UsageError("--remove and --for exclude each other.", next="Say one of them.")
+    seconds = None if time is None else parse_duration(time)
+    if seconds is not None and seconds <= 0:
+        raise UsageError("The time must be more than nothing.", next="Try --for 10m.")
+    context.require_writable()
+    if context.require_address().simulated:
+        raise UsageError("A simulated cluster has no clients.", next="Try `trimtab sandbox up`.")
+    if remove:
+        _remove(context, yes, as_json)
+    else:
+        _probe(context, seconds, yes, as_json)
+
+
+def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
+    from core import files, paths
+    from core.load import layout
+    from core.load.readers import stop_signals
+    from core.watch.clients.background import ROLE
+    from core.watch.clients.places import TOPIC
+    from core.watch.clients.topic import explained
+    from core.watch.clients.work import probe as work
+    from core.watch.timeline.background import start_recording
+
+    say_warnings()
+    root = paths.load_root()
+    with context.connected() as connection:
+        state = connection.client.describe()
+        context.require_writable(state)
+        layout.mark(root)
+        with files.lease(layout.lock(root, state.cluster_id, ROLE)) as ours:
+            if not ours:
+                raise RefusedError(
+                    "This cluster is being probed already, by a dashboard or another command.",
+                    next="Leave it to that one, and look: trimtab timeline --kind client.",
+                )
+            say(explained(state))
+            if state.topic(TOPIC) is None and not yes:
+                name = context.target.called(state.cluster_id)
+                confirm(name, "make it and begin", "Probing", "nothing was made")
+            told = stop_signals()
+            recording = None
+            if not context.no_load:  # what happens to brokers belongs beside what clients feel
+                recording = start_recording(
+                    connection.address, state.cluster_id, context.target.snapshots
+                )
+            clock = connection.clock
+            end = None if seconds is None else clock.monotonic() + seconds
+            text_table = _Table(_on_terminal())
+            say("Ctrl-C ends it; the topic stays.")
+            try:
+                work(
+                    connection,
+                    root,
+                    keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
+                    tell=_lines if as_json else text_table.show,
+                    say=say,
+                )
+                text_table.end()
+            finally:
+                if recording is not None:
+                    recording.close()
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _lines(report: Report) -> None:
+    from core.watch.clients.report import to_json
+
+    emit_line(to_json(report))
+
+
+class _Table:
+    """Prints reports: over the last one on a terminal, else now and then, and at the end.
+
+    What is told is a line that stays, above the table.
+    """
+
+    def __init__(self, live: bool) -> None:
+        self._live = live
+        self._drawn = 0
+        """Lines of the table on the terminal."""
+        self._printed: Report | None = None
+        self._newest: Report | None = None
+
+    def show(self, report: Report) -> None:
+        self._newest = report
+        if self._live and self._drawn:
+            click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
+        for said in report.told:
+            print_lines(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
+        if self._live or report.told or self._is_due(report):
+            self._print(report)
+
+    def end(self) -> None:
+        """Print what was found last, unless that stands there."""
+        if self._newest is not None and self._newest is not self._printed:
+            self._print(self._newest)
+
+    def _is_due(self, report: Report) -> bool:
+        if self._printed is None:
+            return bool(report.brokers)  # the first ones may come before any broker has answered
+        return (report.at - self._printed.at).total_seconds() >= SILENT_SECONDS
+
+    def _print(self, report: Report) -> None:
+        lines = table_of(report).splitlines()
+        if self._live:
+            lines = _fitting(lines, *shutil.get_terminal_size())
+        print_lines("\n".join(lines))
+        self._drawn, self._printed = len(lines), report
+
+
+def _fitting(lines: list[str], width: int, height: int) -> list[str]:
+    """Return what stays in sight: a line that wraps, or scrolls away, could not be drawn over."""
+    most = max(2, height - 2)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"… and {len(lines) - most + 1} more brokers"]
+    return [line[: width - 1] for line in lines]
+
+
+def table_of(report: Report) -> str:
+    """Return a report as a table, a line a broker."""
+    from core.text.tables import text_table
+    from core.units import format_duration
+    from core.watch.clients.eye import Health, milliseconds
+
+    rows = []
+    for seen in report.brokers:
+        words = seen.health.value
+        if seen.lasts_seconds is not None:
+            words += f" for {format_duration(seen.lasts_seconds)}"
+        if seen.errors:
+            words += f": {', '.join(seen.errors)}"
+        waits = (
+            (seen.produce, seen.fetch)
+            if seen.health not in (Health.FAILING, Health.DOWN)
+            else (None, None)
+        )
+        cells = [
+            milliseconds(value)
+            for wait in waits
+            for value in ((None, None) if wait is None else (wait.p50_ms, wait.p99_ms))
+        ]
+        rows.append((str(seen.broker), *cells, str(seen.failed), words))
+    header = ("broker", "produce p50", "p99", "fetch p50", "p99", "failed", "clients")
+    return text_table(header, rows, ">>>>>>")
+
+
+def _remove(context: Context, yes: bool, as_json: bool) -> None:
+    from core.watch.clients.background import prober
+    from core.watch.clients.places import TOPIC
+    from core.watch.clients.topic import remove
+
+    with context.connected() as connection:
+        state = connection.client.describe()
+        context.require_writable(state)
+        running = prober(state.cluster_id)
+        if running is not None:
+            raise RefusedError(
+                f"A probe writes to {TOPIC} now (process {running.pid}).",
+                next="End it first: Ctrl-C there, or W in the dashboard.",
+            )
+        if state.topic(TOPIC) is not None and not yes:
+            name = context.target.called(state.cluster_id)
+            confirm(name, f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
+        deleted = remove(connection.client, state)
+        if deleted:
+            settled(connection, lambda now: now.topic(TOPIC) is None, TOPIC)
+    if as_json:
+        emit({"topic": TOPIC, "deleted": deleted})
+    else:
+        say(f"Deleted {TOPIC}." if deleted else f"There is no topic {TOPIC}: nothing to delete.")

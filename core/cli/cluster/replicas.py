@@ -1,0 +1,283 @@
+"""`trimtab replicas`: how far behind replicas are, and whether they hold the same records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.common.context import Context, told_unknown
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import StatusLine, emit, say, write_text
+from core.errors import ExitCode, UsageError
+from core.units import counted, format_bytes, format_duration, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.watch.replicas.compare import Difference
+    from core.watch.replicas.verdict import Verdict, Verification
+
+ROWS = 50
+"""Partitions that are printed one by one; --json has them all."""
+PROGRESS_SECONDS = 0.2
+
+
+@click.group()
+def replicas() -> None:
+    """Replicas of partitions, compared with each other."""
+
+
+@replicas.command()
+@click.option("--topics", metavar="REGEX", required=True, help="Topics by their whole names.")
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    default="100GB",
+    show_default=True,
+    help="Stop when so much is read.",
+)
+@click.option(
+    "--for", "time_limit", metavar="TIME", default="10m", show_default=True, help="Take no longer."
+)
+@json_option
+@output_option
+@click.pass_obj
+def verify(
+    context: Context,
+    topics: str,
+    max_bytes: str,
+    time_limit: str,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Read every replica and say whether they hold the same records; the largest lag of each.
+
+    What is corrupt, missing or another record is named with its broker, by majority. Compared is
+    what lies below the high watermarks as they are now. Exit 6 when replicas differ, 5 when
+    something was not compared.
+    """
+    from core.watch.replicas.verify import Bounds, Verifier
+
+    bounds = Bounds(parse_duration(time_limit), parse_size(max_bytes))
+    if not bounds.seconds:
+        raise UsageError("Nothing can be compared in no time.", next="Say more than --for 0s.")
+    with context.connected() as connection:
+        state = told_unknown(connection.client.describe())
+        rows = _chosen(state, topics)
+        progress = _Progress()
+        try:
+            found = Verifier(
+                connection.client, state, rows, bounds, connection.clock, progress.at
+            ).run()
+        finally:
+            progress.end()
+    for note in found.notes:
+        say(note)
+    if as_json:
+        emit(_document(found), output)
+    else:
+        write_text(_text(found), output)
+    return _exit_code(found)
+
+
+def _chosen(state: ClusterState, topics: str) -> list[int]:
+    from core.patterns import matching
+
+    names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
+    return [row for name in names for row in state.partitions_of(name)]
+
+
+def _exit_code(found: Verification) -> int:
+    from core.watch.replicas.verdict import Standing
+
+    if found.count(Standing.DIFFERENT):
+        return ExitCode.NO
+    return ExitCode.INCOMPLETE if found.count(Standing.INCOMPLETE) else ExitCode.DONE
+
+
+class _Progress:
+    """How far it is, on a terminal."""
+
+    def __init__(self) -> None:
+        self._line = StatusLine()
+        self._next = 0.0
+
+    def at(self, share: float, read_bytes: int) -> None:
+        if not self._line.shown or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + PROGRESS_SECONDS
+        self._line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
+
+    def end(self) -> None:
+        self._line.end()
+
+
+# -- as JSON ---------------------------------------------------------------------------------------
+
+
+def _document(found: Verification) -> dict[str, Any]:
+    from core.watch.replicas.verdict import Standing
+
+    return {
+        "same": found.count(Standing.SAME) == len(found.verdicts),
+        "different": found.count(Standing.DIFFERENT),
+        "incomplete": found.count(Standing.INCOMPLETE),
+        "compared_bytes": found.compared_bytes,
+        "read_bytes": found.read_bytes,
+        "seconds": round(found.seconds, 3),
+        "ended": found.ended or None,
+        "notes": list(found.notes),
+        "partitions": [_verdict_json(verdict) for verdict in found.verdicts],
+    }
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    largest = verdict.largest_lag
+    return {
+        "topic": verdict.tp.topic,
+        "partition": verdict.tp.partition,
+        "standing": verdict.standing.value,
+        "leader": verdict.leader,
+        "largest_lag": None if largest is None else largest[0],
+        "replicas": [
+            {
+                "broker": broker,
+                "lag": verdict.lags.get(broker),
+                "high_watermark": verdict.high_watermarks.get(broker),
+                "not_compared": verdict.left_out.get(broker, verdict.left_out.get(None)),
+            }
+            for broker in verdict.replicas
+        ],
+        "start": verdict.start,
+        "until": verdict.until,
+        "end": verdict.end,
+        "compared_bytes": verdict.size_bytes,
+        "differences": [_difference_json(one) for one in verdict.differences],
+        "difference_count": verdict.different,
+    }
+
+
+def _difference_json(found: Difference) -> dict[str, Any]:
+    return {
+        "what": found.what.value,
+        "first_offset": found.first,
+        "last_offset": found.last,
+        "offset": found.offset,
+        "brokers": list(found.brokers),
+        "others": list(found.others),
+    }
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def _text(found: Verification) -> str:
+    from core.text.tables import text_table
+    from core.watch.replicas.verdict import Standing
+
+    order = (Standing.DIFFERENT, Standing.INCOMPLETE, Standing.SAME)
+    ordered = sorted(
+        found.verdicts,
+        key=lambda v: (order.index(v.standing), -(v.largest_lag or (0, 0))[0], v.tp),
+    )
+    header = ("PARTITION", "LEADER", "REPLICAS", "LAG", "HIGH WATERMARK", "COMPARED", "")
+    parts = [text_table(header, [_row(verdict) for verdict in ordered[:ROWS]], right=" >")]
+    if len(ordered) > ROWS:
+        parts.append(f"… and {len(ordered) - ROWS} more\n")
+    parts += ["\n" + "".join(lines) for lines in map(_lines, ordered[:ROWS]) if lines]
+    return "".join(parts) + "\n" + _end(found)
+
+
+def _row(verdict: Verdict) -> tuple[str, ...]:
+    from core.units import id_list
+
+    lag = verdict.largest_lag
+    high = sorted(set(verdict.high_watermarks.values()))
+    return (
+        str(verdict.tp),
+        "-" if verdict.leader is None else str(verdict.leader),
+        id_list(verdict.replicas),
+        "-" if lag is None else f"{lag[0]:,} on {lag[1]}" if lag[0] else "0",
+        "-" if not high else f"{high[0]:,}" if len(high) == 1 else f"{high[0]:,} to {high[-1]:,}",
+        format_bytes(verdict.size_bytes) if len(verdict.replicas) > 1 else "one replica",
+        "DIFFERENT" if verdict.different else verdict.standing.value,
+    )
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    """Return what is wrong with a partition, and what was not compared, a line each."""
+    lines = [f"{verdict.tp}: {_sentence(one)}\n" for one in verdict.differences]
+    if verdict.different > len(verdict.differences):
+        lines.append(f"{verdict.tp}: {verdict.different - len(verdict.differences)} more\n")
+    for broker, why in verdict.left_out.items():
+        if broker is not None:
+            lines.append(f"{verdict.tp}: broker {broker} is not compared: {why}\n")
+        elif verdict.until is None or verdict.end is None:
+            lines.append(f"{verdict.tp}: not compared: {why}\n")
+        else:
+            compared = f"compared below offset {verdict.until:,} of {verdict.end:,}"
+            lines.append(f"{verdict.tp}: {compared}: {why}\n")
+    return lines
+
+
+def _sentence(found: Difference) -> str:
+    from core.watch.replicas.compare import What
+
+    where = f"offset {found.first:,}" + (f" to {found.last:,}" if found.last > found.first else "")
+    record = ""
+    if found.offset is not None and found.last > found.first and found.what is not What.MISSING:
+        record = f", first at {found.offset:,}"
+    who, others = _named(found.brokers), _named(found.others)
+    match found.what:
+        case What.CORRUPT:
+            agree = (
+                f"; {others} {_agree(found.others)}" if found.others else "; on no replica sound"
+            )
+            return f"{where}: corrupt on {who}{record}{agree}"
+        case What.MISSING:
+            return f"{where}: missing on {who}; {others} {_has(found.others)} it"
+        case What.UNREADABLE:
+            can = f"; {others} can" if found.others else ""
+            return f"from {where} on: {who} cannot be read{can}"
+        case What.EPOCH if found.others:
+            return f"{where}: another leader epoch on {who}; {others} {_agree(found.others)}"
+        case What.EPOCH:
+            return f"{where}: another leader epoch on each of {who}; there is no majority"
+        case What.OTHER if found.others:
+            return f"{where}: other records on {who}{record}; {others} {_agree(found.others)}"
+        case _:
+            return f"{where}: other records on each of {who}{record}; there is no majority"
+
+
+def _named(brokers: Sequence[int]) -> str:
+    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
+
+
+def _agree(brokers: Sequence[int]) -> str:
+    return "agree" if len(brokers) > 1 else "is sound"
+
+
+def _has(brokers: Sequence[int]) -> str:
+    return "have" if len(brokers) > 1 else "has"
+
+
+def _end(found: Verification) -> str:
+    from core.watch.replicas.verdict import Standing
+
+    different = found.count(Standing.DIFFERENT)
+    open_ones = [v.compared for v in found.verdicts if v.standing is Standing.INCOMPLETE]
+    count = len(found.verdicts)
+    said = [f"{different:,} of {count:,} different"] if different else []
+    if any(open_ones):
+        said.append(f"{sum(open_ones):,} of {count:,} the same as far as they were compared")
+    if not all(open_ones):
+        said.append(f"{open_ones.count(False):,} of {count:,} not compared")
+    whole = f"{counted(count, 'partition')} the same on all replicas"
+    ended = f"; it ended early: {found.ended}" if found.ended else ""
+    return (
+        f"{', '.join(said) or whole}: {format_bytes(found.compared_bytes)} compared, "
+        f"{format_bytes(found.read_bytes)} read in {format_duration(found.seconds)}{ended}.\n"
+    )

@@ -1,0 +1,107 @@
+"""`trimtab show`: the heat map once as text, or the cluster document with --json."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, fill_file, write_text
+from core.cluster.documents import arrow
+from core.cluster.documents.cluster_document import ClusterDocument, read_groups, to_json
+from core.cluster.documents.reader import read_document
+from core.errors import UsageError
+from core.text.terminal import in_ascii
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+METRICS = ("in", "out", "size", "leaders", "replicas")
+ORDERS = ("excess", "skew", "total", "name")
+
+
+@click.command()
+@click.option("--metric", type=click.Choice(METRICS), help="What cells show; in by default.")
+@click.option("--sort", type=click.Choice(ORDERS), default="excess", help="Order of the rows.")
+@click.option("--topics", "limit", type=click.IntRange(1), default=30, help="Rows at most.")
+@json_option
+@output_option
+@click.pass_obj
+def show(
+    context: Context,
+    metric: str | None,
+    sort: str,
+    limit: int,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Print the heat map of topics by brokers; with --json the whole cluster document.
+
+    With -o FILE.arrow the document is written as Arrow, which --from reads in a moment.
+    """
+    as_arrow = output is not None and output.suffix == ".arrow"
+    if as_json or as_arrow:
+        document = document_of(context)
+        if output is not None and as_arrow:
+            fill_file(partial(arrow.write, document), output)
+        else:
+            emit(to_json(document), output)
+        return
+    from core.load.heat import Metric, Order
+    from core.load.heat_text import heat_text
+
+    state, load = context.picture()
+    width = shutil.get_terminal_size((120, 40)).columns
+    chosen = Metric(metric) if metric else None
+    text = heat_text(state, load, chosen, Order(sort), limit, width)
+    text += _partly_known(state, load)
+    write_text(in_ascii(text) if context.ascii_only else text, output)
+
+
+def _partly_known(state: ClusterState, load: Load) -> str:
+    """Say of how many sizes and rates some are not known, as sums are of the others; "" of none."""
+    import numpy as np
+
+    from core.units import counted
+
+    unknown = (
+        ("size", "replica", state.size_bytes < 0),
+        ("rate of what is produced", "partition", np.isnan(load.in_bytes_per_s)),
+        ("rate of what is read", "partition", np.isnan(load.out_bytes_per_s)),
+    )
+    return "".join(
+        f"The {what} of {counted(int(missing.sum()), one)} is not known: sums are without.\n"
+        for what, one, missing in unknown
+        if missing.any() and not missing.all()
+    )
+
+
+def document_of(context: Context) -> ClusterDocument:
+    """Return what `--from` names, or the live cluster with its load and groups.
+
+    Raises UsageError when neither was named.
+    """
+    if context.target.from_file is not None:
+        return read_document(context.target.from_file)
+    if context.target.address is None:
+        raise UsageError("Which cluster?", next="Say -b HOST:PORT, --cluster NAME or --from FILE.")
+    state, load = context.picture()
+    with context.connected() as connection:
+        return live_document(state, load, connection.client)
+
+
+def live_document(state: ClusterState, load: Load, client: ClusterClient) -> ClusterDocument:
+    """Return the document of a state, its load and the groups that `client` lists."""
+    return ClusterDocument(
+        state,
+        load.in_bytes_per_s,
+        load.out_bytes_per_s,
+        read_groups(client),
+    )

@@ -1,0 +1,174 @@
+"""`trimtab throttles`: every throttle, explained, and cleared where no move needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.prompts import confirm, yes_option
+from core.errors import ExitCode, IncompleteError, UsageError
+from core.units import parse_id
+
+if TYPE_CHECKING:
+    from core.cluster.configs import Resource
+    from core.cluster.faults import Fault
+    from core.cluster.state import ClusterState
+    from core.run.others.throttles import Throttle
+
+SAID = 5
+
+
+@click.group()
+def throttles() -> None:
+    """Replication throttles in the cluster."""
+
+
+@throttles.command("ls")
+@json_option
+@output_option
+@click.pass_obj
+def ls(context: Context, as_json: bool, output: Path | None) -> None:
+    """List every throttle: whose it is, and whether a move in flight needs it."""
+    from core.run.others.throttles import find_throttles
+    from core.run.tell.runs import unreadable, with_throttles
+
+    with context.connected() as connection:
+        state = connection.client.describe()
+        found, unread = find_throttles(connection.client, state, with_throttles(state.cluster_id))
+    for wrong in unreadable(state.cluster_id):
+        say(wrong)
+    down = [str(broker.id) for broker in state.brokers if not broker.alive]
+    if down:
+        say(f"Brokers that are down could not be asked: {', '.join(down)}.")
+    _say_unread(unread)
+    if as_json:
+        emit([throttle.to_json() for throttle in found], output)
+        return
+    if not found:
+        say_none("No throttle is set." if not unread else "No other throttle is set.", output)
+        return
+    write_text(_table(found), output)
+
+
+@throttles.command("clear")
+@click.argument("names", nargs=-1, metavar="[topic:NAME | broker:ID] …")
+@yes_option
+@json_option
+@click.pass_obj
+def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) -> int:
+    """Clear throttles that no move in flight needs; it lists them and asks first.
+
+    What is named is cleared also if moves in flight run under it, or if it is `*`. What a run of
+    this machine in progress works with is never touched.
+    """
+    from core.run import audit
+    from core.run.audited import audited
+    from core.run.others import clearing as act
+    from core.run.others.leftovers import REMEDY, left_probes
+    from core.run.tell.runs import refuse_unreadable, with_throttles
+
+    context.require_writable()
+    named = [_resource(name) for name in names]
+    with context.connected() as connection:
+        state = connection.client.describe()
+        context.require_writable(state)
+        for one in named:
+            _there(state, one)
+        runs = with_throttles(state.cluster_id)
+        refuse_unreadable(state.cluster_id, "holds throttles")
+        found = act.plan_clearing(connection.client, state, runs, named)
+        _say_unread(found.unread)
+        for probe in left_probes(state, runs):
+            say(f"Left: {probe}. {REMEDY}")
+        for throttle, why in found.kept:
+            say(f"Kept: {_where(throttle)}: {why}.")
+        if found.changes and not yes:
+            say("These would be cleared:")
+            say(_table(found.cleared).removesuffix("\n"))
+            name = context.target.called(state.cluster_id)
+            confirm(name, "clear them", "Clearing", "nothing was changed")
+        now = connection.client.describe(), with_throttles(state.cluster_id)
+        if act.plan_clearing(connection.client, *now, named).changes != found.changes:
+            raise IncompleteError(
+                "The cluster's throttles have changed meanwhile; nothing was cleared.",
+                next="Look again: `trimtab throttles ls`.",
+            )
+        failed: dict[Resource, str] = {}
+        if found.changes:
+            audit.note(state.cluster_id, None, "clear", throttles=len(found.cleared))
+            client = audited(connection.client, state.cluster_id, None)
+            failed = act.clear(client, connection.clock, found)
+    cleared = [t for t in found.cleared if t.resource not in failed]
+    if as_json:
+        emit(
+            {
+                "cleared": [throttle.to_json() for throttle in cleared],
+                "kept": [throttle.to_json() | {"kept": why} for throttle, why in found.kept],
+                "failed": [
+                    throttle.to_json() | {"failed": failed[throttle.resource]}
+                    for throttle in found.cleared
+                    if throttle.resource in failed
+                ],
+            }
+        )
+    for resource, why in failed.items():
+        say(f"{resource.kind.value} {resource.name} was not cleared: {why}.")
+    say(f"Cleared {len(cleared)}." if found.cleared else "There is nothing to clear.")
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _resource(name: str) -> Resource:
+    from core.cluster.configs import Resource
+
+    kind, _, rest = name.partition(":")
+    if kind == "topic" and rest:
+        return Resource.topic(rest)
+    if kind == "broker" and rest:
+        return Resource.broker(parse_id(rest))
+    raise UsageError(f"Clear what? {name!r}", next="Name it like topic:orders or broker:7.")
+
+
+def _there(state: ClusterState, resource: Resource) -> None:
+    """Raise UsageError for a topic or a broker that the cluster does not have."""
+    from core.cli.topics.topic_data import there
+    from core.cluster.configs import ResourceKind
+
+    if resource.kind is ResourceKind.TOPIC:
+        there(state, resource.name)
+    elif int(resource.name) not in state.broker_by_id:
+        known = ", ".join(map(str, state.broker_ids.tolist()))
+        raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")
+
+
+def _where(throttle: Throttle) -> str:
+    value = f"{throttle.config}={throttle.value}"
+    return f"{throttle.resource.kind.value} {throttle.resource.name} {value}"
+
+
+def _say_unread(unread: Mapping[Resource, Fault]) -> None:
+    for resource, fault in list(unread.items())[:SAID]:
+        say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
+    if len(unread) > SAID:
+        say(f"Nor are those of {len(unread) - SAID} more.")
+
+
+def _table(found: Iterable[Throttle]) -> str:
+    from core.text.tables import text_table
+
+    rows = [
+        [
+            f"{throttle.resource.kind.value} {throttle.resource.name}",
+            throttle.config,
+            throttle.value,
+            throttle.source.value,
+            throttle.why,
+        ]
+        for throttle in found
+    ]
+    return text_table(("WHERE", "CONFIG", "VALUE", "SOURCE", "WHY"), rows)

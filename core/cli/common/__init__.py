@@ -1,0 +1,1 @@
+"""What commands share: the target cluster, options, output, prompts, signals, times."""

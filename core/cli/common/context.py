@@ -1,0 +1,229 @@
+"""What every command is given: the target cluster, and what may be done to it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.cli.common.output import say
+from core.cli.common.prompts import ask_passwords
+from core.cluster.capacity import configured_capacity
+from core.cluster.connect import Address, Connection, connect, short_name
+from core.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+    from core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster is meant: an address, or a saved document; and where its load is published."""
+
+    address: Address | None = None
+    from_file: Path | None = None
+    name: str | None = None
+    snapshots: str | None = None
+    read_only: bool = False
+    named: bool = False
+    """Whether the command line itself names it, and not the environment."""
+    timeout_seconds: float | None = None
+    """As a flag or the environment says, whatever cluster that is for."""
+    read_only_servers: frozenset[str] = frozenset()
+    """Brokers of all clusters that are read_only: this one may turn out to have one of them."""
+
+    @classmethod
+    def choose(
+        cls,
+        *,
+        bootstrap: str | None,
+        cluster_name: str | None,
+        command_config: Path | None,
+        from_file: Path | None,
+        snapshots: str | None,
+        timeout: str | None = None,
+    ) -> Target:
+        """Return the target of flags over environment (`TRIMTAB_…`) over config.toml.
+
+        What config.toml says of a cluster holds by whichever name or address it is reached.
+        """
+        from core.settings import load_settings, parse_timeout
+
+        flagged = bool(bootstrap or cluster_name)
+        live = {
+            "bootstrap": bootstrap,
+            "cluster": cluster_name,
+            "command-config": command_config,
+            "snapshots": snapshots,
+        }
+        for option in (name for name, value in live.items() if value and from_file):
+            raise UsageError(
+                f"--from and --{option} exclude each other.",
+                next="Work offline on a document, or on the cluster; not both.",
+            )
+        if not flagged:
+            # A name in the environment must not go with another cluster's address in a flag.
+            bootstrap = os.environ.get("TRIMTAB_BOOTSTRAP") or None
+            cluster_name = os.environ.get("TRIMTAB_CLUSTER") or None
+        timeout = timeout or os.environ.get("TRIMTAB_TIMEOUT") or None
+        timeout_seconds = None if timeout is None else parse_timeout(timeout)
+        snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS") or None
+        if from_file:
+            return cls(from_file=from_file, snapshots=snapshots)
+        if not bootstrap and cluster_name is None:
+            return cls(snapshots=snapshots, timeout_seconds=timeout_seconds)
+        settings = load_settings()
+        if flagged and bootstrap and cluster_name:
+            _refuse_two(bootstrap, cluster_name, settings)
+        bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
+        about = settings.about(cluster_name, bootstrap).values()
+        return cls(
+            configured(
+                Address(bootstrap, command_config, timeout_seconds=timeout_seconds),
+                *(cluster_name, settings),
+            ),
+            None,
+            cluster_name,
+            snapshots or next((one.snapshots for one in about if one.snapshots), None),
+            any(one.read_only for one in about),
+            flagged,
+            timeout_seconds,
+            settings.read_only_servers,
+        )
+
+    def called(self, cluster_id: str) -> str:
+        """Return the name of this cluster, which is what one types to confirm."""
+        return self.name or short_name(cluster_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The invocation: built once by the root command, passed with `click.pass_obj`."""
+
+    target: Target
+    write: bool
+    no_load: bool
+    theme: str | None
+    ascii_only: bool
+    mouse: bool
+    open_dashboard: Callable[[Context], None]
+    is_process: bool = False
+    """Whether this command is all that its process does."""
+    built: float = field(default_factory=time.monotonic)
+
+    @property
+    def began(self) -> float:
+        """Return when the command began (monotonic seconds), what Python took to start included."""
+        from core.process import age_seconds
+
+        age = age_seconds() if self.is_process else None
+        return self.built if age is None else time.monotonic() - age
+
+    def require_target(self) -> None:
+        """Raise UsageError when no cluster was named."""
+        if self.target.address is None and self.target.from_file is None:
+            raise UsageError(
+                "Which cluster?",
+                next="Say -b HOST:PORT, --cluster NAME (config.toml) or --from FILE; "
+                "`trimtab demo` needs none.",
+            )
+
+    def require_address(self) -> Address:
+        """Return the live cluster's address; what its client properties leave out is asked for.
+
+        Raises UsageError offline or when none was named, or when a password is missing.
+        """
+        if self.target.address is None:
+            raise UsageError(
+                "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
+            )
+        ask_passwords(self.target.address)
+        return self.target.address
+
+    def require_writable(self, state: ClusterState | None = None) -> None:
+        """Raise RefusedError for a cluster that config.toml marks read_only.
+
+        It is known by its name and the brokers named, and once `state` is seen by all it has.
+        """
+        target = self.target
+        marked = state is not None and state.has_any(target.read_only_servers)
+        if target.address is not None and (target.read_only or marked):
+            raise RefusedError(
+                f"{target.name or target.address.bootstrap} is marked read_only.",
+                next="Change that in config.toml.",
+            )
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Open the live cluster and close it afterwards."""
+        connection = connect(self.require_address())
+        try:
+            yield connection
+            for broker, address in connection.silent().items():
+                say(
+                    f"Broker {broker} ({address}) does not answer: what it alone knows is "
+                    "missing here."
+                )
+        finally:
+            connection.client.close()
+
+    def picture(self) -> tuple[ClusterState, Load]:
+        """Return the cluster with sizes, and its load: of `--from FILE`, else live.
+
+        Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
+        """
+        from core.cluster.observer import observe
+        from core.load.locate import newest_load, picture_of_document
+
+        self.require_target()
+        if self.target.from_file is not None:
+            state, load = picture_of_document(self.target.from_file)
+            return told_unknown(state), load
+        with self.connected() as connection:
+            state = told_unknown(observe(connection.client))
+        return state, newest_load(state, self.target.snapshots)
+
+
+def told_unknown(state: ClusterState) -> ClusterState:
+    """Say what of the cluster may not be seen; return it. Who must know asks `require_moves`."""
+    if state.moves_unknown:
+        say(f"What is in flight is not shown: {state.moves_unknown}")
+    if state.hidden is not None and not state.hidden.is_whole:
+        say(state.hidden.advice)
+    return state
+
+
+def configured(address: Address, name: str | None, settings: Settings) -> Address:
+    """Return `address` with what config.toml says of the cluster where itself says nothing."""
+    about = settings.about(name, address.bootstrap).values()
+    reached = (one.command_config for one in about if one.command_config)
+    return replace(
+        address,
+        command_config=address.command_config or next(reached, None),
+        capacity=configured_capacity(settings, name, address.bootstrap),
+        balancer_topics=settings.balancer_topics,
+        timeout_seconds=settings.timeout_of(name, address.bootstrap)
+        if address.timeout_seconds is None
+        else address.timeout_seconds,
+    )
+
+
+def _refuse_two(bootstrap: str, name: str, settings: Settings) -> None:
+    """Raise UsageError where -b and --cluster are of two clusters, for all that is known."""
+    from core.settings import servers
+
+    known = settings.clusters.get(name)
+    if known is None or servers(bootstrap) & servers(known.bootstrap):
+        return
+    raise UsageError(
+        f"Two clusters are named: --cluster {name} is {known.bootstrap}, and -b says {bootstrap}.",
+        next="Say one of them. A cluster that has got other addresses gets them in config.toml.",
+    )

@@ -1,0 +1,173 @@
+"""What commands print: documents and tables on stdout or into a file, messages on stderr.
+
+Names and messages of others may do things to a terminal: all of it goes through here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from core.errors import UsageError
+from core.text.json import json_line, json_text
+from core.text.terminal import printable
+
+CLEAR = "\r\033[2K"
+
+
+def emit(document: Any, output: Path | None = None) -> None:
+    """Print one JSON document on stdout, or write it to `output` atomically."""
+    write_data(json_text(document), output)
+
+
+def emit_line(event: Any) -> None:
+    """Print one JSON document on one line, at once: for streams of events."""
+    print(json_line(event), flush=True)
+
+
+def print_lines(text: str) -> None:
+    """Print words for people, at once: for streams, which end once their reader has gone."""
+    click.echo(printable(text, lines=True))
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Print words for people, as `write_data` does: they do nothing to a terminal.
+
+    A file has the names that are in them as they are.
+    """
+    shown = output is None or _is_stdout(output)
+    write_data(printable(text, lines=True) if shown else text, output)
+
+
+def write_data(text: str, output: Path | None) -> None:
+    """Print `text`, or write it to `output` by rename, so that no half file is ever seen.
+
+    A reader that has gone (`| head`) is no failure: the command goes on to its exit code.
+    Raises UsageError when it cannot be written.
+    """
+    try:
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            write_stream(lambda out: out.write(text), output)
+    except BrokenPipeError:
+        let_reader_go()
+
+
+def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
+    """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
+
+    Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
+    """
+    if output is None or _is_stdout(output):
+        write(sys.stdout)
+        sys.stdout.flush()
+        return
+
+    def fill(path: Path) -> None:
+        with path.open("w", encoding="utf-8") as out:
+            write(out)
+
+    fill_file(fill, output)
+
+
+def fill_file(fill: Callable[[Path], None], output: Path) -> None:
+    """Let `fill` write the file that `output` is to be, which is seen whole or not at all.
+
+    What `output` links to is written, and may be read by whoever might read it before.
+    Raises UsageError when it cannot be written.
+    """
+    from core import files
+
+    try:
+        if output.exists() and not output.is_file():  # a pipe or /dev/null is not replaced
+            fill(output)
+            return
+        place = Path(os.path.realpath(output))
+        place.parent.stat()  # a folder that is not there is a slip, and not made
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
+
+        def fill_alike(path: Path) -> None:
+            if mode is not None:
+                path.touch(0o600)
+                path.chmod(mode)
+            fill(path)
+
+        files.write_whole(place, fill_alike)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {output}: {error.strerror or error}.",
+            next="Choose another place with -o.",
+        ) from error
+
+
+def _is_stdout(path: Path) -> bool:
+    """Return whether this is what stdout leads to already, as /dev/stdout is."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:
+        return False
+
+
+def let_reader_go(stream: int = 1) -> None:
+    """Write the rest of stdout to nowhere, also what the interpreter flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def say(message: str) -> None:
+    """Tell the user something on stderr; stdout is for the answer.
+
+    A reader that has gone ends nothing: what was asked for is done all the same.
+    """
+    try:
+        click.echo(printable(message, lines=True), err=True)
+    except BrokenPipeError:
+        let_reader_go(2)
+
+
+def say_none(message: str, output: Path | None) -> None:
+    """Say that there is nothing to list; a file gets it instead, so that no older answer stays."""
+    if output is None:
+        say(message)
+    else:
+        write_text(f"{message}\n", output)
+
+
+def say_warnings() -> None:
+    """Have them said where nobody else takes them; Python prints them as they came."""
+    logging.lastResort = _Said(logging.WARNING)
+
+
+class _Said(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            say(f"trimtab: {record.getMessage()}")
+        except Exception:  # noqa: BLE001 - as logging has it: what warns goes on
+            self.handleError(record)
+
+
+class StatusLine:
+    """How far long work is: one line on stderr, written over; nothing where that is no terminal."""
+
+    def __init__(self, *, shown: bool = True) -> None:
+        self.shown = shown and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self._put(printable(text)[:width])
+
+    def end(self) -> None:
+        """Clear it."""
+        self._put("")
+
+    def _put(self, text: str) -> None:
+        if self.shown:
+            click.echo(f"{CLEAR}{text}", err=True, nl=False)

@@ -1,0 +1,46 @@
+"""How commands leave that have something to put in order, whatever ends them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from core.cli.common.output import say
+
+
+@contextmanager
+def unwinding(*numbers: signal.Signals) -> Iterator[None]:
+    """Let these signals unwind the stack, the first that comes, to an exit as a shell tells it.
+
+    What whoever started this has ignored (nohup, a script's background) stays so.
+    """
+
+    def leave(number: int, _: FrameType | None) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    heeded = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, leave) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ended_in_order(who: str) -> Iterator[None]:
+    """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
+
+    A run must not take Ctrl-C for being let go: it ends with the cluster of `who`.
+    """
+    with unwinding(signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        try:
+            yield
+        except SystemExit as left:
+            if left.code == 128 + signal.SIGINT:
+                say(f"\nStopped, with everything that {who} had started.")
+            raise

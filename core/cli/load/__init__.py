@@ -1,0 +1,1 @@
+"""`trimtab collect`, `pipeline` and `snapshot`: load samples in, snapshots out."""

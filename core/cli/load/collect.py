@@ -1,0 +1,88 @@
+"""`trimtab collect`: polls the cluster in the foreground and writes load samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from core import paths
+from core.cli.common.context import Context
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, emit_line, say
+from core.errors import RefusedError, TrimtabError, UsageError
+from core.units import format_time, parse_duration
+
+
+@click.command()
+@click.option("--interval", default="10s", metavar="TIME", show_default=True, help="Between polls.")
+@click.option("--once", is_flag=True, help="Poll twice, one interval apart, and end.")
+@click.option("--root", type=click.Path(path_type=Path), metavar="DIR", help="Where load data is.")
+@json_option
+@click.pass_obj
+def collect(context: Context, interval: str, once: bool, root: Path | None, as_json: bool) -> None:
+    """Poll the cluster and write load samples, until stopped with Ctrl-C.
+
+    A rate needs two polls, so --once makes two.
+    """
+    from core import files
+    from core.clock import SystemClock
+    from core.load import collect as collecting
+    from core.load import layout
+    from core.load.readers import stop_signals
+
+    seconds = parse_duration(interval)
+    if seconds <= 0:
+        raise UsageError("The interval must be more than nothing.", next="Try 10s.")
+    root = root or paths.load_root()
+    polls: list[collecting.Polled] = []
+    troubles: list[TrimtabError] = []
+
+    def tell(event: collecting.Polled | TrimtabError) -> None:
+        if isinstance(event, TrimtabError):
+            troubles.append(event)
+            say(f"trimtab: {event.title} Trying again.")
+            return
+        polls.append(event)
+        if as_json:
+            if not once:
+                emit_line(_document(event))
+        else:
+            say(f"{event.at:%H:%M:%S} {event.rows:,} replicas, {event.with_rates:,} rates known")
+
+    with context.connected() as connection:
+        cluster_id = connection.client.describe().cluster_id
+        with files.lease(layout.lock(root, cluster_id, "collector")) as ours:
+            if not ours:
+                raise RefusedError(
+                    "Another collector polls this cluster from this machine.",
+                    next="Leave it to that one, or stop it first.",
+                )
+            told = stop_signals()
+            collector = collecting.Collector(connection.client, connection.clock, root)
+            collecting.collect(
+                collector,
+                SystemClock(),
+                interval_seconds=seconds,
+                keep_on=lambda: (
+                    not told.is_set() and not (once and (len(polls) == 2 or bool(troubles)))
+                ),
+                tell=tell,
+            )
+    if once and troubles:
+        raise troubles[0]
+    if once and as_json:
+        emit([_document(polled) for polled in polls])
+
+
+def _document(polled: object) -> dict[str, object]:
+    from core.load.collect import Polled
+
+    assert isinstance(polled, Polled)
+    return {
+        "at": format_time(polled.at),
+        "poll_id": polled.poll_id,
+        "rows": polled.rows,
+        "with_rates": polled.with_rates,
+        "segment": None if polled.segment is None else str(polled.segment),
+    }

@@ -1,0 +1,292 @@
+"""`trimtab pipeline`: turns load samples into snapshots, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core import paths
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, emit_line, say, write_text
+from core.cli.common.prompts import confirm, yes_option
+from core.errors import RefusedError, UsageError
+from core.units import counted, format_duration, format_time, parse_duration
+
+if TYPE_CHECKING:
+    from core.pipeline.job import Job, Published
+    from core.pipeline.session import Session
+
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path), metavar="DIR", help="Where load data is."
+)
+cluster_id_option = click.option("--cluster-id", metavar="ID", help="Without asking the cluster.")
+
+
+@click.group()
+def pipeline() -> None:
+    """Turn load samples into snapshots, on Spark."""
+
+
+@pipeline.command()
+@click.option(
+    "--trigger", default="15s", metavar="TIME", show_default=True, help="Between batches."
+)
+@root_option
+@cluster_id_option
+@json_option
+@click.pass_obj
+def run(
+    context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
+) -> None:
+    """Publish snapshots as samples come, until stopped with Ctrl-C."""
+    from core.load.readers import stop_signals
+
+    seconds = parse_duration(trigger)
+    root = root or paths.load_root()
+    with _job(root, cluster_of(context, root, cluster_id), _teller(as_json)) as job:
+        told = stop_signals()
+        job.run(seconds, lambda: not told.is_set())
+
+
+@pipeline.command()
+@root_option
+@cluster_id_option
+@json_option
+@click.pass_obj
+def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
+    """Publish a snapshot of what has been collected, and end."""
+    from core.load import layout
+
+    root = root or paths.load_root()
+    cluster_id = cluster_of(context, root, cluster_id)
+    if not layout.spool(root, cluster_id).is_dir():
+        raise UsageError(
+            f"Nothing of {cluster_id} has been collected in {root}.",
+            next="Run `trimtab collect` first.",
+        )
+    with _job(root, cluster_id, _teller(as_json=False), quick=True) as job:
+        job.once()
+    if as_json:
+        emit(status_document(root, cluster_id))
+
+
+@pipeline.command()
+@root_option
+@cluster_id_option
+@json_option
+@output_option
+@click.pass_obj
+def status(
+    context: Context,
+    root: Path | None,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Say what runs here, how far behind it is, and what became of the samples."""
+    root = root or paths.load_root()
+    document = status_document(root, cluster_of(context, root, cluster_id))
+    if as_json:
+        emit(document, output)
+        return
+    lines = []
+    for role in ("collector", "pipeline"):
+        pid = document[f"{role}_pid"]
+        lines.append(f"{role:<12}{f'runs, pid {pid}' if pid else 'does not run'}")
+    if document["trouble"]:
+        lines.append(f"{'trouble':<12}{document['trouble']}")
+    age = document["age_seconds"]
+    known = document["snapshot_id"]
+    lines.append(
+        f"{'snapshot':<12}{f'{known}, {format_duration(age)} old' if known else 'none yet'}"
+    )
+    lines.append(f"{'waiting':<12}{document['waiting_segments']} segments")
+    counts = document["counts"]
+    if counts:
+        lines.append(f"{'samples':<12}{describe_counts(counts)}")
+    write_text("".join(f"{line}\n" for line in lines), output)
+
+
+@pipeline.command()
+@root_option
+@cluster_id_option
+@yes_option
+@json_option
+@click.pass_obj
+def rebuild(
+    context: Context, root: Path | None, cluster_id: str | None, yes: bool, as_json: bool
+) -> None:
+    """Publish anew what the segments say that are kept, 48 hours of them.
+
+    After damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are made
+    again. Until that is done, readers have what is there; windows from before the segments stay.
+    """
+    root = root or paths.load_root()
+    cluster_id = cluster_of(context, root, cluster_id)
+    with _lease(root, cluster_id):
+        _say_reach(root, cluster_id)
+        if not yes:
+            name = context.target.called(cluster_id)
+            confirm(name, "rebuild", "Rebuilding", "nothing was changed")
+        with _session(quick=True) as session:
+            from core.clock import SystemClock
+            from core.pipeline.rebuild import rebuild as publish_anew
+
+            found = publish_anew(session.spark, root, cluster_id, SystemClock(), _played)
+    manifest = found.manifest
+    if as_json:
+        emit(
+            {
+                "cluster_id": cluster_id,
+                "snapshot_id": manifest.snapshot_id if manifest else None,
+                "published_at": format_time(manifest.published_at) if manifest else None,
+                "segments": found.segments,
+                "left_out": found.left_out,
+                "windows": found.windows,
+                "since": format_time(found.since) if found.since else None,
+            }
+        )
+        return
+    since = f" since {format_time(found.since)}" if found.since else ""
+    say(
+        f"{counted(found.segments, 'segment')} made {counted(found.windows, 'window')}{since} "
+        f"anew; older windows are as they were. Snapshot: "
+        f"{manifest.snapshot_id if manifest else 'none, as nobody is known to hold anything'}."
+    )
+    if found.left_out:
+        say(f"{counted(found.left_out, 'damaged segment')} could not be read and is missing there.")
+
+
+def _say_reach(root: Path, cluster_id: str) -> None:
+    """Say how far back the segments go that are kept, by the folders they lie in."""
+    from core.load.spool import kept
+
+    segments = kept(root, cluster_id)
+    if segments:
+        day, hour = (part.partition("=")[2] for part in min(p.parent for p in segments).parts)
+        say(f"{counted(len(segments), 'segment')} kept, back to {day} {hour}:00 UTC.")
+
+
+def _played(published: Published) -> None:
+    batch = published.batch
+    until = f" until {format_time(batch.newest)}" if batch.newest else ""
+    say(f"{batch.read} samples{until} played")
+
+
+def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
+    """Return what `pipeline status --json` prints."""
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    from core.load.background import pipeline_trouble
+    from core.load.manifest import read_manifest
+    from core.load.serving import holder
+    from core.pipeline.ledger import waiting_segments
+
+    manifest = read_manifest(root, cluster_id)
+    held = {role: holder(root, cluster_id, role) for role in ("collector", "pipeline")}
+    age = None if manifest is None else (datetime.now(UTC) - manifest.window_end).total_seconds()
+    return {
+        "cluster_id": cluster_id,
+        "root": str(root),
+        "collector_pid": held["collector"].pid if held["collector"] else None,
+        "pipeline_pid": held["pipeline"].pid if held["pipeline"] else None,
+        "trouble": pipeline_trouble(root, cluster_id),
+        "snapshot_id": manifest.snapshot_id if manifest else None,
+        "published_at": format_time(manifest.published_at) if manifest else None,
+        "age_seconds": age,
+        "waiting_segments": waiting_segments(root, cluster_id),
+        "counts": asdict(manifest.counts) if manifest else None,
+    }
+
+
+def describe_counts(counts: dict[str, Any]) -> str:
+    """Return the counts of a snapshot as one line."""
+    refused = ", ".join(f"{count:,} {reason}" for reason, count in counts["quarantined"].items())
+    came = ", ".join(
+        f"{counts[what]:,} {what}" for what in ("read", "accepted", "duplicate", "late")
+    )
+    return f"{came}, quarantined: {refused or 'none'}"
+
+
+def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:
+    """Return which cluster is meant: named by id, by address, or the only one there is."""
+    from core.load.clusters import cluster_ids
+
+    if cluster_id is not None:
+        return cluster_id
+    if context.target.address is not None:
+        with context.connected() as connection:
+            return connection.client.describe().cluster_id
+    collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
+    known = sorted(collected | set(cluster_ids(root)))
+    if len(known) == 1:
+        return known[0]
+    raise UsageError(
+        f"Which cluster? {root} has load of {len(known) or 'none'}.",
+        next="Say --cluster-id " + " or ".join(known) if known else "Run `trimtab collect` first.",
+    )
+
+
+def _teller(as_json: bool) -> Any:
+    def tell(published: Published) -> None:
+        batch, manifest = published.batch, published.manifest
+        if as_json:
+            emit_line(
+                {
+                    "at": format_time(manifest.published_at) if manifest else None,
+                    "snapshot_id": manifest.snapshot_id if manifest else None,
+                    "source_lag_seconds": manifest.source_lag_seconds if manifest else None,
+                    "read": batch.read,
+                    "accepted": batch.accepted,
+                    "duplicate": batch.duplicate,
+                    "late": batch.late,
+                    "quarantined": batch.quarantined,
+                }
+            )
+        else:
+            name = manifest.snapshot_id if manifest else "no snapshot yet"
+            say(f"{name}: {batch.read} samples read, {batch.accepted} accepted")
+
+    return tell
+
+
+@contextmanager
+def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
+    """Hold the cluster's lease and a Spark session around a job."""
+    with _lease(root, cluster_id), _session(quick=quick) as session:
+        from core.clock import SystemClock
+        from core.pipeline.job import Job
+
+        yield Job(session.spark, root, cluster_id, SystemClock(), tell)
+
+
+@contextmanager
+def _lease(root: Path, cluster_id: str) -> Iterator[None]:
+    """Be the only one that publishes a cluster's load from this machine; raises RefusedError."""
+    from core import files
+    from core.load import layout
+
+    with files.lease(layout.lock(root, cluster_id, "pipeline")) as ours:
+        if not ours:
+            raise RefusedError(
+                "Another pipeline publishes this cluster's load from this machine.",
+                next="Leave it to that one, or stop it first (`trimtab pipeline status`).",
+            )
+        yield
+
+
+@contextmanager
+def _session(*, quick: bool) -> Iterator[Session]:
+    from core.pipeline.session import open_session
+
+    session = open_session(quick=quick)
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,221 @@
+"""`trimtab snapshot`: what was published about load."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.load.pipeline import cluster_id_option, cluster_of, describe_counts
+from core.errors import DocumentError, ExitCode, UsageError
+from core.text.tables import text_table
+from core.units import counted, format_bytes, format_duration, format_rate, format_time
+
+if TYPE_CHECKING:
+    from core.load.manifest import Manifest
+
+HOTTEST = 10
+
+
+@click.group()
+def snapshot() -> None:
+    """List, show and verify what was published about load."""
+
+
+@snapshot.command("ls")
+@cluster_id_option
+@json_option
+@output_option
+@click.pass_obj
+def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | None) -> None:
+    """List the snapshots that are kept, newest first."""
+    from core.load.manifest import read_manifest, snapshot_ids
+
+    root, cluster_id = _place(context, cluster_id)
+    kept: list[Manifest] = []
+    for name in reversed(snapshot_ids(root, cluster_id)):
+        try:
+            manifest = read_manifest(root, cluster_id, name)
+        except DocumentError as error:
+            say(f"{name} is left out: {error.title}")
+        else:
+            kept += [] if manifest is None else [manifest]
+    if as_json:
+        emit(
+            [
+                {
+                    "snapshot_id": m.snapshot_id,
+                    "source": m.source.value,
+                    "published_at": format_time(m.published_at),
+                    "window_end": format_time(m.window_end),
+                    "partitions": sum(file.rows for file in m.files),
+                    "bytes": sum(file.bytes for file in m.files),
+                }
+                for m in kept
+            ],
+            output,
+        )
+        return
+    if not kept:
+        say_none("Nothing has been published yet.", output)
+        return
+    rows = [
+        [
+            m.snapshot_id,
+            format_time(m.published_at),
+            m.source.value,
+            str(sum(file.rows for file in m.files)),
+            format_bytes(sum(file.bytes for file in m.files)),
+        ]
+        for m in kept
+    ]
+    write_text(
+        text_table(("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE"), rows, "   >>"), output
+    )
+
+
+@snapshot.command()
+@click.argument("snapshot_id", required=False, metavar="[ID]")
+@cluster_id_option
+@json_option
+@output_option
+@click.pass_obj
+def show(
+    context: Context,
+    snapshot_id: str | None,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Show one snapshot, by default the newest: brokers, hottest partitions, counts, age."""
+    from core.load.manifest import read_manifest
+
+    root, cluster_id = _place(context, cluster_id)
+    manifest = read_manifest(root, cluster_id, snapshot_id)
+    if manifest is None:
+        raise _nothing(cluster_id, snapshot_id)
+    age = _age_seconds(manifest)
+    if as_json:
+        emit({**manifest.to_json(), "age_seconds": age}, output)
+        return
+    parts = (
+        f"{manifest.cluster_id}  {manifest.snapshot_id}  source {manifest.source.value}  "
+        f"published {format_time(manifest.published_at)}  {format_duration(age)} old\n",
+        _brokers(manifest),
+        _hottest(manifest),
+        f"samples: {describe_counts(manifest.to_json()['counts'])}",
+    )
+    write_text("".join(f"{part}\n" for part in parts), output)
+
+
+@snapshot.command()
+@click.argument("snapshot_id", required=False, metavar="[ID]")
+@cluster_id_option
+@json_option
+@output_option
+@click.pass_obj
+def verify(
+    context: Context,
+    snapshot_id: str | None,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Read one snapshot, by default the newest, whole: is it as it was published?
+
+    Its manifest and every file that it names: format, size, SHA-256, rows. Ends with 6 when
+    something is wrong.
+    """
+    from core.load.soundness import look
+
+    root, cluster_id = _place(context, cluster_id)
+    found = look(root, cluster_id, snapshot_id)
+    if found is None:
+        raise _nothing(cluster_id, snapshot_id)
+    manifest = found.manifest
+    if as_json:
+        emit(
+            {
+                "cluster_id": cluster_id,
+                "snapshot_id": found.snapshot_id,
+                "verified": not found.problems,
+                "published_at": format_time(manifest.published_at) if manifest else None,
+                "age_seconds": _age_seconds(manifest) if manifest else None,
+                "partitions": sum(file.rows for file in manifest.files) if manifest else None,
+                "files": [asdict(file) for file in manifest.files] if manifest else [],
+                "problems": [
+                    {"file": str(one.path), "problem": one.problem, "next": one.next}
+                    for one in found.problems
+                ],
+            },
+            output,
+        )
+    elif manifest is not None and not found.problems:
+        size = format_bytes(sum(file.bytes for file in manifest.files))
+        write_text(
+            f"{manifest.snapshot_id} is sound: {counted(len(manifest.files), 'file')} ({size}) as "
+            f"published, {counted(sum(file.rows for file in manifest.files), 'partition')}, "
+            f"{format_duration(_age_seconds(manifest))} old.\n",
+            output,
+        )
+    else:
+        lines = (f"{one.problem}\n  {one.path}\n  {one.next}\n" for one in found.problems)
+        write_text("".join(lines), output)
+    return ExitCode.NO if found.problems else ExitCode.DONE
+
+
+def _nothing(cluster_id: str, snapshot_id: str | None) -> UsageError:
+    return UsageError(
+        f"There is no snapshot {snapshot_id} of {cluster_id}."
+        if snapshot_id
+        else f"Nothing has been published for {cluster_id} yet.",
+        next="`trimtab snapshot ls` lists them; `trimtab pipeline once` makes one.",
+    )
+
+
+def _age_seconds(manifest: Manifest) -> float:
+    return (datetime.now(UTC) - manifest.window_end).total_seconds()
+
+
+def _brokers(manifest: Manifest) -> str:
+    rows = [
+        [
+            str(b.broker),
+            format_rate(b.leader_in_bytes_per_s),
+            format_rate(b.follower_in_bytes_per_s),
+            format_rate(b.out_bytes_per_s),
+            format_bytes(b.size_bytes),
+            str(b.leaders),
+            str(b.replicas),
+        ]
+        for b in manifest.brokers
+    ]
+    header = ("BROKER", "LEADER IN", "FOLLOWER IN", "OUT", "SIZE", "LEADERS", "REPLICAS")
+    return text_table(header, rows, ">" * len(header))
+
+
+def _hottest(manifest: Manifest) -> str:
+    rows = [
+        [
+            f"{hot.topic}-{hot.partition}",
+            "?" if hot.leader is None else str(hot.leader),
+            format_rate(hot.in_bytes_per_s),
+            format_rate(hot.out_bytes_per_s),
+            "?" if hot.share is None else f"{hot.share:.0%}",
+        ]
+        for hot in manifest.hot_partitions[:HOTTEST]
+    ]
+    return text_table(("HOTTEST", "LEADER", "IN", "OUT", "OF BROKER"), rows, " >>>>")
+
+
+def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
+    from core.load.locate import load_root
+
+    root = load_root(context.target.snapshots)
+    return root, cluster_of(context, root, cluster_id)

@@ -1,0 +1,1 @@
+"""`trimtab plan`, `estimate` and `verify`."""

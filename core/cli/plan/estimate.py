@@ -1,0 +1,291 @@
+"""`trimtab estimate PLAN`: how long at a rate, how fast for a deadline, or a table of both."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypedDict
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, write_text
+from core.cli.plan.estimate_chart import lanes_text
+from core.cli.plan.plan_file import bound, document_of, plan_argument
+from core.errors import ExitCode, UsageError
+from core.plan.burden import Burden, burden
+from core.plan.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate import Estimate, SideRow, estimate_at, estimate_within
+from core.plan.estimate_document import burden_document, time_line_document, to_json
+from core.plan.estimate_words import apart_words
+from core.plan.rate_table import default_rate, rate_table, slower_because
+from core.plan.time_line import TimeLine, time_line
+from core.run.tell.runs import calibration
+from core.text.tables import text_table
+from core.units import (
+    format_bytes,
+    format_duration,
+    format_rate,
+    parse_deadline,
+    parse_rate,
+    parse_size,
+)
+
+
+def time_range(answer: Estimate) -> str:
+    """Return `about 44 s (41 s to 48 s)`."""
+    if answer.range_seconds is None:
+        return "time unknown"
+    low, high = answer.range_seconds
+    return (
+        f"about {format_duration(answer.seconds)} "
+        f"({format_duration(low)} to {format_duration(high)})"
+    )
+
+
+ROWS = 15
+"""Brokers and sides that are printed, those that need most first."""
+
+
+class _Reckoned(TypedDict):
+    """What is reckoned with besides the plan and its rate."""
+
+    most_extra_bytes: int | None
+    calibration: Calibration
+
+
+@click.command()
+@plan_argument
+@click.option("--throttle", metavar="RATE", help="Limit of each broker and side, like 50MB/s.")
+@click.option("--within", metavar="TIME", help="A deadline, like 10m.")
+@click.option(
+    "--max-extra", metavar="SIZE", help="With what `apply --max-extra` lets a broker receive."
+)
+@click.option(
+    "--no-calibration", is_flag=True, help="Leave out what earlier runs on this cluster taught."
+)
+@json_option
+@output_option
+@click.pass_obj
+def estimate(
+    context: Context,
+    plan_file: Path,
+    throttle: str | None,
+    within: str | None,
+    max_extra: str | None,
+    no_calibration: bool,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Say how long a plan takes, or how fast it must be, for each broker and side.
+
+    Without --throttle and --within: a table of rates. Exit 6 when it would never end, 5 when
+    a size is not known, and so no time.
+    """
+    if throttle is not None and within is not None:
+        raise UsageError(
+            "--throttle and --within exclude each other.",
+            next="Give the rate to learn the time, or the time to learn the rate.",
+        )
+    rate = None if throttle is None else parse_rate(throttle)
+    seconds = None if within is None else parse_deadline(within)
+    most_extra_bytes = None if max_extra is None else parse_size(max_extra)
+    document = document_of(context, plan_file)
+    state, load = context.picture()
+    wanted = bound(document, state)
+    unsized = any(
+        move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
+        for unknown in [state.partition_size_bytes < 0]
+        for move in wanted
+    )
+    most: _Reckoned = {
+        "most_extra_bytes": most_extra_bytes,
+        "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
+    }
+    if rate is None and seconds is None:
+        rates = rate_table(state, load, wanted, **most)
+        rates = rates or (estimate_at(state, load, wanted, -1, **most),)
+        chosen = default_rate(rates)
+        burdens = [burden(state, load, wanted, row) for row in rates]
+        at = next((i for i, row in enumerate(rates) if row.rate_bytes_per_s == chosen), 0)
+        goes = time_line(state, load, rates[at], burdens[at].extra)
+        if as_json:
+            rows = [_document(*each, unsized) for each in zip(rates, burdens, strict=True)]
+            about = {"default_bytes_per_s": chosen, "timeline": time_line_document(goes)}
+            emit({"rates": rows} | about, output)
+        else:
+            write_text(_rates_text(rates, burdens, chosen, goes, unsized), output)
+        if all(row.never for row in rates):
+            return ExitCode.NO
+        return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
+    if rate is not None:
+        answer = estimate_at(state, load, wanted, rate, **most)
+    else:
+        assert seconds is not None, "one of the two was given"
+        answer = estimate_within(state, load, wanted, seconds, **most)
+    bears = burden(state, load, wanted, answer)
+    goes = time_line(state, load, answer, bears.extra)
+    if as_json:
+        emit(_document(answer, bears, unsized) | {"timeline": time_line_document(goes)}, output)
+    else:
+        write_text(_text(answer, bears, seconds, goes, unsized), output)
+    if answer.never:
+        return ExitCode.NO
+    return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
+
+
+def _document(answer: Estimate, bears: Burden, unsized: bool) -> dict[str, Any]:
+    """Return the document; how much is copied is not known where a size is not."""
+    total = {"total_bytes": None} if unsized else {}
+    return to_json(answer) | total | burden_document(bears)
+
+
+def _text(
+    answer: Estimate,
+    bears: Burden,
+    within_seconds: float | None,
+    goes: TimeLine | None,
+    unsized: bool,
+) -> str:
+    """Return the answer first, then what it rests on, the busiest broker first."""
+    size = format_bytes(answer.total_bytes)
+    if unsized:
+        size = f"At least {size}" if answer.total_bytes else "How much is not known"
+    if answer.never:
+        first = f"Never. {answer.never}"
+    elif answer.seconds is None:
+        first = f"{size}, time unknown."
+    elif within_seconds is not None and answer.recommended_bytes_per_s is not None:
+        first = (
+            f"{size} in {format_duration(within_seconds)}: throttle to "
+            f"{exact_rate(answer.recommended_bytes_per_s)}, "
+            f"which takes {learned_range(answer)}. "
+            f"The closed form says {exact_rate(answer.rate_bytes_per_s)}."
+        )
+    elif not answer.rows:
+        first = f"Nothing to copy: {time_range(answer)}."
+    else:
+        first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {learned_range(answer)}."
+    lines = [first]
+    if answer.limit and answer.rows:
+        lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
+    if answer.apart:
+        lines.append(apart_words(answer.apart))
+    lines += bears.sentences
+    if answer.note:
+        lines.append(answer.note)
+    lines = [wrapped(line) for line in lines]
+    if not answer.rows:
+        return "".join(lines)
+    ordered = sorted(
+        answer.rows, key=lambda row: (-(row.required_bytes_per_s or row.bytes), row.broker)
+    )
+    rows = [
+        (
+            str(row.broker),
+            row.side.does,
+            _at_least(row.bytes, format_bytes, row.sizes_unknown),
+            _at_least(row.background_bytes_per_s, format_rate, row.rates_unknown),
+            _at_least(
+                row.required_bytes_per_s, format_rate, row.sizes_unknown or row.rates_unknown
+            ),
+            *([format_rate(answer.limit_of(row.broker, row.side))] if answer.apart else ()),
+            format_duration(row.seconds),
+        )
+        for row in ordered[:ROWS]
+    ]
+    limits = ("limit",) if answer.apart else ()
+    header = ("broker", "", "copies", "background", "needs", *limits, "done after")
+    shown = text_table(header, rows, right="> >>>>" + ">" * len(limits)) + _more(ordered[ROWS:])
+    return "\n".join(filter(None, ("".join(lines), shown, lanes_text(goes))))
+
+
+def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
+    """Return an amount in words; where a part of it is `unknown`, that it is the least."""
+    if not unknown:
+        return shown(amount)
+    return f"at least {shown(amount)}" if amount else "?"
+
+
+def _more(rows: Sequence[SideRow]) -> str:
+    """Say how many rows are not printed, and until when they copy; "" of none."""
+    if not rows:
+        return ""
+    ends = [row.seconds for row in rows if row.seconds is not None]
+    last = f"; done after {format_duration(max(ends))} at most" if len(ends) == len(rows) else ""
+    return f"… and {len(rows)} more{last}; --json has them all.\n"
+
+
+def _rates_text(
+    rates: tuple[Estimate, ...],
+    burdens: Sequence[Burden],
+    chosen: int | None,
+    goes: TimeLine | None,
+    unsized: bool,
+) -> str:
+    if len(rates) == 1:
+        return _text(rates[0], burdens[0], None, goes, unsized)
+    rows = [
+        (
+            "*" if row.rate_bytes_per_s == chosen else "",
+            format_rate(row.rate_bytes_per_s),
+            "never" if row.never else time_range(row),
+            f"broker {row.limit.broker} {row.limit.side.does}" if row.limit else "",
+        )
+        for row in rates
+    ]
+    never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
+    bears = "".join(wrapped(sentence) for sentence in _table_burden(rates, burdens, chosen))
+    note = wrapped(rates[0].note) if rates[0].note else ""
+    learned = learned_words(rates)
+    why = slower_because(rates)
+    begin = f"* is where to begin{f', as {why}' if why else ''}"
+    size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
+    times = text_table(("", "throttle", "takes", "limit"), rows, right=" >")
+    over_time = lanes_text(goes)
+    return size + times + learned + never + bears + note + (over_time and f"\n{over_time}")
+
+
+def _table_burden(
+    rates: Sequence[Estimate], burdens: Sequence[Burden], chosen: int | None
+) -> Iterator[str]:
+    """Yield from which rate on a broker comes near its capacity, and disks at the one to begin."""
+    pairs = list(zip(rates, burdens, strict=True))
+    for row, bears in pairs:
+        if bears.crowded is not None:
+            yield (
+                f"At {format_rate(row.rate_bytes_per_s)} {bears.crowded.words}; from there on "
+                "clients there may wait longer."
+            )
+            break
+    for row, bears in pairs:
+        if row.rate_bytes_per_s == chosen:
+            yield from replace(bears, crowded=None).sentences
+
+
+def learned_words(rates: Sequence[Estimate]) -> str:
+    """Return what times were learned from, each way of it once; "" where nothing was."""
+    said = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
+    words = " or ".join(said)
+    return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
+
+
+def learned_range(answer: Estimate) -> str:
+    """Return `about 44 s (41 s to 48 s), learned from 4 runs here: 3 % longer`."""
+    learned = answer.calibration
+    return time_range(answer) + (f", {learned.words}" if learned is not None else "")
+
+
+def wrapped(sentence: str) -> str:
+    return textwrap.fill(sentence, 79) + "\n"
+
+
+def exact_rate(rate: int) -> str:
+    """Return a rate so that it can be typed back: three digits, rounded up."""
+    for factor, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
+        if rate >= factor:
+            return f"{-(-rate * 100 // factor) / 100:g}{unit}"
+    return f"{rate}B/s"

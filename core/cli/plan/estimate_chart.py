@@ -1,0 +1,96 @@
+"""A plan over time as text: a lane for each broker side and disk, the worst first. ASCII only."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+
+from core.load.verdicts import DISK_LOOK
+from core.plan.copying import Side
+from core.plan.crowding import NEAR_CAPACITY
+from core.plan.disk_lane import DiskLane
+from core.plan.time_line import Lane, TimeLine
+from core.text.tables import text_table
+from core.units import format_bytes, format_duration, format_rate
+
+LANES = 8
+DISKS = 4
+COLUMNS = 20
+QUARTERS = " .:+#"
+NEAR = "!"
+_Row = tuple[str, str, str, str, str, str, str]
+
+SIDES = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
+
+
+def lanes_text(found: TimeLine | None) -> str:
+    """Return the lanes of the worst brokers at most 80 columns wide; "" where there are none."""
+    if found is None:
+        return ""
+    shown = found.lanes[:LANES]
+    rows = [
+        (
+            str(lane.broker),
+            SIDES[lane.side],
+            format_rate(lane.most_bytes_per_s),
+            format_rate(lane.besides_bytes_per_s),
+            "" if lane.most_fraction is None else f"{lane.most_fraction:.0%}",
+            f"|{''.join(_drawn(lane, found))}|",
+            format_duration(lane.ends),
+        )
+        for lane in shown
+    ]
+    disks = found.disks[:DISKS]
+    rows += [_disk_row(disk, found) for disk in disks]
+    marked = []
+    if any(lane.is_near(lane.most_bytes_per_s) for lane in shown):
+        marked.append(f"{NEAR_CAPACITY:.0%} of capacity")
+    if any(disk.is_near(disk.most_bytes) for disk in disks):
+        marked.append(f"{DISK_LOOK:.0%} of a disk")
+    legend = (
+        f"Over time: a column is {format_duration(found.ends / COLUMNS)}, "
+        f". : + # are quarters of {format_rate(found.most_bytes_per_s)}"
+        + (f", on disks of {format_bytes(found.most_disk_bytes)} more" if disks else "")
+        + (f", and {NEAR} is {' or '.join(marked)} or more." if marked else ".")
+    )
+    header = ("broker", "", "at most", "besides", "of can", "", "until")
+    text = textwrap.fill(legend, 79) + "\n\n"
+    text += text_table(header, rows, right="> >>> >")
+    if more := len(found.lanes) - len(shown):
+        last = max(lane.ends for lane in found.lanes[LANES:])
+        text += f"{more} more, the last of them until {format_duration(last)}.\n"
+    if more := len(found.disks) - len(disks):
+        most = max(disk.most_bytes for disk in found.disks[DISKS:])
+        text += f"The disks of {more} more, at most +{format_bytes(most)}.\n"
+    if len(found.batches) > 1:
+        text += (
+            f"Batches: {len(found.batches)}, "
+            f"the last begins after {format_duration(found.batches[-1])}.\n"
+        )
+    return text
+
+
+def _drawn(lane: Lane, whole: TimeLine) -> Iterator[str]:
+    """Yield a character for each part of the whole time: its mean rate, or that it is too much."""
+    for mean, near in lane.columns(COLUMNS, whole.ends):
+        yield _character(mean, whole.most_bytes_per_s, near)
+
+
+def _disk_row(disk: DiskLane, whole: TimeLine) -> _Row:
+    columns = disk.columns(COLUMNS, whole.ends)
+    drawn = "".join(_character(most, whole.most_disk_bytes, near) for most, near in columns)
+    return (
+        str(disk.broker),
+        "disk",
+        f"+{format_bytes(disk.most_bytes)}",
+        format_bytes(disk.used_bytes),
+        "" if disk.most_fraction is None else f"{disk.most_fraction:.0%}",
+        f"|{drawn}|",
+        format_duration(disk.ends),
+    )
+
+
+def _character(amount: float, most: float, near: bool) -> str:
+    quarters = math.ceil(4 * amount / most - 0.001)
+    return NEAR if near else QUARTERS[min(quarters, 4)]

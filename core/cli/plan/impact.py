@@ -1,0 +1,181 @@
+"""`trimtab plan impact`: which groups, producers and topics notice that a plan is carried out."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.plan.plan_file import bound, document_of, plan_argument
+from core.errors import AccessDeniedError, UsageError
+from core.plan.impact import GroupTouched, Impact, impact_of
+from core.plan.impact_words import (
+    groups_sentence,
+    headroom_sentences,
+    shrinking_command,
+    shrinking_sentences,
+    to_read_words,
+)
+from core.text.tables import text_table
+from core.units import counted, format_duration, format_rate, parse_duration
+
+if TYPE_CHECKING:
+    from core.cluster.documents.cluster_document import DocumentGroup
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+ROWS = 20
+"""Groups and topics that are printed; --json has them all."""
+
+
+@click.command()
+@plan_argument
+@click.option(
+    "--retention",
+    metavar="DURATION",
+    help="What `apply --retention` of this would save; else the least that readers can bear.",
+)
+@json_option
+@output_option
+@click.pass_obj
+def impact(
+    context: Context, plan_file: Path, retention: str | None, as_json: bool, output: Path | None
+) -> None:
+    """Say who notices a plan: consumer groups, producers, and what must not fail meanwhile.
+
+    Also what would not have to be copied if retention were lowered first. With --from FILE, groups
+    are those of the document.
+    """
+    seconds = None if retention is None else round(parse_duration(retention))
+    if seconds is not None and seconds < 1:
+        raise UsageError(f"A retention of {retention} keeps nothing.", next="Give one like 6h.")
+    document = document_of(context, plan_file)
+    state, load, groups = _picture(context)
+    wanted = bound(document, state)
+    found = impact_of(state, load, wanted, groups, seconds)
+    if as_json:
+        emit(_document(found), output)
+    else:
+        write_text(_text(found, str(plan_file)), output)
+
+
+def _picture(
+    context: Context,
+) -> tuple[ClusterState, Load, tuple[DocumentGroup, ...] | None]:
+    """Return the cluster, its load and its groups; None where it is not known which."""
+    from core.cluster.documents.cluster_document import read_groups
+    from core.cluster.documents.reader import read_document
+    from core.load.locate import load_of_document
+
+    context.require_target()
+    if context.target.from_file is not None:
+        document = read_document(context.target.from_file)
+        return document.state, load_of_document(document), document.groups
+    state, load = context.picture()
+    try:
+        with context.connected() as connection:
+            return state, load, read_groups(connection.client)
+    except AccessDeniedError as error:
+        say(f"Consumer groups are left out: {error.title}")
+        return state, load, None
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def _text(found: Impact, plan: str) -> str:
+    parts = [
+        f"{counted(found.moves, 'partition')}: {found.copied} copied, "
+        f"{found.leader_changes:,} with another leader.\n"
+    ]
+    said = headroom_sentences(found.headroom)
+    if found.headroom_unknown:
+        said.append(
+            f"min.insync.replicas of {counted(found.headroom_unknown, 'partition')} is not known."
+        )
+    parts += [textwrap.fill(sentence, 79) + "\n" for sentence in said]
+    if readers := groups_sentence(found):
+        parts.append(textwrap.fill(readers, 79) + "\n")
+    if found.groups:
+        parts.append("\n" + _groups_text(found.groups))
+    if found.topics:
+        parts.append("\n" + _topics_text(found))
+    if found.shrinking is not None:
+        sentences = shrinking_sentences(found.shrinking)
+        parts.append("\n" + textwrap.fill(" ".join(sentences), 79) + "\n")
+        command = shrinking_command(found.shrinking, plan)
+        parts.append(f"  {command}\n" if command else "")
+    return "".join(parts)
+
+
+def _groups_text(groups: tuple[GroupTouched, ...]) -> str:
+    rows = [
+        (
+            group.id,
+            group.state,
+            str(len(group.partitions)),
+            str(group.leader_changes),
+            "?" if group.lag is None else f"{group.lag:,}",
+            "?" if group.behind_seconds is None else format_duration(group.behind_seconds),
+            to_read_words(group),
+        )
+        for group in groups[:ROWS]
+    ]
+    heads = ("group", "", "partitions", "new leaders", "lag", "behind", "then to read")
+    return text_table(heads, rows, right="  >>>>>") + _more(len(groups), "groups")
+
+
+def _topics_text(found: Impact) -> str:
+    rows = [
+        (
+            topic.topic,
+            format_rate(topic.in_bytes_per_s),
+            str(topic.leader_changes),
+            str(topic.copied),
+        )
+        for topic in found.topics[:ROWS]
+    ]
+    heads = ("produced to", "at", "new leaders", "copied")
+    return text_table(heads, rows, right=" >>>") + _more(len(found.topics), "topics")
+
+
+def _more(count: int, what: str) -> str:
+    return f"… and {count - ROWS} more {what}; --json has them all.\n" if count > ROWS else ""
+
+
+# -- as JSON ---------------------------------------------------------------------------------------
+
+
+def _document(found: Impact) -> dict[str, Any]:
+    document = asdict(found)
+    if found.groups is not None:
+        for row, group in zip(document["groups"], found.groups, strict=True):
+            row["partitions"] = [_named(tp) for tp in group.partitions]
+    document["headroom"] = [
+        _named(h.tp)
+        | {
+            "in_sync": list(h.in_sync),
+            "min_insync": h.min_insync,
+            "during": h.during,
+            "after": h.after,
+        }
+        for h in found.headroom
+    ]
+    if found.shrinking is not None:
+        document["shrinking"] |= {
+            "least_bytes": found.shrinking.least_bytes,
+            "most_bytes": found.shrinking.most_bytes,
+            "is_advised": found.shrinking.is_advised,
+        }
+    return document
+
+
+def _named(tp: TopicPartition) -> dict[str, Any]:
+    return {"topic": tp.topic, "partition": tp.partition}

@@ -1,0 +1,84 @@
+"""`trimtab plan place`: where the replicas of a new topic should go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.topics.layout import (
+    ROWS,
+    expected_of,
+    rate_option,
+    rf_option,
+    rule_option,
+    size_option,
+)
+from core.plan.placing import by_load, in_turn, refuse, without_rack, without_room
+from core.text.tables import text_table
+from core.units import id_list
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000), required=True)
+@rf_option
+@rule_option
+@rate_option
+@size_option
+@json_option
+@output_option
+@click.pass_obj
+def place(
+    context: Context,
+    topic: str,
+    partitions: int,
+    rf: int,
+    rule: str,
+    rate: str | None,
+    size: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Say where the replicas of a new TOPIC should go; nothing is created.
+
+    Different racks first. The last line is what Kafka's own tool creates it with.
+    """
+    expected = expected_of(rate, size)
+    state, load = context.picture()
+    refuse(state, topic, rf)
+    if rule == "kafka":
+        racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
+        notes: list[str] = []
+        found = in_turn(racks, partitions, rf)
+    else:
+        found = by_load(state, load, partitions, rf, expected)
+        notes = without_rack(state)
+    notes += without_room(state, load, found, expected)
+    assignment = ",".join(":".join(map(str, replicas)) for replicas in found)
+    if as_json:
+        document: dict[str, Any] = {
+            "topic": topic,
+            "rule": rule,
+            "partitions": [
+                {"partition": n, "replicas": list(replicas)} for n, replicas in enumerate(found)
+            ],
+            "replica_assignment": assignment,
+            "notes": notes,
+        }
+        emit(document, output)
+        return
+    for note in notes:
+        say(note)
+    rows = [(f"{topic}-{n}", id_list(replicas)) for n, replicas in enumerate(found[:ROWS])]
+    text = text_table(("partition", "replicas"), rows)
+    if len(found) > ROWS:
+        text += f"… and {len(found) - ROWS} more\n"
+    where = context.target.address.bootstrap if context.target.address else "HOST:PORT"
+    text += f"\nkafka-topics.sh --bootstrap-server {where} --create --topic {topic}"
+    text += f" --replica-assignment {assignment}\n"
+    write_text(text, output)

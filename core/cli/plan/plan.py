@@ -1,0 +1,254 @@
+"""`trimtab plan`: check, compare and invert plan files; its other commands, gathered."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, write_data, write_text
+from core.cli.plan.impact import impact
+from core.cli.plan.place import place
+from core.cli.plan.plan_file import document_of, picture_if_named, plan_argument, with_dirs
+from core.cli.plan.rebase import rebase
+from core.cli.plan.show import show
+from core.cli.plan.suggest import suggest
+from core.cluster.metadata import TopicPartition
+from core.errors import ExitCode
+from core.plan.check import Checked, Severity, in_flight, parse_allow
+from core.plan.check_brokers import not_compared, not_compared_words
+from core.plan.estimate import Estimate, estimate_at
+from core.plan.findings import Finding
+from core.plan.plan import Plan
+from core.plan.plan_document import PlanDocument
+from core.plan.reassignment import bind, dump, refuse_other_cluster
+from core.plan.verify import Standing, verify
+from core.run.tell.runs import calibration
+from core.text.tables import text_table
+from core.units import counted, format_duration, format_rate, parse_rate
+
+
+class Difference(NamedTuple):
+    """Replicas in the one and in the other; empty where one does not name the partition.
+
+    Log dirs are one for each replica, empty where none is asked for.
+    """
+
+    tp: TopicPartition
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    standing: Standing | None = None
+    first_dirs: tuple[str | None, ...] = ()
+    second_dirs: tuple[str, ...] = ()
+
+
+@click.group()
+def plan() -> None:
+    """Suggest, check, show, compare, invert and rebase plans; who notices; place new topics.
+
+    A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
+    """
+
+
+plan.add_command(suggest)
+plan.add_command(place)
+plan.add_command(impact)
+plan.add_command(rebase)
+plan.add_command(show)
+
+
+@plan.command()
+@plan_argument
+@click.option("--throttle", metavar="RATE", help="Also say whether this rate ever ends.")
+@click.option("--allow", metavar="ID,ID", help="Unsafe checks that you allow.")
+@json_option
+@output_option
+@click.pass_obj
+def check(
+    context: Context,
+    plan_file: Path,
+    throttle: str | None,
+    allow: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Say what speaks against a plan, worst first; exit 6 when it may not be applied.
+
+    One that is no plan for this cluster at all, as it names what is not there, is refused (2).
+
+    What grows meanwhile is reckoned with at --throttle, else at the rate that apply begins with.
+    """
+    allowed = parse_allow(allow)
+    from core.plan.planner.outcome import seconds_played, time_of
+
+    rate = None if throttle is None else parse_rate(throttle)
+    document = document_of(context, plan_file)
+    state, load = context.picture()
+    state.require_moves()
+    wanted = bind(document, state)
+    known = calibration(state.cluster_id)
+    if rate is None:
+        at = time_of(state, load, wanted, None, known)
+    else:
+        at = estimate_at(state, load, wanted, rate, calibration=known)
+    seconds = seconds_played(at)
+    checked = Checked(state, load, wanted, in_flight(state))
+    findings = checked.after(seconds, None if at is None else at.never)
+    reckoned = at if seconds is not None or (at is not None and at.never) else None
+    against = [f for f in findings if _forbids(f, allowed)]
+    blind = not_compared(state, wanted.moves)
+    if as_json:
+        emit(
+            {
+                "ok": not against,
+                "not_compared": [
+                    {"id": id, "brokers": list(brokers)} for id, brokers in blind.items()
+                ],
+                "rate_bytes_per_s": None if reckoned is None else reckoned.timed_bytes_per_s,
+                "seconds": None if seconds is None else round(seconds, 1),
+                "findings": [
+                    {
+                        "id": f.id,
+                        "severity": f.severity.name.lower(),
+                        "sentence": f.sentence,
+                        "allowed": not _forbids(f, allowed),
+                        "partitions": [
+                            {"topic": tp.topic, "partition": tp.partition} for tp in f.partitions
+                        ],
+                    }
+                    for f in findings
+                ],
+            },
+            output,
+        )
+    else:
+        told = _findings_text(wanted, findings, allowed)
+        told += "".join(textwrap.fill(one, 79) + "\n" for one in not_compared_words(state, blind))
+        write_text(told + _reckoned_text(reckoned, asked=rate is not None), output)
+    return ExitCode.NO if against else ExitCode.DONE
+
+
+def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:
+    """Say at which rate it was checked: that decides how much grows until it has ended."""
+    if at is None or not at.rows:
+        return ""
+    rate = "no throttle" if at.timed_bytes_per_s < 0 else format_rate(at.timed_bytes_per_s)
+    begins = "" if asked else ", with which apply begins"
+    takes = "never ends" if at.never else format_duration(at.seconds)
+    return f"Checked at {rate}{begins}: {takes}.\n"
+
+
+def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
+    if found.severity is Severity.UNSAFE:
+        return found.id not in allowed
+    return found.severity is Severity.ILLEGAL
+
+
+def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset[str]) -> str:
+    moves = counted(len(plan), "move")
+    if not findings:
+        return f"{moves}, nothing speaks against it.\n"
+    lines = [
+        f"{f.severity.name.lower():8}{f.id}"
+        f"{' (allowed)' if f.id in allowed else ''}\n"
+        f"{textwrap.indent(textwrap.fill(f.sentence, 71), ' ' * 8)}\n"
+        for f in findings
+    ]
+    stop = [f.id for f in findings if _forbids(f, allowed)]
+    if any(f.severity is Severity.ILLEGAL for f in findings):
+        end = f"{moves}: cannot be applied.\n"
+    elif stop:
+        end = f"{moves}: refused, unless --allow {','.join(dict.fromkeys(stop))}\n"
+    else:
+        end = f"{moves}: can be applied.\n"
+    return "".join(lines) + end
+
+
+@plan.command()
+@plan_argument
+@click.argument("other", required=False, type=click.Path(path_type=Path, allow_dash=True))
+@json_option
+@output_option
+@click.pass_obj
+def diff(
+    context: Context, plan_file: Path, other: Path | None, as_json: bool, output: Path | None
+) -> None:
+    """Show how the cluster differs from a plan, or how one plan differs from another."""
+    document = document_of(context, plan_file, other)
+    if other is not None:
+        second = document_of(context, other)
+        rows = [
+            one
+            for tp in sorted(document.targets.keys() | second.targets.keys())
+            if _differs(one := _between(document, second, tp))
+        ]
+    else:
+        state, _ = context.picture()
+        refuse_other_cluster(document, state)
+        rows = [
+            Difference(
+                v.tp, v.replicas, v.expected, v.standing, v.log_dirs, v.expected_log_dirs or ()
+            )
+            for v in verify(state, document.targets, document.log_dirs)
+            if v.standing is not Standing.DONE
+        ]
+    if as_json:
+        emit({"differences": [_difference_document(row) for row in rows]}, output)
+        return
+    names = ("now", "planned") if other is None else (plan_file.name, other.name)
+    lines = [
+        (
+            str(r.tp),
+            with_dirs(r.first, r.first_dirs) or "-",
+            with_dirs(r.second, r.second_dirs) or "-",
+            r.standing.value if r.standing else "",
+        )
+        for r in rows
+    ]
+    count = f"{len(rows):,} {'partition differs' if len(rows) == 1 else 'partitions differ'}.\n"
+    write_text(
+        text_table(("partition", *names, ""), lines) + count if rows else "No difference.\n", output
+    )
+
+
+@plan.command()
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
+    """Write the plan that leads back to what a plan was made from."""
+    there = picture_if_named(context)
+    wanted = bind(document_of(context, plan_file), there[0] if there else None)
+    if not as_json:
+        say(f"{counted(len(wanted), 'partition')} back.")
+    write_data(dump(wanted.inverse()), output)
+
+
+def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
+    targets, log_dirs = (one.targets, other.targets), (one.log_dirs, other.log_dirs)
+    first, second = (found.get(tp, ()) for found in targets)
+    first_dirs, second_dirs = (found.get(tp, ()) for found in log_dirs)
+    return Difference(tp, first, second, None, first_dirs, second_dirs)
+
+
+def _differs(one: Difference) -> bool:
+    return one.first != one.second or one.first_dirs != one.second_dirs
+
+
+def _difference_document(row: Difference) -> dict[str, Any]:
+    return {
+        "topic": row.tp.topic,
+        "partition": row.tp.partition,
+        "first": list(row.first),
+        "second": list(row.second),
+        "standing": row.standing.value if row.standing else None,
+    } | (
+        {"first_log_dirs": list(row.first_dirs), "second_log_dirs": list(row.second_dirs)}
+        if row.first_dirs or row.second_dirs
+        else {}
+    )

@@ -1,0 +1,72 @@
+"""The argument PLAN: a plan file, or stdin, as every command takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core import files
+from core.cli.common.context import Context
+from core.cli.common.output import say
+from core.errors import UsageError
+from core.plan.plan import ANY, Plan
+from core.plan.plan_document import PlanDocument, read_document
+from core.plan.reassignment import bind
+from core.units import id_list
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+plan_argument = click.argument(
+    "plan_file",
+    metavar="PLAN",
+    type=click.Path(path_type=Path, allow_dash=True),
+)
+
+
+def picture_if_named(context: Context) -> tuple[ClusterState, Load] | None:
+    """Return the cluster and its load when one was named; our own plan files can do without."""
+    if context.target.address is None and context.target.from_file is None:
+        return None
+    return context.picture()
+
+
+def bound(document: PlanDocument, state: ClusterState) -> Plan:
+    """Return the plan for this cluster; says which of it no longer holds there.
+
+    Raises DocumentError for one that is not for it.
+    """
+    from core.plan.check import REBASE, stale
+
+    wanted = bind(document, state)
+    found = stale(state, wanted)
+    for finding in found:
+        say(f"{finding.id}: {finding.sentence}")
+    if found:
+        say(REBASE)
+    return wanted
+
+
+def document_of(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
+    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read.
+
+    Raises DocumentError for a bad plan, UsageError when stdin should be two things.
+    """
+    if files.STDIN == path in (context.target.from_file, other):
+        what = "Two plans" if path == other else "The plan and the cluster"
+        raise UsageError(
+            f"{what} cannot both come from stdin.", next="Name a file for one of them."
+        )
+    return read_document(path)
+
+
+def with_dirs(ids: Sequence[int], log_dirs: Sequence[str | None]) -> str:
+    """Return broker ids as 1,2:/disk-2,3, with the log dirs that are named or known."""
+    if len(log_dirs) != len(ids):
+        return id_list(ids)
+    pairs = zip(ids, log_dirs, strict=True)
+    return ",".join(f"{b}:{path}" if path not in (None, ANY) else str(b) for b, path in pairs)

@@ -1,0 +1,92 @@
+"""`trimtab plan rebase`: what of a plan still holds on the cluster as it is by now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.plan.plan_file import document_of, plan_argument
+from core.cluster.metadata import TopicPartition
+from core.errors import ExitCode
+from core.plan.plan import Plan
+from core.plan.reassignment import bind, dump, to_document
+from core.plan.rebase import Rebased
+from core.plan.rebase import rebase as onto
+from core.text.tables import text_table
+from core.units import counted, id_list
+
+
+@click.command()
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def rebase(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+    """Put a plan on the cluster as it is now; exit 6 when not all of it could be kept.
+
+    What still holds is kept, what is done or on its way is dropped, and what somebody else has
+    made impossible is named with why. -o FILE writes the new plan.
+    """
+    document = document_of(context, plan_file)
+    state, _ = context.picture()
+    wanted = bind(document, state, loosely=True)
+    found = onto(state, wanted)
+    if as_json:
+        emit(_document(found), output)
+    else:
+        write_text(_text(found, wanted), None)
+        if output is not None:
+            write_text(dump(found.plan), output)
+        say(_next(found, output, plan_file))
+    return ExitCode.NO if found.lost else ExitCode.DONE
+
+
+def _text(found: Rebased, wanted: Plan) -> str:
+    """Return what became of the moves that did not stay as they were, the lost ones first."""
+    plans = found.plan.by_partition
+    rows = [
+        *((str(lost.tp), _was(wanted, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
+        *(
+            (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
+            for tp in found.moved
+        ),
+        *((str(tp), _was(wanted, tp), "", "done, or on its way") for tp in found.done),
+    ]
+    moves = counted(len(wanted), "move")
+    if not rows:
+        return f"{moves}: all of it holds as it is.\n"
+    return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {found.words}.\n"
+
+
+def _was(wanted: Plan, tp: TopicPartition) -> str:
+    return id_list(wanted.by_partition[tp].before)
+
+
+def _next(found: Rebased, output: Path | None, plan_file: Path) -> str:
+    """Say what is done with the plan."""
+    if not found.plan.moves:
+        return "Nothing of it is left to apply."
+    if output is not None:
+        return f"Written to {output}: trimtab apply {output}"
+    if not found.changes:
+        return f"Nothing to write: trimtab apply {plan_file}"
+    return "Keep it with -o plan.json, then: trimtab apply plan.json"
+
+
+def _document(found: Rebased) -> dict[str, Any]:
+    return {
+        "kept": len(found.plan),
+        "moved": [_named(tp) for tp in found.moved],
+        "done": [_named(tp) for tp in found.done],
+        "lost": [_named(lost.tp) | {"why": lost.why} for lost in found.lost],
+        "plan": to_document(found.plan),
+    }
+
+
+def _named(tp: TopicPartition) -> dict[str, Any]:
+    return {"topic": tp.topic, "partition": tp.partition}

@@ -1,0 +1,204 @@
+"""`trimtab plan show`: a plan's moves and the reason for each, as text, JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, write_data, write_text
+from core.cli.plan.plan_file import bound, document_of, picture_if_named, plan_argument, with_dirs
+from core.cli.plan.suggest_output import dropped_words
+from core.errors import UsageError
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import bind
+from core.plan.relief import Relief, order, reliefs
+from core.text.tables import markdown_cell, markdown_table, text_table
+from core.text.terminal import printable
+from core.units import counted, format_bytes, id_list
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+
+LISTS = ("before", "after", "adding", "removing")
+RELIEF = ("broker", "measure", "before", "after")
+
+
+def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
+    """Return moves of `plan show --json` as CSV with a head; brokers are lists like 4,2,7.
+
+    What is not known is empty.
+    """
+    out = io.StringIO()
+    heads = (
+        *("topic", "partition", *LISTS, "before_leader", "after_leader", "log_dirs", "bytes"),
+        *("because", *(f"relieves_{name}" for name in RELIEF)),
+    )
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    for move in moves:
+        lists = (",".join(map(str, move[name])) for name in LISTS)
+        leader = move["preferred_leader"]
+        row = (_plain(move["topic"]), move["partition"], *lists, leader["before"], leader["after"])
+        log_dirs = printable(",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"]))
+        relief = move["relieves"] or {}
+        effect = (relief.get(name) for name in RELIEF)
+        writer.writerow((*row, log_dirs, move["bytes"], _plain(move["because"]), *effect))
+    return out.getvalue()
+
+
+def _plain(text: str | None) -> str | None:
+    """Return a text of a plan file, which anybody may have written, as no formula of a sheet."""
+    if text is None:
+        return None
+    shown = printable(text)
+    return f"'{shown}" if shown.lstrip()[:1] in ("=", "+", "-", "@") else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A move with what it makes brokers copy, None when not known, and what it relieves now."""
+
+    move: Move
+    size_bytes: int | None
+    relief: Relief | None
+
+    @property
+    def why(self) -> str:
+        """Return why it is in the plan, else what it does; "" where neither is known."""
+        return self.move.because or (self.relief.words if self.relief else "")
+
+
+@click.command()
+@plan_argument
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "markdown"]),
+    help="For a spreadsheet, or for a ticket.",
+)
+@json_option
+@output_option
+@click.pass_obj
+def show(
+    context: Context, plan_file: Path, form: str | None, as_json: bool, output: Path | None
+) -> None:
+    """Show a plan's moves, and why each of them is in it.
+
+    When the cluster is named: what helps most for its bytes first, with sizes, and with what moves
+    do that nobody gave a reason for.
+    """
+    if form and as_json:
+        raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
+    document = document_of(context, plan_file)
+    there = picture_if_named(context)
+    wanted = bound(document, there[0]) if there else bind(document, None)
+    shown = _looked_at(wanted, *there) if there else [Shown(m, _nothing(m), None) for m in wanted]
+    sizes = [one.size_bytes for one in shown]
+    known = [size for size in sizes if size is not None]
+    total = sum(known) if len(known) == len(sizes) else None
+    leader_moves = sum(move.before[0] != move.after[0] for move in wanted)
+    moving = sum(bool(move.receiving) for move in wanted)
+    if as_json:
+        emit(
+            {
+                "cluster_id": wanted.cluster_id,
+                "moves": moving,
+                "leader_moves": leader_moves,
+                "dropped_replicas": wanted.dropped_replicas,
+                "bytes": total,
+                "notes": list(wanted.notes),
+                "partitions": [_document(one) for one in shown],
+            },
+            output,
+        )
+        return
+    if form == "csv":
+        write_data(csv_text([_document(one) for one in shown]), output)
+        return
+    heads, rows = _table(shown)
+    sums = (
+        f"{counted(len(wanted), 'partition')}: {moving} to copy "
+        f"({format_bytes(total)}), {leader_moves:,} with another preferred "
+        f"leader{dropped_words(wanted)}.\n"
+    )
+    if form == "markdown":
+        lines = (*markdown_table(heads, rows, right="   >"), "")
+        lines = (*lines, *map(markdown_cell, wanted.notes))
+        text = "".join(f"{line}\n" for line in lines) + sums
+    else:
+        notes = "".join(f"{printable(note)}\n" for note in wanted.notes)
+        text = notes + (text_table(heads, rows, right="   >") if rows else "") + sums
+    write_text(text, output)
+
+
+def _looked_at(wanted: Plan, state: ClusterState, load: Load) -> list[Shown]:
+    """Return the moves as a run takes them: what relieves most for its bytes first."""
+    sizes = [_copied_bytes(state, move) for move in wanted]
+    found = reliefs(state, load, wanted)
+    by_benefit = order(state, load, wanted, [float(size or 0) for size in sizes])
+    return [Shown(wanted.moves[at], sizes[at], found[at]) for at in by_benefit]
+
+
+def _copied_bytes(state: ClusterState, move: Move) -> int | None:
+    """Return what a move makes brokers copy, None when it is not known."""
+    index = state.find(move.tp)
+    if not move.receiving or index is None or state.partition_size_bytes[index] < 0:
+        return _nothing(move)
+    return int(state.partition_size_bytes[index]) * len(move.receiving)
+
+
+def _nothing(move: Move) -> int | None:
+    """Return 0 for a move that copies nothing, None for another: how much is not known."""
+    return None if move.receiving else 0
+
+
+def _table(shown: list[Shown]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and rows; reasons only where there are any."""
+    rows = [
+        (
+            str(one.move.tp),
+            id_list(one.move.before),
+            with_dirs(one.move.after, one.move.log_dirs or ()),
+            format_bytes(one.size_bytes) if one.move.receiving else "-",
+        )
+        for one in shown
+    ]
+    heads = ("partition", "now", "planned", "copies")
+    if not any(one.why for one in shown):
+        return heads, [*rows]
+    return (*heads, "for"), [(*row, one.why) for row, one in zip(rows, shown, strict=True)]
+
+
+def _document(one: Shown) -> dict[str, Any]:
+    move, relief = one.move, one.relief
+    before, after = move.preferred_leader
+    return {
+        "topic": move.tp.topic,
+        "partition": move.tp.partition,
+        "before": list(move.before),
+        "after": list(move.after),
+        "adding": list(move.adding),
+        "removing": list(move.removing),
+        "preferred_leader": {"before": before, "after": after},
+        "log_dirs": [{"broker": b, "path": path} for b, path in move.wanted_dirs.items()],
+        "bytes": one.size_bytes,
+        "because": move.because or None,
+        "relieves": None
+        if relief is None
+        else {
+            "broker": relief.broker,
+            "measure": relief.measure,
+            "before": round(relief.before, 4),
+            "after": round(relief.after, 4),
+        },
+    }

@@ -1,0 +1,280 @@
+"""`trimtab plan suggest`: a whole plan for a goal, with the reason for every move.
+
+Told in seconds of this thread's processor time, as what is still to be done is known in those: who
+shares the processor with others gets as much less done until the end.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core import files
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.plan import suggest_log_dirs, suggest_output
+from core.cli.plan.estimate import exact_rate
+from core.errors import ExitCode, UsageError
+from core.patterns import matching
+from core.plan.burden import Burden, burden
+from core.plan.check import Checked, Severity, in_flight
+from core.plan.reassignment import dump
+from core.plan.topics_to_move import read_topics, refuse_unknown
+from core.run.tell.runs import calibration
+from core.units import parse_deadline, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+    from core.plan.estimate import Estimate
+    from core.plan.plan import Plan
+    from core.plan.planner.wanted import Wanted
+
+
+STEADY_SECONDS = 0.1
+"""The pace counts from the first look on as if so much had been worked alone before."""
+
+
+class TimeBudget:
+    """So many seconds from `began` (monotonic); each call says how many are left to work with."""
+
+    def __init__(
+        self,
+        seconds: float,
+        began: float,
+        now: Callable[[], float] = time.monotonic,
+        used: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._end, self._now, self._used = began + seconds, now, used
+        self._first: tuple[float, float] | None = None
+
+    def __call__(self) -> float:
+        now, used = self._now(), self._used()
+        if self._first is None:
+            self._first = now, used
+        since, before = self._first
+        pace = (now - since + STEADY_SECONDS) / (used - before + STEADY_SECONDS)
+        return (self._end - now) / max(1.0, pace)
+
+
+@click.command()
+@click.option("--leaders", is_flag=True, help="Only choose leaders anew; nothing is copied.")
+@click.option("--drain", metavar="IDS", help="Take everything off these brokers.")
+@click.option("--add", metavar="IDS", help="Fill these brokers, and move nothing elsewhere.")
+@click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
+@click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
+@click.option(
+    "--rf",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Give partitions N replicas.",
+)
+@click.option("--disks", is_flag=True, help="Even out each broker's log dirs; alone, only those.")
+@click.option("--balance", is_flag=True, help="Even brokers out: what it does without an intent.")
+@click.option("--topics", metavar="REGEX", help="Touch only these topics.")
+@click.option(
+    "--topics-to-move",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Touch only the topics that Kafka's topics-to-move JSON names.",
+)
+@click.option("--brokers", metavar="IDS", help="Have those topics on these brokers only, evenly.")
+@click.option("--ignore-racks", is_flag=True, help="Plan as if brokers had no racks.")
+@click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
+@click.option("--exclude", metavar="IDS", help="Leave these brokers as they are.")
+@click.option("--band", metavar="PERCENT", type=click.FloatRange(1, 50), default=10.0)
+@click.option("--max-bytes", metavar="SIZE", help="Copy no more than this.")
+@click.option("--max-moves", metavar="N", type=click.IntRange(1), help="Move no more replicas.")
+@click.option(
+    "--max-per-broker",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Let no broker give and take more replicas than this in all.",
+)
+@click.option(
+    "--max-replicas", metavar="N", type=click.IntRange(1), help="Let no broker have more replicas."
+)
+@click.option("--within", metavar="TIME", help="Say which throttle ends it in this time.")
+@click.option("--time-budget", metavar="TIME", help="Plan no longer than this; the best so far.")
+@json_option
+@output_option
+@click.pass_obj
+def suggest(
+    context: Context,
+    leaders: bool,
+    drain: str | None,
+    add: str | None,
+    replace: str | None,
+    racks: bool,
+    rf: int | None,
+    disks: bool,
+    balance: bool,
+    topics: str | None,
+    topics_to_move: Path | None,
+    brokers: str | None,
+    ignore_racks: bool,
+    keep: str | None,
+    exclude: str | None,
+    band: float,
+    max_bytes: str | None,
+    max_moves: int | None,
+    max_per_broker: int | None,
+    max_replicas: int | None,
+    within: str | None,
+    time_budget: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Suggest a plan that evens the brokers out, with as few bytes as can be.
+
+    Without options: disk, in, out, replicas and leaders of every broker within 10 % of its fair
+    share, racks kept. Leaders are chosen anew first; data move only where that is not enough.
+    What is asked for together is done together: --drain 3 --add 7,8 takes all off 3, to 7 and 8
+    first. With --disks brokers come first (--balance, --drain …), then log dirs for what lands
+    and for what stays.
+    -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
+    there is.
+    """
+    from core.plan.planner.limits import Limits
+    from core.plan.planner.outcome import brokers_reached, is_reached, time_of
+    from core.plan.planner.planner import suggest as find_plan
+    from core.plan.planner.wanted import Wanted
+    from core.plan.planner.wishes import broker_ids, broker_pairs
+
+    if topics is not None and topics_to_move is not None:
+        raise UsageError(
+            "--topics and --topics-to-move exclude each other.", next="Give one of the two."
+        )
+    if topics_to_move == context.target.from_file == files.STDIN:
+        raise UsageError(
+            "The topics and the cluster cannot both come from stdin.",
+            next="Name a file for one of them.",
+        )
+    named = read_topics(topics_to_move) if topics_to_move is not None else ()
+    wanted = Wanted(
+        leaders_only=leaders,
+        drain=broker_ids(drain, "--drain"),
+        fill=broker_ids(add, "--add"),
+        replace=broker_pairs(replace, "--replace"),
+        racks_only=racks,
+        disks=disks,
+        balance=balance,
+        replicas=rf,
+        brokers=broker_ids(brokers, "--brokers"),
+        ignore_racks=ignore_racks,
+        exclude=broker_ids(exclude, "--exclude"),
+        topics="|".join(map(re.escape, named)) or topics,
+        keep=keep,
+        most_replicas=max_replicas or float("inf"),
+        band=band / 100,
+        limits=Limits(
+            most_bytes=float("inf") if max_bytes is None else parse_size(max_bytes),
+            most_moves=max_moves or float("inf"),
+            most_per_broker=max_per_broker or float("inf"),
+            seconds_left=_until(time_budget, context.began),
+        ),
+    )
+    seconds = None if within is None else parse_deadline(within)
+    state, load = context.picture()
+    refuse_unknown(state, named)
+    if keep is not None:
+        matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
+    if wanted.only_dirs:
+        return _even_dirs(state, load, wanted, seconds, as_json=as_json, output=output)
+    known = calibration(state.cluster_id)
+    found = find_plan(state, load, wanted)
+    left = wanted.limits.seconds_left
+    estimate = time_of(state, load, found.plan, seconds, known, left)
+    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
+    reached = is_reached(found, wanted)
+    allow = _allowed(state, load, found.plan, estimate)
+    if as_json:
+        dirs = None if found.dirs is None else suggest_log_dirs.dirs_document(found.dirs)
+        document = suggest_output.document(found, estimate, bears, reached, state.hidden)
+        emit(document | {"log_dirs": dirs, "allow": allow}, output)
+    else:
+        there = brokers_reached(found, wanted)
+        beside = suggest_log_dirs.beside(found, wanted.band, estimate, bears)
+        told = suggest_output.text(found, wanted, estimate, bears, there, seconds)
+        write_text(told + beside, None)
+        _keep(found.plan, output, allow, _throttle(estimate))
+    return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
+
+
+def _even_dirs(
+    state: ClusterState,
+    load: Load,
+    wanted: Wanted,
+    seconds: float | None,
+    *,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Suggest a plan between the log dirs of each broker."""
+    from core.plan.planner.disks import even_dirs
+    from core.plan.planner.outcome import time_of
+
+    found = even_dirs(state, wanted)
+    known, left = calibration(state.cluster_id), wanted.limits.seconds_left
+    estimate = time_of(state, load, found.plan, seconds, known, left)
+    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
+    allow = _allowed(state, load, found.plan, estimate)
+    if as_json:
+        document = suggest_log_dirs.document(found, estimate, bears, state.hidden)
+        emit(document | {"allow": allow}, output)
+    else:
+        write_text(suggest_log_dirs.text(found, wanted.band, estimate, bears), None)
+        _keep(found.plan, output, allow, _throttle(estimate))
+    never = estimate is not None and bool(estimate.never)
+    return ExitCode.DONE if found.reached and not never else ExitCode.NO
+
+
+def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
+    """Return the checks that `apply` has to be allowed by their ids."""
+    from core.plan.planner.outcome import seconds_played
+
+    found = Checked(state, load, plan, in_flight(state)).after(seconds_played(estimate))
+    return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
+
+
+def _throttle(estimate: Estimate | None) -> int | None:
+    """Return the rate that a deadline needs, None where there is none to say."""
+    return None if estimate is None else estimate.recommended_bytes_per_s
+
+
+def _keep(plan: Plan, output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> None:
+    """Write the plan, an empty one too, lest an older one be applied, and say what is next."""
+    if output is not None:
+        write_text(dump(plan), output)
+    if plan.moves:
+        say(_next(output, allow, rate_bytes_per_s))
+    elif output is not None:
+        say(f"Written to {output}: an empty plan; there is nothing to apply.")
+
+
+def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> str:
+    """Say what is done with the plan: kept, and applied."""
+    apply = f"trimtab apply {output or 'plan.json'}"
+    if rate_bytes_per_s is not None:
+        apply += f" --throttle {exact_rate(rate_bytes_per_s)}"
+    if allow:
+        apply += f" --allow {','.join(allow)}"
+    return (
+        f"Written to {output}: {apply}" if output else f"Keep it with -o plan.json, then: {apply}"
+    )
+
+
+def _until(time_budget: str | None, began: float) -> Callable[[], float]:
+    """Return what says how many seconds are left of a budget that began with the command."""
+    from core.plan.planner.limits import NO_LIMITS
+
+    if time_budget is None:
+        return NO_LIMITS.seconds_left
+    return TimeBudget(parse_duration(time_budget), began)

@@ -1,0 +1,213 @@
+"""What `trimtab plan suggest` prints: measures before and after, moves and why, the sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from core.cli.plan.estimate import time_range
+from core.cluster import hidden_topics as hidden
+from core.plan.burden import Burden
+from core.plan.estimate import Estimate
+from core.plan.estimate_document import burden_document, calibration
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import to_document
+from core.text.tables import text_table
+from core.units import counted, format_bytes, format_duration, format_rate, id_list
+
+if TYPE_CHECKING:
+    from core.cluster.hidden_topics import HiddenTopics
+    from core.cluster.metadata import TopicPartition
+    from core.plan.planner.told import Suggested
+    from core.plan.planner.wanted import Wanted
+
+ROWS = 15
+"""Moves that are printed, those that help most for their bytes first."""
+
+
+# -- as JSON -------------------------------------------------------------------------------------
+
+
+def document(
+    found: Suggested,
+    estimate: Estimate | None,
+    bears: Burden,
+    reached: bool,
+    hidden_topics: HiddenTopics | None,
+) -> dict[str, Any]:
+    return {
+        "moves": found.moves,
+        "leader_moves": found.leader_moves,
+        "dropped_replicas": found.plan.dropped_replicas,
+        "bytes": None if found.unsized else found.bytes,
+        "before": _shares(found, found.before),
+        "after": _shares(found, found.after),
+        **time_document(estimate),
+        **burden_document(bears),
+        "reached": reached,
+        "notes": [*found.notes, *time_notes(estimate)],
+        "hidden_topics": hidden.to_json(hidden_topics),
+        "reasons": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "broker": why.broker,
+                "measure": why.measure.name.lower(),
+                "before": None if why.leaves else round(max(why.before, 0.0), 4),
+                "after": None if why.leaves else round(max(why.after, 0.0), 4),
+                "leaves": why.leaves,
+                "asked": why.asked or None,
+            }
+            for tp, why in sorted(found.because.items())
+        ],
+        "plan": to_document(found.plan),
+    }
+
+
+def time_document(estimate: Estimate | None) -> dict[str, Any]:
+    """Return how long it takes and at which rate, null where that is not known."""
+    if estimate is None:
+        keys = ("seconds", "range_seconds", "rate_bytes_per_s", "never", "calibration")
+        return dict.fromkeys(keys)
+    told = estimate.seconds is not None or estimate.never is not None
+    return {
+        "seconds": estimate.seconds,
+        "range_seconds": None if estimate.range_seconds is None else list(estimate.range_seconds),
+        "rate_bytes_per_s": estimate.timed_bytes_per_s if told else None,
+        "never": estimate.never,
+        "calibration": calibration(estimate),
+    }
+
+
+def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
+    """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
+    from core.plan.planner.measures import SHOWN
+
+    return {
+        "brokers": [
+            {
+                "broker": broker,
+                **{
+                    measure.name.lower(): round(max(float(loads[row, measure]), 0.0), 4)
+                    if found.active[measure]
+                    else None
+                    for measure in SHOWN
+                },
+            }
+            for row, broker in enumerate(found.brokers)
+            if found.counts[row]
+        ]
+    }
+
+
+# -- as text -------------------------------------------------------------------------------------
+
+
+def text(
+    found: Suggested,
+    wanted: Wanted,
+    estimate: Estimate | None,
+    bears: Burden,
+    reached: bool,
+    within: float | None,
+) -> str:
+    from core.plan.planner.outcome import no_plan
+
+    lines = [f"{note}\n" for note in found.notes]
+    if not found.because:
+        between = " between brokers" if found.dirs is not None else ""
+        return "".join(lines) + no_plan(found, wanted, between, reached=reached) + "\n"
+    if found.counts.any():
+        lines += [_measures_text(found), "\n"]
+    lines.append(_moves_text(found))
+    copies = f"{counted(found.moves, 'partition')} to copy"
+    lines.append(
+        f"{copies} ({_bytes_text(found)}), {found.leader_moves:,} with another preferred "
+        f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
+    )
+    lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
+    if estimate is not None and estimate.never:
+        lines.append(
+            f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
+            if within is not None
+            else f"{estimate.never}\n"
+        )
+    if not reached and not found.undone:
+        who = "Not every broker that is added" if wanted.fill else "Not every broker"
+        lines.append(
+            f"{who} gets within {wanted.band:.0%} of its share; no better plan was found"
+            f"{' within the limits' if wanted.limits.are_set else ''}.\n"
+        )
+    return "".join(lines)
+
+
+def dropped_words(plan: Plan) -> str:
+    """Return `, 30 replicas dropped`; "" where none is."""
+    count = plan.dropped_replicas
+    return f", {counted(count, 'replica')} dropped" if count else ""
+
+
+def _bytes_text(found: Suggested) -> str:
+    if not found.unsized:
+        return format_bytes(found.bytes)
+    return f"at least {format_bytes(found.bytes)}" if found.bytes else "nobody knows how much"
+
+
+def time_text(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.never:
+        return ""
+    if estimate.seconds is None:
+        return "; how long it takes is not known"
+    rate = estimate.timed_bytes_per_s
+    between = estimate.range_seconds is not None
+    takes = time_range(estimate) if between else f"at least {format_duration(estimate.seconds)}"
+    learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
+    return f"; {takes} at {format_rate(rate)}{learned}"
+
+
+def time_notes(estimate: Estimate | None) -> list[str]:
+    """Return why a time is not known, or only the least it can be."""
+    if estimate is None or not estimate.note or estimate.range_seconds is not None:
+        return []
+    return [estimate.note]
+
+
+def _measures_text(found: Suggested) -> str:
+    """Return for each measure the emptiest and the fullest broker, now and then."""
+    from core.plan.planner.measures import SHOWN
+
+    rows = []
+    for measure in SHOWN:
+        if not found.active[measure]:
+            rows.append((measure.words, "unknown", ""))
+            continue
+        now, then = (loads[found.counts, measure] for loads in (found.before, found.after))
+        rows.append(
+            (
+                measure.words,
+                f"{now.min():.0%} … {now.max():.0%}",
+                f"{then.min():.0%} … {then.max():.0%}",
+            )
+        )
+    return text_table(("of a fair share", "now", "planned"), rows, right=" >>")
+
+
+def _moves_text(found: Suggested) -> str:
+    between = (move for move in found.plan if move.tp in found.because)
+    moves = sorted(between, key=lambda move: _worth(found, move))
+    rows = [
+        (
+            str(move.tp),
+            id_list(move.before),
+            id_list(move.after),
+            found.because[move.tp].words,
+        )
+        for move in moves[:ROWS]
+    ]
+    more = len(moves) - len(rows)
+    shown = text_table(("partition", "now", "planned", "for"), rows)
+    return shown + (f"… and {more} more; --json has them all.\n" if more else "")
+
+
+def _worth(found: Suggested, move: Move) -> tuple[bool, float, TopicPartition]:
+    """Sort leader changes before copies, and first what helps the broker that is furthest off."""
+    return (move.moves_data, -abs(found.because[move.tp].before - 1), move.tp)

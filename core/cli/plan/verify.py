@@ -1,0 +1,89 @@
+"""`trimtab verify PLAN`: is the cluster as the plan says? Exit 6 when it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, write_text
+from core.cli.plan.plan_file import document_of, plan_argument
+from core.cluster.client import ClusterClient
+from core.cluster.log_dirs import with_logs
+from core.cluster.state import ClusterState
+from core.errors import ExitCode
+from core.plan.plan_document import PlanDocument
+from core.plan.reassignment import refuse_other_cluster
+from core.plan.verify import Standing, Verification
+from core.plan.verify import verify as verify_targets
+from core.units import counted
+
+
+@click.command()
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+    """Say whether every partition of a plan has the replicas it should have, in order, in sync.
+
+    Where the plan names log dirs, replicas have to lie in these.
+    Nothing is changed: unlike Kafka's own --verify it removes no throttle.
+    """
+    document = document_of(context, plan_file)
+    context.require_target()
+    if context.target.from_file is not None:
+        state, _ = context.picture()
+        state.require_moves()
+    else:
+        with context.connected() as connection:
+            state = _described(connection.client, document)
+    refuse_other_cluster(document, state)
+    found = verify_targets(state, document.targets, document.log_dirs)
+    open_ones = [v for v in found if v.standing is not Standing.DONE]
+    if as_json:
+        emit(
+            {
+                "verified": not open_ones,
+                "partitions": [
+                    {
+                        "topic": v.tp.topic,
+                        "partition": v.tp.partition,
+                        "standing": v.standing.value,
+                        "expected": list(v.expected),
+                        "replicas": list(v.replicas),
+                        "isr": list(v.isr),
+                    }
+                    | _dirs_document(v)
+                    for v in found
+                ],
+            },
+            output,
+        )
+    else:
+        count = counted(len(found), "partition")
+        end = f"{len(open_ones):,} of {count} not as planned.\n" if open_ones else (
+            f"{count} as planned, all in sync.\n"
+        )  # fmt: skip
+        write_text("".join(f"{v.sentence}\n" for v in open_ones) + end, output)
+    return ExitCode.NO if open_ones else ExitCode.DONE
+
+
+def _described(client: ClusterClient, document: PlanDocument) -> ClusterState:
+    """Return the cluster, with log dirs where the plan names any."""
+    state = client.describe()
+    state.require_moves()
+    asked = {b for tp in document.log_dirs for b in document.targets[tp]}
+    alive = sorted(b.id for b in state.brokers if b.alive and b.id in asked)
+    return with_logs(state, client.log_dirs(alive)) if alive else state
+
+
+def _dirs_document(found: Verification) -> dict[str, list[str | None]]:
+    if found.expected_log_dirs is None:
+        return {}
+    return {
+        "expected_log_dirs": list(found.expected_log_dirs),
+        "log_dirs": list(found.log_dirs),
+    }

@@ -1,0 +1,156 @@
+"""Moves in flight that nobody here started, on the command line: shown, followed, never changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.cli.common.context import Context
+from core.cli.common.output import emit, emit_line, print_lines, say, write_text
+from core.errors import ExitCode
+from core.units import counted
+
+if TYPE_CHECKING:
+    from core.cluster.metadata import TopicPartition
+    from core.cluster.state import ClusterState
+    from core.run.others.foreign import ForeignMove
+
+FOREIGN = "foreign"
+"""What `runs show` calls them."""
+PACE_SECONDS = 1.0
+DUTY = 10
+"""A look at the cluster is made again after ten times its duration."""
+NOTE = "Somebody else's: shown, never changed. The order their replicas had before is not known."
+
+
+def ours(cluster_id: str) -> frozenset[TopicPartition]:
+    """Return the partitions that runs of this machine have in flight, also runs that died."""
+    from core.run.tell.runs import with_throttles
+
+    return frozenset(
+        known.history.moves[index].move.tp
+        for known in with_throttles(cluster_id)
+        for index in known.history.in_flight
+    )
+
+
+def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int:
+    """Show others' moves once."""
+    from core.cluster.observer import observe
+    from core.run.others.foreign import foreign_moves
+
+    with context.connected() as connection:
+        state = observe(connection.client)
+    state.require_moves()
+    moves = foreign_moves(state, ours(state.cluster_id))
+    if as_json:
+        emit(_document(state, moves), output)
+    elif moves:
+        write_text(_table(moves), output)
+        say(NOTE)
+    else:
+        say("No move of somebody else's is in flight.")
+    return ExitCode.DONE
+
+
+def attach_foreign(context: Context, *, as_json: bool) -> int:
+    """Follow others' moves until none is in flight; Ctrl-C lets go."""
+    from core.cli.runs.follow import DETACHED
+    from core.cluster.observer import observe
+    from core.run.others.foreign import ForeignWatch
+
+    watch, told = ForeignWatch(), ""
+    with context.connected() as connection:
+        try:
+            while True:
+                began = time.monotonic()
+                state = observe(connection.client)
+                state.require_moves()
+                mine = ours(state.cluster_id)
+                watch.take(state, mine)
+                moves = watch.look(state, mine)
+                if as_json:
+                    emit_line(_document(state, moves))
+                told = told if as_json else _tell(moves, told)
+                if not moves:
+                    return ExitCode.DONE
+                time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
+        except KeyboardInterrupt:
+            say("\nThey go on; nothing was changed.")
+            return DETACHED
+
+
+def say_foreign(cluster_id: str, state: ClusterState) -> None:
+    """Say how many moves of others' there are, if any."""
+    from core.run.others.foreign import foreign_moves
+
+    count = len(foreign_moves(state, ours(cluster_id)))
+    if count:
+        moves = f"{counted(count, 'move')} in flight that no run here started"
+        say(f"{moves}: trimtab -b … runs show {FOREIGN}")
+
+
+def _tell(moves: Sequence[ForeignMove], told: str) -> str:
+    text = _table(moves) if moves else "No move of somebody else's is in flight any more.\n"
+    if not told:
+        say(NOTE)
+    if text != told:
+        print_lines(text.rstrip("\n"))
+    return text
+
+
+def _table(moves: Sequence[ForeignMove]) -> str:
+    from core.text.tables import text_table
+    from core.units import format_bytes, format_duration, format_rate
+
+    rows = [
+        [
+            str(m.tp),
+            _change(m),
+            f"{format_bytes(m.arrived_bytes)} / {format_bytes(m.total_bytes)}",
+            "" if m.bytes_per_s is None else format_rate(m.bytes_per_s),
+            "" if m.left_seconds is None else format_duration(m.left_seconds),
+            "never ends: it was overridden in place; only a cancel ends it" if m.endless else "",
+        ]
+        for m in moves
+    ]
+    header = ["PARTITION", "REPLICAS → TARGET", "ARRIVED", "NOW", "LEFT", ""]
+    return text_table(header, rows, right="  >>>")
+
+
+def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, Any]:
+    from core.units import format_time
+
+    return {
+        "cluster_id": state.cluster_id,
+        "at": format_time(state.fetched_at),
+        "moves": [
+            {
+                "topic": m.tp.topic,
+                "partition": m.tp.partition,
+                "before_unordered": sorted(m.before),
+                "after": list(m.after),
+                "total_bytes": m.total_bytes,
+                "moved_bytes": m.arrived_bytes,
+                "bytes_per_s": None if m.bytes_per_s is None else round(m.bytes_per_s, 1),
+                "left_seconds": None if m.left_seconds is None else round(m.left_seconds, 1),
+                "endless": m.endless,
+                "broker": m.broker,
+                "log_dir_before": m.log_dir_before,
+                "log_dir": m.log_dir,
+            }
+            for m in moves
+        ],
+    }
+
+
+def _change(m: ForeignMove) -> str:
+    if m.broker is not None:
+        return f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}"
+    return f"{_ids(sorted(m.before))} → {_ids(m.after)}"
+
+
+def _ids(replicas: Sequence[int]) -> str:
+    return ",".join(map(str, replicas))

@@ -1,0 +1,138 @@
+"""Following a run to its end on the command line: a progress bar, or events; Ctrl-C lets go."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from core.cli.common.output import CLEAR, emit_line, let_reader_go, say
+from core.cli.common.signals import unwinding
+from core.errors import ExitCode
+from core.run.tell.events import follow
+from core.run.tell.notices import Notice, Notices
+from core.run.tell.report import brings_back, headline, left_lines
+from core.run.tell.view import RunState, RunView
+from core.settings import load_settings
+from core.text.terminal import notice_sequence, printable
+from core.units import format_bytes, format_duration, format_rate
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+STEPS = 1000
+EXITS = {
+    RunState.DONE: ExitCode.DONE,
+    RunState.FAILED: ExitCode.FAILED,
+    RunState.CANCELLED: ExitCode.INCOMPLETE,
+    RunState.ROLLED_BACK: ExitCode.INCOMPLETE,
+    RunState.INCOMPLETE: ExitCode.INCOMPLETE,
+    RunState.DIED: ExitCode.INCOMPLETE,
+}
+DETACHED = 128 + signal.SIGINT
+READER_GONE = 128 + signal.SIGPIPE
+"""As a shell tells of whoever writes to a pipe that nobody reads: the run's end is not known."""
+
+
+def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
+    """Follow a run to its end and return the exit code that its end means.
+
+    Ctrl-C lets go of it, and so does whoever reads the events (head) and has seen enough.
+    """
+    try:
+        return _with_events(cluster_id, run) if as_json else _with_bar(cluster_id, run)
+    except KeyboardInterrupt:
+        say("")
+        code = DETACHED
+    except BrokenPipeError:
+        let_reader_go()
+        code = READER_GONE
+    say(f"The run goes on without this. Follow it again: trimtab runs attach {run}")
+    say(f"Cancel it: trimtab runs cancel {run}")
+    return code
+
+
+def _with_events(cluster_id: str, run: str) -> int:
+    state = RunState.STARTING
+    for view, events in follow(cluster_id, run):
+        state = view.state
+        for event in events:
+            emit_line(event)
+    return EXITS[state]
+
+
+def _with_bar(cluster_id: str, run: str) -> int:
+    told, now = 0, ""
+    stream = sys.stderr
+    last: RunView | None = None
+    notices = Notices()
+
+    def current(_: int | None) -> str:
+        return now
+
+    bar: ProgressBar[int] = click.progressbar(
+        length=STEPS,
+        file=stream,
+        bar_template="%(bar)s %(info)s",
+        width=30,
+        show_percent=False,
+        show_eta=False,
+        show_pos=False,
+        item_show_func=current,
+        fill_char="█",
+        empty_char="·",
+    )
+    with unwinding(signal.SIGHUP, signal.SIGTERM):
+        try:
+            for view, _ in follow(cluster_id, run):
+                for event in view.events[told:]:
+                    clear = CLEAR if stream.isatty() else ""
+                    line = f"{event.at:%H:%M:%S}  {printable(event.text)}"
+                    click.echo(f"{clear}{line}", file=stream)  # noqa: TID251 - over the bar
+                told, now = len(view.events), _now(view)
+                bar.pos = round(STEPS * _part(view))
+                bar.render_progress()
+                call_out(notices.seen(view), stream)
+                last = view
+        finally:
+            # A bar hides the cursor as it is drawn: whatever ends this shows it again.
+            bar.render_finish()
+    assert last is not None, "follow yields at least once"
+    say(headline(last) + (f"\n{last.why}" if last.why else ""))
+    if last.leftovers is not None:
+        say("\n".join(left_lines(last.leftovers)))
+    if last.state is RunState.DIED:
+        say(brings_back(run))
+    return EXITS[last.state]
+
+
+def call_out(notice: Notice | None, stream: IO[str]) -> None:
+    """Ring, and have a terminal tell the desktop, as far as the user wants it."""
+    if notice is None or not stream.isatty():
+        return
+    by = load_settings().notify
+    words = ("\a" if by.bell else "") + (
+        notice_sequence(notice.title, notice.text) if by.desktop else ""
+    )
+    click.echo(words, file=stream, nl=False)  # noqa: TID251 - sequences of our own
+
+
+def _part(view: RunView) -> float:
+    if view.total_bytes:
+        return view.moved_bytes / view.total_bytes
+    return view.done / view.partitions if view.moves else 1.0
+
+
+def _now(view: RunView) -> str:
+    parts = [f"{view.done:,} of {view.partitions:,} done"]
+    if view.total_bytes:
+        parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
+    if view.bytes_per_s is not None:
+        parts.append(format_rate(view.bytes_per_s))
+    if view.left_seconds is not None:
+        parts.append(f"{format_duration(view.left_seconds)} left")
+    if view.state in (RunState.WAITING, RunState.CANCELLING):
+        parts.append(view.state.value)
+    return ", ".join(parts)

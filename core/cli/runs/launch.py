@@ -1,0 +1,325 @@
+"""Launching a run from the command line: checks, estimate, confirmation, start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from core.cli.common.context import Context
+from core.cli.common.output import emit_line, say
+from core.cli.common.prompts import ask_passwords, confirm
+from core.cli.common.times import format_local
+from core.cluster.connect import Address, connect
+from core.cluster.state import ClusterState
+from core.errors import AccessDeniedError, UsageError
+from core.plan.plan import Plan
+from core.plan.shrinking import only_compacted
+from core.units import UNLIMITED, counted, format_duration
+
+if TYPE_CHECKING:
+    from core.cluster.documents.cluster_document import DocumentGroup
+    from core.cluster.metadata import Reassignment, TopicPartition
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+    from core.plan.calibration import Calibration
+    from core.plan.estimate import Estimate
+    from core.plan.plan import Plan
+    from core.run.limits.pace import Bounds
+
+
+MAX_NAMED_TOPICS = 3
+
+
+def describe_deletions(state: ClusterState, plan: Plan, retention_ms: int) -> Iterator[str]:
+    """Yield in sentences of which topics a retention deletes records, and which it leaves.
+
+    Raises UsageError where it deletes none of what is copied.
+    """
+    topics = {move.tp.topic for move in plan if move.receiving}
+    compacted = only_compacted(state, topics)
+    by_age = sorted(topics.difference(compacted))
+    if compacted and not by_age:
+        raise UsageError(
+            f"--retention shortens nothing: {_name_topics(compacted)} "
+            f"{'is' if len(compacted) == 1 else 'are'} only compacted (cleanup.policy=compact).",
+            next="Leave it out.",
+        )
+    if by_age:
+        yield (
+            f"Records of {_name_topics(by_age)} older than {format_duration(retention_ms / 1000)} "
+            "are deleted for good; their retention is put back afterwards."
+        )
+    if compacted:
+        yield f"Only compacted, so no retention shortens what is copied: {_name_topics(compacted)}."
+
+
+def _name_topics(topics: Sequence[str]) -> str:
+    more = len(topics) - MAX_NAMED_TOPICS
+    return ", ".join(topics[:MAX_NAMED_TOPICS]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """The cluster as a plan is held against it: what is in flight, and its own clock."""
+
+    address: Address
+    state: ClusterState
+    reassignments: Mapping[TopicPartition, Reassignment]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How a plan is to be carried out, as far as somebody has said."""
+
+    throttle: int | Bounds | Literal["auto"] | None = None
+    within_seconds: float | None = None
+    """A deadline instead of a throttle."""
+    start_at: datetime | None = None
+    retention_ms: int | None = None
+    elect: bool = False
+    detach: bool = False
+    yes: bool = False
+    allow: frozenset[str] = frozenset()
+    override_throttles: bool = False
+    most_extra_bytes: int | None = None
+    pause_if_removed: bool = False
+    as_json: bool = False
+
+
+def fetch_live_cluster(address: Address) -> LiveCluster:
+    """Return what is there now; raises UnreachableError when the cluster does not answer."""
+    from core.cluster.observer import observe
+
+    ask_passwords(address)
+    connection = connect(address)
+    try:
+        state = observe(connection.client)
+        return LiveCluster(
+            address, state, connection.client.reassignments(), connection.clock.now()
+        )
+    finally:
+        connection.client.close()
+
+
+def emit_no_run() -> None:
+    """Tell as `--detach --json` does which run was started, where it is none."""
+    emit_line({"run": None})
+
+
+def launch(
+    context: Context,
+    picture: LiveCluster,
+    plan: Plan,
+    wishes: LaunchOptions,
+    *,
+    name: str,
+    verb: str = "apply",
+    doing: str = "Applying",
+) -> int:
+    """Check `plan`, ask for the cluster's name, start its run and follow it; return an exit code.
+
+    Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes, and
+    where no rate was given and none can be recommended.
+    """
+    from core.cli.runs.follow import follow_run
+    from core.load.locate import newest_load
+    from core.plan.burden import burden
+    from core.plan.check import Checked, refuse
+    from core.plan.estimate import estimate_at
+    from core.plan.estimate_document import to_json
+    from core.plan.estimate_words import apart_words
+    from core.plan.findings import Severity
+    from core.plan.meanwhile import meanwhile
+    from core.plan.shrinking import check_retention
+    from core.run.creation import RunOptions
+    from core.run.limits.bounds import as_keys
+    from core.run.logout import look
+    from core.run.prepare import prepared
+    from core.run.service import start_run
+    from core.run.tell.runs import calibration
+
+    state = picture.state
+    context.require_writable(state)
+    load = newest_load(state, context.target.snapshots)
+    known = calibration(state.cluster_id)
+    rate, bounds = _expected_rate(state, load, plan, wishes.throttle, known)
+    most = wishes.most_extra_bytes
+    if wishes.within_seconds is not None:
+        estimate = _estimate_within(state, load, plan, wishes.within_seconds, known, most)
+        rate = None if estimate.never or estimate.seconds is None else estimate.rate_bytes_per_s
+    else:
+        if rate is None:
+            rate = _recommended_rate(state, load, plan, known, most)
+        at = UNLIMITED if rate is None else rate
+        estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
+    flying = picture.reassignments
+    checked = Checked(state, load, plan, flying)
+    findings = [*checked.after(estimate.seconds, estimate.never)]
+    groups: tuple[DocumentGroup, ...] | None = None
+    if wishes.retention_ms is not None:
+        groups = _fetch_groups(picture.address)
+        findings += check_retention(state, load, plan, groups, wishes.retention_ms)
+    refuse(findings, wishes.allow)
+    if rate is None:  # a check may have said why already, and then no rate would help
+        raise UsageError(
+            "How fast? No rate can be recommended for this plan.",
+            detail=estimate.never or estimate.note,
+            next="Say --throttle 50MB/s, or --throttle unlimited.",
+        )
+    for finding in findings:
+        if finding.severity is not Severity.ILLEGAL:
+            say(f"{finding.id}: {finding.sentence}")
+    say(_summary(plan, estimate, name, bounds))
+    if estimate.apart:
+        say(apart_words(estimate.apart))
+    bears = burden(state, load, plan, estimate)
+    for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
+        say(sentence)
+    if wishes.retention_ms is not None:
+        for sentence in describe_deletions(state, plan, wishes.retention_ms):
+            say(sentence)
+    if hint := _retention_hint(state, load, plan, estimate, groups, wishes.retention_ms):
+        say(hint)
+    if wishes.start_at is not None:
+        left = format_duration((wishes.start_at - picture.now).total_seconds())
+        say(f"It starts at {format_local(wishes.start_at)}, in {left}, after all checks once more.")
+    if warning := look().warning("this run"):
+        say(warning)
+    if not wishes.yes:
+        confirm(name, verb, doing, "nothing was changed")
+    options = RunOptions(
+        rate_bytes_per_s=estimate.rate_bytes_per_s,
+        cluster_name=name,
+        allow=wishes.allow,
+        override_rates=wishes.override_throttles,
+        most_extra_bytes=wishes.most_extra_bytes,
+        apart=as_keys(estimate.apart),
+        auto=bounds,
+        start_at=wishes.start_at,
+        retention_ms=wishes.retention_ms,
+        snapshots=context.target.snapshots,
+        elect=wishes.elect,
+        pause_if_removed=wishes.pause_if_removed,
+    )
+    options = prepared(options, state, load, plan)
+    run = start_run(picture.address, state.cluster_id, plan, options, to_json(estimate))
+    if wishes.detach:
+        if wishes.as_json:
+            emit_line({"run": run})
+        else:
+            say(f"Run {run} goes on by itself. Follow it: trimtab runs attach {run}")
+        return 0
+    return follow_run(state.cluster_id, run, as_json=wishes.as_json)
+
+
+def _fetch_groups(address: Address) -> tuple[DocumentGroup, ...] | None:
+    """Return who reads what; None where it is not known which groups there are."""
+    from core.cluster.documents.cluster_document import read_groups
+
+    connection = connect(address)
+    try:
+        return read_groups(connection.client)
+    except AccessDeniedError:
+        return None
+    finally:
+        connection.client.close()
+
+
+def _expected_rate(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    asked: int | Bounds | Literal["auto"] | None,
+    known: Calibration,
+) -> tuple[int | None, Bounds | None]:
+    """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
+    from core.run.limits.bounds import expected_rate, usual_bounds
+    from core.run.limits.pace import Bounds
+
+    if asked is None or isinstance(asked, int):
+        return asked, None
+    bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
+    return expected_rate(bounds, state, load, plan, known), bounds
+
+
+def _estimate_within(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    seconds: float,
+    known: Calibration,
+    most_extra_bytes: int | None,
+) -> Estimate:
+    """Return the estimate at the least rates that keep a deadline, as if they were asked for."""
+    from core.plan.estimate import estimate_within
+
+    found = estimate_within(
+        state, load, plan, seconds, most_extra_bytes=most_extra_bytes, calibration=known
+    )
+    return replace(found, rate_bytes_per_s=found.timed_bytes_per_s, recommended_bytes_per_s=None)
+
+
+def _retention_hint(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    estimate: Estimate,
+    groups: tuple[DocumentGroup, ...] | None,
+    retention_ms: int | None,
+) -> str:
+    """Return what a shorter retention saves, this one or one that most readers can bear."""
+    from core.plan.impact_words import shrinking_hint
+    from core.plan.shrinking import shrinking
+
+    seconds = None if retention_ms is None else -(-retention_ms // 1000)
+    found = shrinking(state, load, plan, groups, seconds)
+    return shrinking_hint(found, estimate.total_bytes, asked=retention_ms is not None)
+
+
+def _recommended_rate(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    known: Calibration,
+    most_extra_bytes: int | None = None,
+) -> int | None:
+    """Return the rate to begin with, and say so; UNLIMITED where nothing is copied.
+
+    None when none can be recommended.
+    """
+    from core.plan.rate_table import default_rate, rate_table, slower_because
+    from core.units import format_rate
+
+    if not any(move.receiving for move in plan):
+        return UNLIMITED
+    table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes, calibration=known)
+    rate = default_rate(table)
+    if rate is None:
+        return None
+    if not table[0].total_bytes:
+        return UNLIMITED
+    why = slower_because(table)
+    slower = f", as {why}" if why else ""
+    say(f"No --throttle was given; the recommended one is {format_rate(rate)}{slower}.")
+    return rate
+
+
+def _summary(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:
+    from core.units import format_bytes, format_rate
+
+    moves = counted(len(plan), "partition")
+    if not estimate.total_bytes:
+        return f"{moves} on {name}; no data moves."
+    rate = f"{format_rate(estimate.rate_bytes_per_s)} a broker and side"
+    if bounds is not None:
+        least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+        rate = f"{rate}, adapted between {least} and {most}"
+    what = f"{moves} on {name}, {format_bytes(estimate.total_bytes)}, at {rate}"
+    if estimate.seconds is None or estimate.range_seconds is None:
+        return f"{what}; how long is not known. {estimate.note}"
+    low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
+    learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
+    return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high}){learned}."

@@ -1,0 +1,223 @@
+"""`trimtab runs cancel | pause | resume | throttle | skip | retarget`; `again` has the others.
+
+Each writes one request to the run's journal; the run's process takes it up, now or when it is
+brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, say
+from core.cli.common.prompts import confirm, yes_option
+from core.cli.runs.run_lookup import require_writable, which_run
+from core.errors import ExitCode, UsageError
+from core.units import parse_ids
+
+run_argument = click.argument("run")
+one_argument = click.argument("run", required=False)
+"""Without it the one in progress is meant."""
+partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
+
+
+@click.command()
+@one_argument
+@click.option(
+    "--move",
+    "moves",
+    multiple=True,
+    metavar="TOPIC-PARTITION",
+    help="Only this one; may be said again. The run goes on with the others.",
+)
+@yes_option
+@json_option
+@click.pass_obj
+def cancel(
+    context: Context, run: str | None, moves: tuple[str, ...], yes: bool, as_json: bool
+) -> int:
+    """Cancel a run and follow it: what is in flight goes back, in its original order.
+
+    Partitions that are done stay where they are.
+    """
+    cluster_id, name = _run(context, run)
+    if moves:
+        only = {"moves": indices(cluster_id, name, moves)}
+        _sure(context, cluster_id, name, "cancel", "Cancelling", yes)
+        return ask(context, cluster_id, name, "cancel", only, as_json=as_json)
+    return ask_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
+
+
+@click.command()
+@one_argument
+@click.option("--floor", is_flag=True, help="Hold what is in flight too, at 1 byte a second.")
+@json_option
+@click.pass_obj
+def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
+    """Start nothing more; what is in flight goes on to its end, or waits with --floor.
+
+    Nothing is cancelled: what has been copied stays.
+    """
+    return ask(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
+
+
+@click.command()
+@one_argument
+@json_option
+@click.pass_obj
+def resume(context: Context, run: str | None, as_json: bool) -> int:
+    """Let a paused run go on."""
+    return ask(context, *_run(context, run), "resume", {}, as_json=as_json)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})  # so that -1 is a rate
+@click.argument("words", nargs=-1, metavar="[RUN] RATE")
+@click.option("--allow", metavar="ID", help="`never`: also a rate at which it does not end.")
+@json_option
+@click.pass_obj
+def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
+    """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
+    from core.cli.runs.apply import parse_throttle
+    from core.plan.check import parse_allow
+    from core.run.limits.pace import Bounds
+
+    if len(words) not in (1, 2):
+        raise UsageError("Which rate?", next="Say `trimtab runs throttle [RUN] 50MB/s`.")
+    run, rate = (None, *words) if len(words) == 1 else words
+    asked = parse_throttle(rate)
+    if asked == "auto":
+        raise UsageError("auto needs bounds here.", next="Say them: auto:5MB/s-50MB/s.")
+    payload: dict[str, Any] = {"rate_bytes_per_s": asked}
+    if isinstance(asked, Bounds):
+        payload = {"auto": asked.to_json()}
+    cluster_id, name = _run(context, run)
+    allowed = parse_allow(allow)
+    return ask(context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json)
+
+
+@click.command()
+@run_argument
+@partitions_argument
+@json_option
+@click.pass_obj
+def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
+    """Leave partitions out that have not begun to move."""
+    cluster_id, name = _run(context, run)
+    moves = indices(cluster_id, name, partitions)
+    return ask(context, cluster_id, name, "skip", {"moves": moves}, as_json=as_json)
+
+
+@click.command()
+@run_argument
+@click.argument("partition", metavar="TOPIC-PARTITION")
+@click.argument("brokers")
+@click.option("--allow", metavar="ID,…", help="Checks that may speak against it.")
+@yes_option
+@json_option
+@click.pass_obj
+def retarget(
+    context: Context,
+    run: str,
+    partition: str,
+    brokers: str,
+    allow: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Move a partition to other BROKERS (like 4,2,7) than planned.
+
+    What has been copied of it is thrown away: its move is cancelled, then begun anew. The run
+    looks first whether it may go there; if not, it goes on as it was, and `runs show` says why.
+    """
+    from core.plan.check import parse_allow
+
+    allowed = parse_allow(allow)
+    after = list(parse_ids(brokers))
+    cluster_id, name = _run(context, run)
+    (index,) = indices(cluster_id, name, (partition,))
+    _sure(context, cluster_id, name, "retarget", "Retargeting", yes)
+    payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
+    return ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
+
+
+def _run(context: Context, run: str | None) -> tuple[str, str]:
+    context.require_writable()
+    return which_run(context, run)
+
+
+COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
+
+
+def indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
+    """Return the indices of a run's moves by the names of their partitions."""
+    from core.run.requests import find_moves
+    from core.run.tell.runs import read_journal
+
+    return find_moves(read_journal(cluster_id, run).history, partitions)
+
+
+def ask(
+    context: Context,
+    cluster_id: str,
+    run: str,
+    kind: str,
+    payload: Mapping[str, Any],
+    *,
+    as_json: bool,
+    allow: frozenset[str] = frozenset(),
+) -> int:
+    """Write one request to a run's journal and say so; return an exit code."""
+    from core.run.requests import request
+    from core.run.tell.asked_for import asked_words
+    from core.run.tell.runs import read_journal
+
+    history = read_journal(cluster_id, run).history
+    require_writable(context, history)
+    asked = request(cluster_id, run, kind, payload, allow=allow)
+    if as_json:
+        emit(asked.to_json())
+    if asked.waits:
+        say(_waits(run, kind))
+        return ExitCode.INCOMPLETE
+    if not as_json:
+        what = asked_words(kind, payload, history)
+        say(f"Asked of run {run}: {what}. Follow it: trimtab runs attach {run}")
+    return ExitCode.DONE
+
+
+def ask_and_follow(
+    context: Context, cluster_id: str, run: str, kind: str, doing: str, yes: bool, as_json: bool
+) -> int:
+    """Ask for the cluster's name, write the request, and follow the run to its end."""
+    from core.cli.runs.follow import follow_run
+    from core.run.requests import request
+    from core.run.tell.runs import read_run
+    from core.run.tell.view import RunState
+
+    _sure(context, cluster_id, run, kind, doing, yes)
+    asked = request(cluster_id, run, kind)
+    if asked.waits:
+        say(_waits(run, kind))
+    code = follow_run(cluster_id, run, as_json=as_json)
+    wanted = read_run(cluster_id, run).state in (RunState.CANCELLED, RunState.ROLLED_BACK)
+    return ExitCode.DONE if wanted else code
+
+
+def _sure(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
+    from core.run.tell.runs import read_journal
+
+    history = read_journal(cluster_id, run).history
+    require_writable(context, history)
+    if not yes and history.ended is None:
+        confirm(history.cluster_name, verb, doing, "the run goes on as before")
+
+
+def _waits(run: str, kind: str) -> str:
+    return (
+        f"The process of run {run} has died: the {kind} waits in its journal.\n"
+        f"It is taken up as the run is brought back: trimtab runs attach {run} --yes"
+    )

@@ -1,0 +1,138 @@
+"""Which run a command means: by its name in full or in part, on the cluster that was named.
+
+Without a name it is the one in progress: who has to hold a run does not look for its name first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.cli.common.context import Context
+from core.errors import RefusedError, UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from core.run.record.history import History
+
+
+def clusters(context: Context) -> tuple[str, ...]:
+    """Return the cluster that was named, asked for its id; else all that have runs here."""
+    from core.run.tell.runs import clusters_with_runs
+
+    if context.target.address is None:
+        return clusters_with_runs()
+    with context.connected() as connection:
+        return (connection.client.describe().cluster_id,)
+
+
+def which_run(context: Context, run: str | None) -> tuple[str, str]:
+    """Return (cluster id, run id) of the one run that `run` names, in full or in part.
+
+    None is the one in progress, also if its process has died.
+    """
+    from core.run.tell.runs import clusters_with_runs, find_run, runs_named
+
+    if run is None:
+        return _in_progress(_there(context))
+    if not run.strip():
+        raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
+    everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
+    everywhere = [(c, r) for c, r in everywhere if r == run] or everywhere
+    if len(everywhere) == 1:
+        return everywhere[0]
+    address = context.target.address
+    if len(everywhere) > 1 and address is None:
+        raise _several(run, everywhere)
+    try:
+        cluster_id = clusters(context)[0] if everywhere else ""
+    except UnreachableError as error:
+        there = [
+            found for found in everywhere if address and _bootstrap(*found) == address.bootstrap
+        ]
+        if len(there) == 1:
+            return there[0]
+        raise _several(run, there or everywhere) from error
+    return cluster_id, find_run(cluster_id, run)
+
+
+def latest_run(context: Context, run: str | None) -> tuple[str, str]:
+    """Return the same of what is only to be told: without one in progress, of the newest."""
+    from core.run.tell.runs import list_runs, unfinished
+
+    if run is not None:
+        return which_run(context, run)
+    there = _there(context)
+    known = [found for cluster_id in there for found in list_runs(cluster_id)]
+    if not known or any(unfinished(cluster_id) for cluster_id in there):
+        return _in_progress(there)
+    newest = max(known, key=lambda found: found.started_at)
+    return newest.cluster_id, newest.run
+
+
+def _in_progress(there: list[str]) -> tuple[str, str]:
+    from core.run.tell.runs import unfinished, unreadable
+
+    found = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(f"{run} on {_bootstrap(cluster_id, run)}" for cluster_id, run in found)
+        raise UsageError(f"{len(found):,} runs are in progress: {names}.", next="Say which.")
+    wrong = [said for cluster_id in there for said in unreadable(cluster_id)]
+    raise UsageError(
+        " ".join(["No run is in progress here.", *wrong[:1]]),
+        next="`trimtab runs ls` lists all; say which.",
+    )
+
+
+def _there(context: Context) -> list[str]:
+    """Return the cluster that was named, or all; by its address when it does not answer."""
+    from core.run.tell.runs import clusters_with_runs, runs_named
+
+    address = context.target.address
+    try:
+        return list(clusters(context))
+    except UnreachableError:
+        if address is None:
+            raise
+        return [
+            cluster_id
+            for cluster_id in clusters_with_runs()
+            if any(
+                _bootstrap(cluster_id, r) == address.bootstrap for r in runs_named(cluster_id, "")
+            )
+        ]
+
+
+def _several(run: str, found: list[tuple[str, str]]) -> UsageError:
+    """Return how the one of several runs that is meant can be told from the others."""
+    names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
+    alike = len({r for _, r in found}) == 1
+    more = f"Name its cluster, too: `trimtab -b HOST:PORT runs … {run}`."
+    return UsageError(
+        f"Several runs match {run!r}: {names}.", next=more if alike else "Say more of its name."
+    )
+
+
+def _bootstrap(cluster_id: str, run: str) -> str:
+    """Return by which address a run's cluster was reached; its id where that cannot be read."""
+    from core.run.record.journal import JournalError
+    from core.run.tell.runs import read_journal
+
+    try:
+        return read_journal(cluster_id, run).history.bootstrap
+    except JournalError:
+        return cluster_id
+
+
+def require_writable(context: Context, history: History) -> None:
+    """Raise RefusedError for a run on a cluster that config.toml marks read_only.
+
+    Also where no cluster was named: the run knows its own.
+    """
+    from core.settings import load_settings
+
+    context.require_writable()
+    about = load_settings().about(history.cluster_name, history.bootstrap)
+    for name, cluster in about.items():
+        if cluster.read_only:
+            raise RefusedError(f"{name} is marked read_only.", next="Change that in config.toml.")

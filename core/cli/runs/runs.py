@@ -1,0 +1,174 @@
+"""`trimtab runs`: list, show and attach to runs; `run_requests` and `again` beside it ask them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.context import Context, told_unknown
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.prompts import ask_passwords, confirm
+from core.cli.runs import followup as again
+from core.cli.runs import requests as run_requests
+from core.cli.runs.external import FOREIGN, attach_foreign, say_foreign, show_foreign
+from core.cli.runs.run_lookup import clusters, latest_run, require_writable, which_run
+from core.cluster.connect import short_name
+from core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from core.run.tell.runs import Reading
+
+
+@click.group()
+def runs() -> None:
+    """Runs that were started on this machine.
+
+    RUN is an id from `runs ls`, or a part of it. Where it may be left out, the run in progress is
+    meant; of what only tells, else the newest.
+    """
+
+
+@runs.command("ls")
+@json_option
+@output_option
+@click.pass_obj
+def ls(context: Context, as_json: bool, output: Path | None) -> None:
+    """List runs, newest first; those of one cluster with -b or --cluster."""
+    from core.run.tell.documents import summary_document
+    from core.run.tell.runs import list_runs, unreadable
+    from core.text.tables import text_table
+    from core.units import format_bytes, format_duration, format_rate, format_time
+
+    named = clusters(context)
+    if context.target.address is not None and not as_json:
+        with context.connected() as connection:
+            say_foreign(named[0], told_unknown(connection.client.describe()))
+    found = [run for cluster_id in named for run in list_runs(cluster_id)]
+    for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
+        say(wrong)
+    found.sort(key=lambda run: run.started_at, reverse=True)
+    if as_json:
+        emit([summary_document(run) for run in found], output)
+        return
+    if not found:
+        say_none("No runs yet.", output)
+        return
+    rows = [
+        [
+            run.run,
+            short_name(run.cluster_id),
+            run.state.value,
+            f"{run.done}/{run.moves}",
+            f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",
+            format_duration(run.seconds),
+            "-" if run.estimated_seconds is None else format_duration(run.estimated_seconds),
+            format_rate(run.rate_bytes_per_s),
+            format_time(run.started_at),
+            run.who,
+        ]
+        for run in found
+    ]
+    header = ["RUN", "CLUSTER", "STATE", "DONE", "MOVED", "TOOK", "ESTIMATED", "THROTTLE"]
+    header += ["STARTED", "BY"]
+    write_text(text_table(header, rows, right="   >>>>>"), output)
+
+
+@runs.command("show")
+@click.argument("run", required=False)
+@json_option
+@output_option
+@click.pass_obj
+def show(context: Context, run: str | None, as_json: bool, output: Path | None) -> int:
+    """Show a run: what was asked, what became of it, and what a dead one has left.
+
+    `foreign` shows the moves in flight that no run of this machine started (with -b).
+    """
+    from core.run.others.leftovers import left_in_cluster
+    from core.run.tell.documents import run_document
+    from core.run.tell.report import report
+    from core.run.tell.runs import read_journal
+    from core.run.tell.view import RunState
+
+    if run == FOREIGN:
+        return show_foreign(context, as_json=as_json, output=output)
+    cluster_id, name = latest_run(context, run)
+    look = read_journal(cluster_id, name)
+    view = look.view
+    if view.leftovers and context.target.address is not None:
+        with context.connected() as connection:
+            if connection.client.describe().cluster_id == cluster_id:
+                left = left_in_cluster(connection.client, view.leftovers)
+                look = replace(look, view=replace(view, leftovers=left))
+            else:
+                say("This cluster is not the run's: what it left there was not looked up.")
+    if as_json:
+        emit(run_document(look), output)
+    else:
+        write_text(report(look), output)
+    return ExitCode.INCOMPLETE if view.state is RunState.DIED else ExitCode.DONE
+
+
+@runs.command("report")
+@click.argument("run", required=False)
+@output_option
+@click.pass_obj
+def report_run(context: Context, run: str | None, output: Path | None) -> None:
+    """Write a run down as Markdown, for an incident's ticket."""
+    from core.run.tell.markdown import markdown
+    from core.run.tell.runs import read_journal
+
+    write_text(markdown(read_journal(*latest_run(context, run))), output)
+
+
+@runs.command("attach")
+@click.argument("run", required=False)
+@click.option("--foreign", is_flag=True, help="Follow moves that no run of this machine started.")
+@click.option("--yes", is_flag=True, help="Bring a run back whose process died, without asking.")
+@json_option
+@click.pass_obj
+def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json: bool) -> int:
+    """Follow a run to its end and exit as it ends; Ctrl-C lets go of it.
+
+    A run whose process has died is brought back first: it goes on where its journal says. With
+    -b its brokers are looked for there.
+    """
+    from core.cli.runs.follow import follow_run
+    from core.run.tell.runs import read_journal
+    from core.run.tell.view import RunState
+
+    if foreign:
+        return attach_foreign(context, as_json=as_json)
+    cluster_id, name = which_run(context, run)
+    look = read_journal(cluster_id, name)
+    if look.view.state is RunState.DIED:
+        _bring_back(context, look, yes=yes)
+    return follow_run(cluster_id, name, as_json=as_json)
+
+
+def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
+    """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
+    from core.run.creation import address_of
+    from core.run.recovery import recover
+    from core.run.tell.report import headline
+
+    history = look.history
+    if not yes and not sys.stdin.isatty():
+        return
+    require_writable(context, history)
+    if not yes:
+        say(f"{headline(look.view)}\n{look.view.why}")
+        verb = "bring it back"
+        confirm(history.cluster_name, verb, "Bringing it back", "it stays as it is")
+    ask_passwords(context.target.address or address_of(look.records))
+    target = context.target
+    timeout = target.timeout_seconds
+    recover(history.cluster_id, history.run, address=target.address, timeout_seconds=timeout)
+
+
+for command in (*run_requests.COMMANDS, again.retry, again.rollback):
+    runs.add_command(command)

@@ -1,0 +1,207 @@
+"""`trimtab demo` and `trimtab sandbox demo`: the product on a cluster made for it.
+
+With a terminal the dashboard opens, writable; without one the same story is told headless, by the
+public commands. Whatever was started is stopped at the end, whichever way it ends.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.context import Context, Target
+from core.cli.common.output import print_lines, say, write_text
+from core.cli.common.signals import ended_in_order
+from core.errors import ExitCode, TrimtabError
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address
+
+BROKERS = (1, 2, 3, 4)
+RACKS = 2
+BYTES_PER_S = 3e6
+SANDBOX = "demo"
+FIRST_SNAPSHOT_SECONDS = 180.0
+GRACE_SECONDS = 6.0
+"""For Spark's batch at work: what it would publish is thrown away with the demo."""
+HEADLESS_SPEED = 30.0
+"""The simulated clock's speed without a terminal: a move of 40 GB takes seconds."""
+
+
+@click.command()
+@click.option(
+    "--seed", type=int, default=7, show_default=True, help="The same seed, the same cluster."
+)
+@click.option("--brokers", type=click.IntRange(3, 60), default=12, show_default=True)
+@click.option("--partitions", type=click.IntRange(100, 100_000), default=4180, show_default=True)
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 600), help="Of its clock; 1 on a terminal, else 30."
+)
+@click.pass_obj
+def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
+    """Open the dashboard on a simulated cluster under load: no Java, no network."""
+    from core.auto.forget import forget_autopilot
+    from core.load.simulator import start_simulator
+    from core.run.forget import forget_runs
+
+    with ended_in_order("the demo"):
+        pace = speed or (1.0 if _on_a_terminal() else HEADLESS_SPEED)
+        simulator = start_simulator(seed, brokers, partitions, pace)
+        try:
+            return _tell(_on(context, simulator.address, load=False), throttle="200MB/s")
+        finally:
+            simulator.process.terminate()  # it ends while its runs are forgotten
+            forget_autopilot(simulator.cluster_id)
+            forget_runs(simulator.cluster_id)
+            simulator.stop()
+
+
+@click.command("demo")
+@click.pass_context
+def sandbox_demo(ctx: click.Context) -> int:
+    """Start real brokers under a skewed load, collector and Spark, and the dashboard on them."""
+    from core.auto.forget import forget_autopilot
+    from core.cluster.connect import Address
+    from core.cluster.sandbox.sandbox import Sandbox
+    from core.java import find_java
+    from core.run.forget import forget_runs
+
+    context = ctx.ensure_object(Context)
+    try:
+        find_java()
+    except TrimtabError as error:
+        say(f"{error.title} {error.next} This is the simulated cluster instead.")
+        return int(ctx.invoke(demo))
+    with ended_in_order("the demo"), ExitStack() as stack:
+        sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
+        # Each of these happens whatever becomes of the one before: stderr may be closed by now.
+        stack.callback(forget_runs, sandbox.cluster_id)
+        stack.callback(sandbox.down)
+        stack.callback(say, "Stopping the brokers…")
+        sandbox.start_workload(BYTES_PER_S)
+        timeout = context.target.timeout_seconds
+        address = Address(sandbox.bootstrap, timeout_seconds=timeout)
+        stack.enter_context(_load(address, sandbox.cluster_id))
+        stack.callback(forget_autopilot, sandbox.cluster_id)
+        stack.callback(say, "Stopping what measures the load…")
+        return _tell(_on(context, address, load=True), throttle="10MB/s")
+
+
+def _on(context: Context, address: Address, *, load: bool) -> Context:
+    """Return the context of the demo's own cluster, writable."""
+    return replace(context, target=Target(address, name=SANDBOX), write=True, no_load=not load)
+
+
+def _tell(context: Context, *, throttle: str) -> int:
+    """Open the dashboard, or tell the story headless; returns the exit code."""
+    if _on_a_terminal():
+        context.open_dashboard(context)
+        return ExitCode.DONE
+    return headless(context, throttle)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@contextmanager
+def _load(address: Address, cluster_id: str) -> Iterator[None]:
+    """Run collector, pipeline and recorder while the demo lasts; its cluster is not met again."""
+    from core import paths
+    from core.load.background import start_load, stop_load
+    from core.load.clusters import forget_cluster
+    from core.watch.timeline.background import start_recording
+
+    reader, recording = start_load(address, cluster_id), start_recording(address, cluster_id)
+    try:
+        yield
+    finally:
+        if recording is not None:
+            recording.stop()
+        if reader is not None:
+            stop_load(reader, GRACE_SECONDS)
+        forget_cluster(paths.load_root(), cluster_id)
+        for path in paths.timeline_file(cluster_id).parent.glob(f"{paths.safe_name(cluster_id)}.*"):
+            path.unlink()
+
+
+# -- without a terminal ----------------------------------------------------------------------------
+
+
+def headless(context: Context, throttle: str) -> int:
+    """Show, plan, estimate, apply and verify through the public commands; first failure ends it."""
+    say("Waiting for the first snapshot…")
+    _await_snapshot(context)
+    with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
+        plan = Path(folder) / "plan.json"
+        steps = (
+            ["show"],
+            ["estimate", str(plan), "--throttle", throttle],
+            ["apply", str(plan), "--throttle", throttle, "--yes"],
+            ["verify", str(plan)],
+        )
+        for step in steps:
+            if step[0] == "estimate":
+                say(_write_plan(context, plan))
+            code = _run(context, step)
+            if code != ExitCode.DONE:
+                return code
+    return ExitCode.DONE
+
+
+def _run(context: Context, words: Sequence[str]) -> int:
+    """Run one public command on the demo's cluster, printing it as one would type it."""
+    from core.cli.main import run
+
+    assert context.target.address is not None
+    line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *words]
+    print_lines(f"\n$ trimtab {shlex.join(line)}")
+    return run(context.open_dashboard, line)
+
+
+def _await_snapshot(context: Context) -> None:
+    """Return once a snapshot is published; raises TrimtabError when none comes."""
+    from core import paths
+    from core.load.manifest import read_manifest
+
+    with context.connected() as connection:
+        cluster_id = connection.client.describe().cluster_id
+    started = time.monotonic()
+    while (manifest := read_manifest(paths.load_root(), cluster_id)) is None:
+        if time.monotonic() - started > FIRST_SNAPSHOT_SECONDS:
+            raise TrimtabError(
+                f"No snapshot of load within {FIRST_SNAPSHOT_SECONDS:.0f} s.",
+                next="`trimtab pipeline status` says what the pipeline does.",
+            )
+        time.sleep(0.5)
+    say(
+        f"First snapshot, from {manifest.source.value}, "
+        f"after {time.monotonic() - started:.0f} s: {manifest.counts.accepted:,} samples."
+    )
+
+
+def _write_plan(context: Context, path: Path) -> str:
+    """Write the plan of the one move that helps the hottest broker most; returns it in words."""
+    from core.load.heat import Metric
+    from core.load.totals import broker_totals
+    from core.plan.plan import Plan
+    from core.plan.reassignment import dump
+    from core.plan.suggest import suggest_move
+
+    state, load = context.picture()
+    totals = broker_totals(state, load).values[Metric.IN]
+    hottest = int(state.broker_ids[int(totals.argmax())])
+    found = suggest_move(state, load, Plan(state.cluster_id), metric=Metric.IN, broker=hottest)
+    if found is None:
+        raise TrimtabError("There is nothing to balance on this cluster.")
+    write_text(dump(found.plan), path)
+    return f"\nBroker {hottest} takes the most; move {found.tp} from it to {found.destination}."

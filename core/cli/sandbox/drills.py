@@ -1,0 +1,167 @@
+"""`trimtab sandbox kill, stop, start, consumer, skew, fill`: faults made on purpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, print_lines, say_warnings
+from core.cli.sandbox.status import name_option, show_sandbox
+from core.cluster.drills.drill import (
+    SKEW_TIMES,
+    Drill,
+    DrillKind,
+    broker_drill,
+    controller_drill,
+    disk_drill,
+    group_drill,
+    skews,
+)
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from core.cluster.sandbox.sandbox import Sandbox
+
+node_argument = click.argument("node", type=int, metavar="ID")
+
+
+@click.command()
+@node_argument
+@name_option
+@json_option
+def kill(node: int, name: str, as_json: bool) -> None:
+    """End a node at once (SIGKILL), as a power cut would."""
+    _to_a_node(DrillKind.KILL, node, name, as_json)
+
+
+@click.command()
+@node_argument
+@name_option
+@json_option
+def stop(node: int, name: str, as_json: bool) -> None:
+    """Stop a node in order: it hands its leaders over first."""
+    _to_a_node(DrillKind.STOP, node, name, as_json)
+
+
+@click.command()
+@node_argument
+@name_option
+@json_option
+def start(node: int, name: str, as_json: bool) -> None:
+    """Start a node that was stopped or killed, and wait until it answers."""
+    _to_a_node(DrillKind.START, node, name, as_json)
+
+
+@click.command()
+@click.argument("group")
+@name_option
+@click.option("--undo", is_flag=True, help="Take one away again.")
+@json_option
+def consumer(group: str, name: str, undo: bool, as_json: bool) -> None:
+    """Add a consumer to a group of the load that runs."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    drill = group_drill(DrillKind.LEAVE if undo else DrillKind.JOIN, group)
+    _tell(Sandbox.open(name), drill, as_json)
+
+
+@click.command()
+@name_option
+@click.option("--topic", metavar="TOPIC", help="Send more to this topic.")
+@click.option("--broker", type=int, metavar="ID", help="Send more to what this broker leads now.")
+@click.option(
+    "--times",
+    type=click.FloatRange(1, 100),
+    default=SKEW_TIMES,
+    show_default=True,
+    help="So many times the records.",
+)
+@click.option("--undo", is_flag=True, help="Send as much as before again.")
+@json_option
+def skew(
+    name: str, topic: str | None, broker: int | None, times: float, undo: bool, as_json: bool
+) -> None:
+    """Send several times the records to a topic, or to what a broker leads."""
+    from core.cluster.sandbox import load_overrides
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    if undo + (topic is not None) + (broker is not None) != 1:
+        raise UsageError("What is to be skewed?", next="Say --topic, --broker or --undo.")
+    sandbox = Sandbox.open(name)
+    if undo:
+        now = load_overrides.read(sandbox.wanted).skew
+        drill = Drill(DrillKind.EVEN, "all topics" if now is None else now.of)
+    else:
+        drill = _skew(sandbox, topic, broker, times)
+    _tell(sandbox, drill, as_json)
+
+
+@click.command()
+@node_argument
+@name_option
+@click.option("--undo", is_flag=True, help="Make room again, and start the broker anew.")
+@json_option
+def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
+    """Fill a broker's second log dir: the broker takes it offline. No space is taken."""
+    from core.cluster.sandbox import full_disk
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    sandbox = Sandbox.open(name)
+    kind = DrillKind.EMPTY if undo else DrillKind.FILL
+    drill = disk_drill(kind, node, str(full_disk.fillable(sandbox.node(node))))
+    _tell(sandbox, drill, as_json)
+
+
+DRILLS = (kill, stop, start, consumer, skew, fill)
+
+
+def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
+    from core.cluster.sandbox.nodes import Role
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    sandbox = Sandbox.open(name)
+    role = sandbox.node(id).role
+    _do(sandbox, (broker_drill if role is Role.BROKER else controller_drill)(kind, id))
+    show_sandbox(Sandbox.open(name), as_json)
+
+
+def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
+    from core.cluster.connect import Address, connect
+    from core.cluster.sandbox.workload_spec import topic_names
+
+    if broker is not None:
+        sandbox.node(broker)
+    elif topic not in topic_names():
+        known = ", ".join(sorted(topic_names()))
+        raise UsageError(f"The load has no topic {topic!r}.", next=f"It has {known}.")
+    connection = connect(Address(sandbox.bootstrap))
+    try:
+        state = connection.client.describe()
+    finally:
+        connection.client.close()
+    wanted = f"topic {topic}" if broker is None else f"what broker {broker} leads"
+    for drill in skews(state, topic_names(), times):
+        if drill.on == wanted:
+            return drill
+    raise UsageError(f"Nothing is sent to {wanted}.", next="Choose another one.")
+
+
+def _do(sandbox: Sandbox, drill: Drill) -> str | None:
+    from core.cluster.drills.sandbox_target import SandboxGround
+    from core.watch.drilled import carry_out
+
+    say_warnings()
+    return carry_out(SandboxGround(sandbox), drill)
+
+
+def _tell(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:
+    done = _do(sandbox, drill)
+    if as_json:
+        what = {"name": sandbox.name, "drill": drill.kind.value, "on": drill.on}
+        emit({**what, "broker": drill.broker, "done": done is not None})
+    elif done is None:
+        print_lines("There was nothing to do.")
+    else:
+        print_lines(f"Sandbox {sandbox.name}: {done}.")

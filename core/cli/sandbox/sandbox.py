@@ -1,0 +1,136 @@
+"""`trimtab sandbox`: real brokers on this machine, from up to down."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import click
+
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, print_lines, say
+from core.cli.sandbox.demo import sandbox_demo
+from core.cli.sandbox.drills import DRILLS
+from core.cli.sandbox.status import name_option, show_sandbox
+from core.errors import UsageError
+from core.units import parse_ids
+
+
+@click.group()
+def sandbox() -> None:
+    """Real Kafka brokers on this machine."""
+
+
+for command in (sandbox_demo, *DRILLS):
+    sandbox.add_command(command)
+
+
+@sandbox.command()
+@name_option
+@click.option(
+    "--brokers", default="4", show_default=True, metavar="N|IDS", help="A count, or ids as 1,2,5."
+)
+@click.option("--racks", type=click.IntRange(0, 26), default=0, help="Spread over so many racks.")
+@click.option(
+    "--controllers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Apart."
+)
+@click.option("--kafka", "version", metavar="VERSION", help="Another version of Kafka.")
+@json_option
+def up(
+    name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
+) -> None:
+    """Start brokers and wait until all of them answer."""
+    from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    made = Sandbox.up(
+        name,
+        parse_brokers(brokers),
+        racks,
+        controllers=int(controllers),
+        kafka=version or KAFKA_VERSION,
+        say=say,
+    )
+    show_sandbox(made, as_json)
+
+
+@sandbox.command()
+@name_option
+@json_option
+def down(name: str, as_json: bool) -> None:
+    """Stop everything of a sandbox, an autopilot of it as well, and remove its data."""
+    from core.auto.forget import forget_autopilot
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    with suppress(UsageError):  # what cannot be read is removed all the same
+        forget_autopilot(Sandbox.open(name).cluster_id)
+    there = Sandbox.remove(name)
+    if as_json:
+        emit({"name": name, "removed": there})
+    else:
+        print_lines(f"Sandbox {name} is gone." if there else f"There was no sandbox {name}.")
+
+
+@sandbox.command()
+@name_option
+@json_option
+def status(name: str, as_json: bool) -> None:
+    """Show a sandbox's nodes."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    show_sandbox(Sandbox.open(name), as_json)
+
+
+@sandbox.command()
+@name_option
+@click.option("--rate", default="2MB/s", show_default=True, help="All producers together.")
+@click.option("--detach", is_flag=True, help="Leave it running; `sandbox down` ends it.")
+@json_option
+def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
+    """Produce and consume with skew, until Ctrl-C."""
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    from core.cluster.kafka.connection.settings import ConnectionSettings
+    from core.cluster.sandbox.sandbox import Sandbox
+    from core.cluster.sandbox.workload import run
+    from core.cluster.sandbox.workload_spec import skewed_workload
+    from core.process import Process
+    from core.units import parse_rate
+
+    found = Sandbox.open(name)
+    bytes_per_s = parse_rate(rate)
+    if bytes_per_s < 0:
+        raise UsageError("A workload needs a rate.", next="Say --rate 2MB/s.")
+    process = found.start_workload(bytes_per_s) if detach else Process.this()
+    if as_json:
+        emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
+    if detach:
+        if not as_json:
+            print_lines(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
+        return
+    stop = threading.Event()
+    settings = ConnectionSettings(found.bootstrap)
+    workload = skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s)
+    say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(run, settings, workload, stop, found.wanted)
+        try:
+            wait([working])
+        except KeyboardInterrupt:
+            stop.set()
+    working.result()
+
+
+def parse_brokers(text: str) -> tuple[int, ...]:
+    """Return broker ids for a count (`4` is 1 to 4) or a list (`2,5`, `7,`)."""
+    try:
+        ids = parse_ids(text.rstrip(", "))
+    except UsageError as error:
+        raise UsageError(
+            f"Not brokers: {text!r}.", next="Say a count (4) or ids (1,2,5)."
+        ) from error
+    if "," in text:
+        return ids
+    if not 1 <= ids[0] <= 20:
+        raise UsageError("A sandbox has 1 to 20 brokers.", next="One id alone is written 7,")
+    return tuple(range(1, ids[0] + 1))

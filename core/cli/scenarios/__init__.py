@@ -1,1 +1,0 @@
-"""Situations that must work, on real brokers: set up, played by public commands, and judged."""

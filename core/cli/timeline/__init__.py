@@ -1,0 +1,1 @@
+"""`trimtab timeline` and `statelog`: what happened in a cluster."""

@@ -1,0 +1,123 @@
+"""Which part of a timeline is meant: times, kinds, topics and brokers, as people type them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from core import paths
+from core.cli.common.context import Context
+from core.cli.common.times import last_at, next_at, parse_clock, parse_dated
+from core.errors import UsageError
+from core.units import parse_duration
+
+if TYPE_CHECKING:
+    from core.watch.timeline.events import Event, Kind
+    from core.watch.timeline.store import Timeline
+
+FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are asked for; None and empty are all."""
+
+    since: datetime | None
+    until: datetime | None
+    kinds: Kind
+    topics: re.Pattern[str] | None
+    brokers: frozenset[int]
+
+    @property
+    def narrowed(self) -> bool:
+        """Return whether only some topics or brokers are asked for."""
+        return self.topics is not None or bool(self.brokers)
+
+    def refuse_unknown(self, timeline: Timeline) -> None:
+        """Raise UsageError for topics and brokers that the timeline has never known."""
+        from core.patterns import matching
+        from core.watch.timeline.known import known_brokers, known_topics
+
+        if self.topics is not None:
+            matching(self.topics.pattern, "--topics", known_topics(timeline), "topic")
+        if self.brokers:
+            known = known_brokers(timeline)
+            for broker in sorted(self.brokers.difference(known)):
+                ids = ", ".join(map(str, known))
+                raise UsageError(f"No broker {broker} was seen.", next=f"There were {ids}.")
+
+    def has(self, event: Event) -> bool:
+        if self.topics is not None and not (event.topic and self.topics.fullmatch(event.topic)):
+            return False
+        return not self.brokers or bool(self.brokers & event.brokers)
+
+
+def recorded_cluster(context: Context, cluster_id: str | None) -> str:
+    """Return which cluster is meant: by id, by address, or the only one that was recorded."""
+    if cluster_id is not None:
+        return cluster_id
+    if context.target.address is not None:
+        with context.connected() as connection:
+            return connection.client.describe().cluster_id
+    folder = paths.timeline_file("x").parent
+    known = sorted(path.stem for path in folder.glob("*.timeline"))
+    if len(known) == 1:
+        return known[0]
+    raise UsageError(
+        f"Which cluster? {len(known) or 'None'} of them {'was' if not known else 'were'} recorded.",
+        next=f"Say --cluster-id {' or '.join(known)}." if known else "Say -b HOST:PORT.",
+    )
+
+
+def moment_of(text: str, now: datetime) -> datetime:
+    """Return the moment that is meant: so long before `now`, a time of its day here, or a date."""
+    words = text.strip()
+    clock = parse_clock(words, FORMS)
+    if clock is not None:
+        return last_at(clock, now)
+    dated = parse_dated(words)
+    if dated is not None:
+        return dated
+    try:
+        return now - timedelta(seconds=parse_duration(words))
+    except UsageError as error:
+        raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
+
+
+def range_of(
+    since: str | None, until: str | None, now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """Return the moments that are meant, None where none is said.
+
+    A time of day for `until` that was not since then is the next one, also if that is still to
+    come: 13:00 to 14:00, asked for at 13:55, is an hour of today. Raises UsageError for none.
+    """
+    begin = None if since is None else moment_of(since, now)
+    end = None if until is None else moment_of(until, now)
+    if begin is None or end is None or begin < end:
+        return begin, end
+    clock = parse_clock((until or "").strip(), FORMS)
+    if clock is None:
+        raise UsageError(f"--since {since} is not before --until {until}.", next="Swap them.")
+    return begin, next_at(clock, begin)
+
+
+def kinds_of(text: str | None) -> Kind:
+    from core.watch.timeline.events import WORDS, Kind
+
+    found = Kind(0)
+    for word in text.split(",") if text else ():
+        if word.strip() not in WORDS:
+            raise UsageError(
+                f"There is no kind {word.strip()!r}.", next=f"Kinds are {', '.join(WORDS)}."
+            )
+        found |= WORDS[word.strip()]
+    return found
+
+
+def topics_of(text: str | None) -> re.Pattern[str] | None:
+    from core.patterns import pattern
+
+    return None if text is None else pattern(text, "--topics")

@@ -1,0 +1,94 @@
+"""`trimtab timeline --record`: records a cluster in the foreground; an event as JSON."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from core import paths
+from core.cli.common.context import Context
+from core.cli.common.output import emit_line, print_lines, say, say_warnings
+from core.errors import RefusedError, TrimtabError
+from core.text.terminal import printable
+from core.units import format_time
+
+if TYPE_CHECKING:
+    from core.watch.timeline.events import Event, Kind
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """Return what `--json` prints of an event, of what was recorded and as it is."""
+    from core.watch.timeline.events import Logged
+    from core.watch.timeline.words import told
+
+    return {
+        "at": format_time(event.at),
+        "kinds": kind_name(event.kind).split("|"),
+        "topic": event.topic,
+        "partition": event.partition,
+        "brokers": sorted(event.brokers),
+        "text": told(event),
+        "log": event.after.file if isinstance(event.after, Logged) else None,
+    }
+
+
+def kind_name(kind: Kind) -> str:
+    """Return the kinds' names, with | between them."""
+    return str(kind.name).lower()
+
+
+def record_here(context: Context, as_json: bool) -> None:
+    from core import files
+    from core.load import layout
+    from core.load.readers import stop_signals
+    from core.watch.timeline.background import ROLE
+    from core.watch.timeline.recording import record_cluster
+    from core.watch.timeline.store import Timeline
+
+    say_warnings()
+    root = paths.load_root()
+    with context.connected() as connection:
+        cluster_id = connection.client.describe().cluster_id
+        layout.mark(root)
+        with files.lease(layout.lock(root, cluster_id, ROLE)) as ours:
+            if not ours:
+                raise RefusedError(
+                    "This cluster is being recorded already, by a dashboard or another command.",
+                    next="Leave it to that one, and look: trimtab timeline.",
+                )
+            told = stop_signals()
+
+            def keep_on() -> bool:
+                return not told.is_set()
+
+            timeline = Timeline.write(paths.timeline_file(cluster_id))
+            try:
+                say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
+                about = (cluster_id, timeline, context.target.snapshots)
+                record_cluster(connection, *about, keep_on=keep_on, tell=_teller(as_json))
+            finally:
+                timeline.close()
+
+
+def _teller(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
+    """Return what prints: a line is whole, whichever thread has seen what it tells of."""
+    printing = threading.Lock()
+
+    def tell(what: list[Event] | TrimtabError) -> None:
+        with printing:
+            _print(what, as_json)
+
+    return tell
+
+
+def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:
+    if isinstance(what, TrimtabError):
+        say(f"trimtab: {what.title} Trying again.")
+    elif as_json:
+        for event in what:
+            emit_line(event_document(event))
+    else:
+        from core.watch.timeline.words import told
+
+        print_lines("\n".join(f"{e.at.astimezone():%H:%M:%S}  {printable(told(e))}" for e in what))

@@ -1,0 +1,223 @@
+"""`trimtab statelog`: brokers' state-change logs, merged by time."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import click
+
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import StatusLine, say, write_stream
+from core.errors import ExitCode, UsageError
+from core.patterns import nearly, pattern
+from core.text.json import json_line
+from core.text.terminal import printable
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from core.watch.statelog.merge import Tally, Wanted
+    from core.watch.statelog.sources import Found, Source
+    from core.watch.statelog.zones import Zones
+
+PROGRESS_SECONDS = 0.5
+NOTHING = "Nothing matched."
+_LOOKED_AT = 4096
+"""Events between two looks at the clock."""
+
+
+@click.group()
+def statelog() -> None:
+    """Brokers' state-change logs."""
+
+
+@statelog.command()
+@click.argument(
+    "files", metavar="FILE|DIR…", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--from", "since", metavar="TIME", help="From then on; UTC, or say the offset.")
+@click.option("--to", "until", metavar="TIME", help="Up to then, that moment not included.")
+@click.option("--topic", metavar="REGEX", help="Only topics whose whole name matches.")
+@click.option("--partitions", metavar="0,3-5", help="Only partitions of these numbers.")
+@click.option(
+    "--zone",
+    "zone_names",
+    metavar="ZONE",
+    multiple=True,
+    help="Zone of the logs' times: UTC (the default), +02:00, Europe/Berlin; 3=ZONE for broker 3.",
+)
+@click.option("--align", is_flag=True, help="Shift times by the clocks' offsets; reads twice.")
+@click.option("--all", "everything", is_flag=True, help="Records of unknown form, too.")
+@json_option
+@output_option
+def merge(
+    files: tuple[Path, ...],
+    since: str | None,
+    until: str | None,
+    topic: str | None,
+    partitions: str | None,
+    zone_names: tuple[str, ...],
+    align: bool,
+    everything: bool,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Merge state-change logs of brokers by time, one line an event.
+
+    Plain, rotated and gz; folders are searched. With --json one document a line, the last one is
+    the summary. Exit code 5 when a log could not be read to its end or more than 1 % of the lines
+    are of no known form, 6 when no event matched --topic.
+    """
+    from core.watch.statelog.merge import Tally
+    from core.watch.statelog.sources import find
+    from core.watch.statelog.told import is_incomplete
+    from core.watch.statelog.zones import parse_zones
+
+    zones = parse_zones(zone_names)
+    wanted = _wanted(since, until, topic, partitions, everything)
+    found = find(files, zones)
+    shifts = _shifts(found, output) if align else {}
+    asked = _Asked(found, zones, wanted, shifts, as_json)
+    tally = Tally()
+    write_stream(lambda out: _tell(asked, tally, out, output), output)
+    broken = (
+        found.left_out
+        or any(not source.whole for source in found.sources)
+        or is_incomplete(tally, found)
+    )
+    if not tally.events:
+        say(_nothing(wanted, tally.topics))
+    if broken:
+        return ExitCode.INCOMPLETE
+    return ExitCode.DONE if tally.events or topic is None else ExitCode.NO
+
+
+def _wanted(
+    since: str | None, until: str | None, topic: str | None, partitions: str | None, all_: bool
+) -> Wanted:
+    from core.watch.statelog.merge import Wanted
+
+    from_ms, to_ms = _moment(since), _moment(until)
+    if from_ms is not None and to_ms is not None and from_ms >= to_ms:
+        raise UsageError(f"--from {since} is not before --to {until}.", next="Swap them.")
+    return Wanted(
+        from_ms=from_ms,
+        to_ms=to_ms,
+        topic=None if topic is None else pattern(topic, "--topic"),
+        partitions=None if partitions is None else parse_numbers(partitions),
+        unknown=all_,
+    )
+
+
+def _moment(text: str | None) -> int | None:
+    from core.watch.statelog.event import milliseconds
+
+    if text is None:
+        return None
+    try:
+        # As copied from a log: with a comma before the milliseconds.
+        moment = datetime.fromisoformat(text.strip("[] ").replace(",", "."))
+    except ValueError as error:
+        raise UsageError(
+            f"Not a time: {text!r}.", next="Write it like 2026-01-31T02:00Z or 2026-01-31 02:00."
+        ) from error
+    return milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def parse_numbers(text: str) -> frozenset[int]:
+    """Return the numbers of `0,3-5`; raises UsageError for anything else."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"Not partitions: {text!r}.", next="Write them like 0,3-5.")
+        low, high = int(first), int(last or first)
+        if high < low or high - low > 1_000_000:
+            raise UsageError(f"Not a range of partitions: {part}.", next="Write it like 3-5.")
+        numbers.update(range(low, high + 1))
+    return frozenset(numbers)
+
+
+def _shifts(found: Found, output: Path | None) -> dict[int, int]:
+    """Return by how much each broker's times are to be shifted, as far as that is sure."""
+    from core.watch.statelog.merge import Merge
+
+    first = Merge(found.sources)
+    progress = Progress(found.sources, output, "comparing clocks")
+    for number, _ in enumerate(first):
+        progress.at(number)
+    progress.end()
+    for source in found.sources:
+        source.lines = source.headless = source.strange = source.read_bytes = 0
+    return {
+        offset.broker: -offset.ahead_ms
+        for offset in first.tally.clocks.offsets()
+        if offset.sure and offset.ahead_ms
+    }
+
+
+class _Asked(NamedTuple):
+    found: Found
+    zones: Zones
+    wanted: Wanted
+    shifts: dict[int, int]
+    as_json: bool
+
+
+def _tell(asked: _Asked, tally: Tally, out: IO[str], output: Path | None) -> None:
+    from core.watch.statelog.side_by_side import lines
+    from core.watch.statelog.told import summary_document, summary_lines
+
+    found, zones, wanted, shifts, as_json = asked
+    progress = Progress(found.sources, output, "merging")
+    told = lines(
+        found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
+    )
+    with closing(told):
+        for number, line in enumerate(told):
+            out.write(line)
+            progress.at(number)
+    progress.end()
+    if as_json:
+        summary = summary_document(tally, found, zones, shifts)
+        out.write(json_line(summary) + "\n")
+        return
+    out.write("\n" if tally.events else f"# {NOTHING}\n")
+    for line in summary_lines(tally, found, zones, shifts, wanted.unknown):
+        out.write(f"# {printable(line)}\n")
+
+
+def _nothing(wanted: Wanted, topics: set[str]) -> str:
+    said = f"{NOTHING[:-1]}, of {len(topics):,} topics in the wanted time."
+    if wanted.topic is None or any(wanted.topic.fullmatch(topic) for topic in topics):
+        return said
+    return f"{said} {nearly(wanted.topic.pattern, topics)}".rstrip()
+
+
+class Progress:
+    """How far a merge is, on a terminal that nothing else is printed to."""
+
+    def __init__(self, sources: tuple[Source, ...], output: Path | None, doing: str) -> None:
+        self._sources, self._doing = sources, doing
+        self._total = sum(source.size_bytes for source in sources)
+        answers_elsewhere = output is not None or not sys.stdout.isatty()
+        self._line = StatusLine(shown=answers_elsewhere and self._total > 0)
+        self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def at(self, number: int) -> None:
+        """Show how far it is, twice a second at most."""
+        if not self._line.shown or number % _LOOKED_AT or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + PROGRESS_SECONDS
+        read = sum(source.read_bytes for source in self._sources)
+        part = min(read / self._total, 1.0)
+        total = format_bytes(self._total)
+        self._line.say(f"{self._doing}: {part:.0%} of {total}")
+
+    def end(self) -> None:
+        self._line.end()

@@ -1,0 +1,296 @@
+"""`trimtab timeline`: what happened in a cluster, and the cluster as it was."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from heapq import merge
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core import paths
+from core.cli.common.context import Context
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.timeline.filters import (
+    EventFilter,
+    kinds_of,
+    moment_of,
+    range_of,
+    recorded_cluster,
+    topics_of,
+)
+from core.cli.timeline.record import event_document, kind_name
+from core.errors import ExitCode, UsageError
+from core.text.terminal import printable
+from core.units import format_time, parse_ids
+
+if TYPE_CHECKING:
+    from core.watch.timeline.events import Event, Kind
+    from core.watch.timeline.logged import Logs
+    from core.watch.timeline.store import Timeline
+
+
+def logs_of(
+    files: Sequence[Path], zone_names: Sequence[str], since: datetime, until: datetime
+) -> Logs:
+    """Return the logs that are named, their clocks compared; raises UsageError for a wrong name.
+
+    What cannot be read, what is doubtful of them, and whose clock is put right or is not known, is
+    said.
+    """
+    from core.watch.statelog.sources import Found, find
+    from core.watch.statelog.told import another_zone, doubts, zone_hint
+    from core.watch.statelog.zones import parse_zones
+    from core.watch.timeline.logged import Logs
+
+    zones = parse_zones(tuple(zone_names))
+    found = find(files, zones)
+    logs = Logs(found.sources, since, until, whole=not found.left_out)
+    logs.align()
+    if not zone_names:
+        say(f"Logs' times without a zone are taken as {zones.words}; --zone says another.")
+    given = Found(logs.sources, found.left_out, found.twice)
+    for line in doubts(logs.tally, given, "`statelog merge --json` has them all"):
+        say(line)
+    if logs.tally.unknown:
+        say(f"{logs.tally.unknown:,} of their records are of unknown form, and left out.")
+    for offset in filter(another_zone, logs.tally.clocks.offsets()):
+        say(zone_hint(offset))
+    for broker, shift_ms in sorted(logs.shifts_ms.items()):
+        off = "ahead" if shift_ms < 0 else "behind"
+        say(f"Broker {broker}'s clock is {abs(shift_ms) / 1000:.3f} s {off}: it is put right.")
+    if logs.unsure:
+        ids = ", ".join(map(str, logs.unsure))
+        say(f"How far the clocks of brokers {ids} are off is not sure: their times are as logged.")
+    return logs
+
+
+MOST = 200
+"""So many lines are shown unless more are asked for: the newest."""
+NAMED = 3
+"""So many times in which nobody looked are named: the newest."""
+
+
+@click.command()
+@click.option("--since", metavar="TIME", help="Not before this: 30m (ago), 03:10, or a date.")
+@click.option("--until", metavar="TIME", help="Not after this.")
+@click.option("--kind", metavar="KINDS", help="Only these: broker, leader, isr, …")
+@click.option("--topics", metavar="REGEX", help="Only these topics.")
+@click.option("--brokers", metavar="IDS", help="Only what these brokers gained or lost.")
+@click.option("--last", metavar="N", type=click.IntRange(1), help=f"The newest N; else {MOST}.")
+@click.option("--summary", is_flag=True, help="What belongs together, in a line each.")
+@click.option("--at", "moment", metavar="TIME", help="The cluster document as it was then.")
+@click.option("--record", "recording", is_flag=True, help="Record, until Ctrl-C.")
+@click.option("--cluster-id", metavar="ID", help="A cluster that need not answer now.")
+@click.option(
+    "--statelog",
+    "logs",
+    metavar="FILE|DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Among it what brokers wrote into these state-change logs; may be repeated.",
+)
+@click.option("--zone", "zones", metavar="ZONE", multiple=True, help="Of those logs, if not UTC.")
+@json_option
+@output_option
+@click.pass_obj
+def timeline(
+    context: Context,
+    since: str | None,
+    until: str | None,
+    kind: str | None,
+    topics: str | None,
+    brokers: str | None,
+    last: int | None,
+    summary: bool,
+    moment: str | None,
+    recording: bool,
+    cluster_id: str | None,
+    logs: tuple[Path, ...],
+    zones: tuple[str, ...],
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Say what happened in the cluster: brokers, leaders, ISRs, assignments, topics, configs.
+
+    Recorded while a dashboard is open, and by --record. Times are this machine's, in JSON UTC.
+    Logs are laid beside what was recorded of the same time, clocks put right as far as is sure.
+    Exit code 5 when a log could not be read to its end.
+    """
+    _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
+    _refuse_beside(click.get_current_context())
+    from core.clock import SystemClock
+    from core.watch.timeline.store import Timeline
+
+    if recording:
+        from core.cli.timeline.record import record_here
+
+        record_here(context, as_json)
+        return ExitCode.DONE
+    opened = Timeline.read(paths.timeline_file(recorded_cluster(context, cluster_id)))
+    try:
+        recorded = opened.span
+        span = recorded or opened.told_span
+        if span is None or (recorded is None and moment is not None):
+            raise UsageError("Nothing has been recorded yet.", next="Wait a second, and ask again.")
+        now = max(span[1], SystemClock().now())
+        if moment is not None:
+            _as_it_was(opened, moment_of(moment, now), now, output)
+            return ExitCode.DONE
+        wanted = EventFilter(
+            *range_of(since, until, now),
+            kinds_of(kind),
+            topics_of(topics),
+            frozenset(parse_ids(brokers) if brokers else ()),
+        )
+        if not logs:  # they may know others
+            wanted.refuse_unknown(opened)
+        if recorded is None:
+            say("Nobody has recorded this cluster: this is only what was told.")
+        _say_unseen(opened, wanted, now)
+        every = opened.events(wanted.since, wanted.until, wanted.kinds)
+        laid = None
+        if logs:
+            laid = logs_of(logs, zones, wanted.since or span[0], wanted.until or now)
+            every = merge(every, laid.events(wanted.kinds), key=lambda event: event.at)
+        found = (event for event in every if wanted.has(event))
+        if summary:
+            _summary(list(found), wanted.kinds, last, as_json, output)
+        else:
+            _events(found, last, as_json, output)
+        return ExitCode.DONE if laid is None or laid.whole else ExitCode.INCOMPLETE
+    finally:
+        opened.close()
+
+
+def _refuse_with_logs(
+    logs: tuple[Path, ...],
+    zones: tuple[str, ...],
+    *,
+    summary: bool,
+    moment: str | None,
+    recording: bool,
+) -> None:
+    beside = ("--summary" * summary, "--at" * (moment is not None), "--record" * recording)
+    if logs and any(beside):
+        raise UsageError(
+            f"{next(filter(None, beside))} is of what was recorded, not of logs.",
+            next="Leave --statelog out, or ask for the events themselves.",
+        )
+    if zones and not logs:
+        raise UsageError("--zone is for logs.", next="Name some with --statelog.")
+
+
+_ALONE = {"moment": ("cluster_id", "output", "as_json"), "recording": ("as_json",)}
+"""What may be said beside `--at` and `--record`, which tell no events: by their parameters."""
+
+
+def _refuse_beside(ctx: click.Context) -> None:
+    called = {str(option.name): option.opts[-1] for option in ctx.command.params}
+    for alone, taken in _ALONE.items():
+        for name, value in ctx.params.items():
+            if ctx.params[alone] and value and name not in (alone, *taken):
+                raise UsageError(f"{called[alone]} takes no {called[name]}.", next="Leave it out.")
+
+
+def _say_unseen(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
+    """Say in which times nobody looked, but for those that are among what is shown."""
+    from core.watch.timeline.events import Kind
+    from core.watch.timeline.unseen import unseen
+
+    listed = not wanted.narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
+    gaps = [
+        gap
+        for gap in unseen(timeline, wanted.since, wanted.until, now)
+        if not (gap.kept and listed and gap.ended <= (wanted.until or now))
+    ]
+    if len(gaps) > NAMED:
+        say(f"Nobody looked in {len(gaps) - NAMED} earlier times: --kind gap lists them.")
+    for gap in gaps[-NAMED:]:
+        say(gap.text)
+
+
+def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
+    from core.watch.timeline.words import told
+
+    # What is not shown is not held: logs may be long.
+    count = 0
+    shown: deque[Event] = deque(maxlen=last or (None if as_json else MOST))
+    for event in found:
+        count += 1
+        shown.append(event)
+    if as_json:
+        emit([event_document(event) for event in shown], output)
+        return
+    _say_left_out(count - len(shown), "events")
+    write_text(_lines((event.at, told(event)) for event in shown), output)
+
+
+def _summary(
+    found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
+) -> None:
+    from core.watch.timeline.words import happenings
+
+    every = happenings(found, kinds)
+    shown = every[-(last or (len(every) if as_json else MOST)) :]
+    if as_json:
+        emit(
+            [
+                {
+                    "at": format_time(one.began),
+                    "until": format_time(one.ended),
+                    "kind": kind_name(one.kind),
+                    "events": len(one.events),
+                    "text": one.text,
+                }
+                for one in shown
+            ],
+            output,
+        )
+        return
+    _say_left_out(len(every) - len(shown), "lines")
+    write_text(_lines((one.began, one.text) for one in shown), output)
+
+
+def _say_left_out(count: int, what: str) -> None:
+    if count:
+        say(f"{count:,} earlier {what} are left out: narrow it down, or ask with --last N.")
+
+
+def _lines(rows: Iterable[tuple[datetime, str]]) -> str:
+    """Return a line each, by this machine's clock, the day said where it changes."""
+    return "".join(_dated(rows)) or "Nothing was seen to happen.\n"
+
+
+def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
+    day = None
+    for at, text in rows:
+        here = at.astimezone()
+        if here.date() != day:
+            day = here.date()
+            yield f"{day} {here.tzname()}\n"
+        yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {printable(text)}\n"
+
+
+def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path | None) -> None:
+    import numpy as np
+
+    from core.cluster.documents.cluster_document import ClusterDocument, to_json
+    from core.watch.timeline.unseen import unseen
+
+    state = timeline.state_at(moment)
+    if state is None:
+        span = timeline.span
+        assert span is not None
+        raise UsageError(
+            f"At {format_time(moment)} the cluster was not recorded yet.",
+            next=f"The first moment is {format_time(span[0])}.",
+        )
+    for gap in unseen(timeline, moment, moment, now):
+        say(f"{gap.text} This is the cluster as it was seen before that.")
+    unknown = np.full(state.partition_count, np.nan)
+    emit(to_json(ClusterDocument(state, unknown, unknown)), output)

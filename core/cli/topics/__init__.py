@@ -1,0 +1,1 @@
+"""`trimtab topics`: list, describe, create, alter and delete them."""

@@ -1,0 +1,328 @@
+"""`trimtab topics create | alter`: shown, asked for, audited, and looked at afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, say, write_text
+from core.cli.common.prompts import confirm, yes_option
+from core.cli.topics.layout import (
+    added_replicas,
+    expected_of,
+    layout_json,
+    placed,
+    rate_option,
+    refuse_beside_replicas,
+    rf_option,
+    rule_option,
+    show_layout,
+    size_option,
+    typed_layout,
+)
+from core.cli.topics.topic_data import configs_of, held, insync_by_default, settled, there
+from core.cluster.configs import MIN_INSYNC
+from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
+
+if TYPE_CHECKING:
+    from core.cli.topics.topic_data import Configs
+    from core.cluster.configs import ConfigChange
+    from core.cluster.faults import Fault
+    from core.cluster.state import ClusterState
+    from core.plan.placing import Replicas
+
+allow_option = click.option(
+    "--allow", type=click.Choice(["min-isr"]), help="Though producers fail."
+)
+dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000))
+@rf_option
+@click.option("--replicas", metavar="1:2,2:3", help="Exactly these, instead of --partitions.")
+@rule_option
+@rate_option
+@size_option
+@click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="Set for it.")
+@allow_option
+@dry_option
+@yes_option
+@json_option
+@click.pass_obj
+def create(
+    context: Context,
+    topic: str,
+    partitions: int | None,
+    rf: int,
+    replicas: str | None,
+    rule: str,
+    rate: str | None,
+    size: str | None,
+    configs: tuple[str, ...],
+    allow: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Create TOPIC, its replicas placed by racks first, then by load.
+
+    --dry-run shows where they would go; so does `plan place`.
+    """
+    from core.cli.topics.config_effects import Changed, refuse_min_isr
+    from core.cluster.client import NewTopic
+    from core.plan.placing import refuse
+    from core.run.audited import audited
+
+    if partitions is None and replicas is None:
+        raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
+    if replicas is not None:
+        refuse_beside_replicas()
+    values = _settings(configs)
+    expected = expected_of(rate, size)
+    if not dry_run:
+        context.require_writable()
+    with context.connected() as connection:
+        client = connection.client
+        state = client.describe()
+        if replicas is not None:
+            layout = typed_layout(replicas)
+            refuse(state, topic, max(map(len, layout)))
+            rule = "given"
+        else:
+            assert partitions is not None
+            refuse(state, topic, rf)
+            start = crc32(topic.encode())
+            layout = placed(context, client, state, partitions, rf, rule, expected, start)
+        if allow is None:
+            least = values.get(MIN_INSYNC) or insync_by_default(client, set().union(*layout))
+            refuse_min_isr(
+                topic,
+                [Changed(MIN_INSYNC, None, least)],
+                min(map(len, layout)),
+                instead=f"Ask for {least} replicas, or --config {MIN_INSYNC}=1",
+            )
+        if not as_json:
+            show_layout(topic, 0, layout)
+        if not dry_run:
+            _sure(context, state, yes, "create it", "Creating a topic", "nothing was created")
+            new = NewTopic(topic, tuple(layout), values)
+            answers = audited(client, state.cluster_id, None).create_topics([new])
+            _raise_for(answers.get(topic), f"Topic {topic} was not created")
+            settled(connection, lambda now: _is_led(now, topic, len(layout)), topic)
+    if as_json:
+        emit(
+            {
+                "topic": topic,
+                "rule": rule,
+                "partitions": layout_json(0, layout),
+                "configs": values,
+                "dry_run": dry_run,
+            }
+        )
+    elif not dry_run:
+        say(f"Created {topic}.")
+    return ExitCode.DONE
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000), help="In all, then.")
+@rule_option
+@rate_option
+@size_option
+@click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Set a config.")
+@click.option("--unset", "unsets", metavar="NAME", multiple=True, help="Unset a config.")
+@click.option(
+    "--allow",
+    type=click.Choice(["min-isr", "moving", "remote-storage"]),
+    multiple=True,
+    help="Apply even though producers fail, or records go while the topic is moved, or from remote "
+    "storage too.",
+)
+@dry_option
+@yes_option
+@json_option
+@click.pass_obj
+def alter(
+    context: Context,
+    topic: str,
+    partitions: int | None,
+    rule: str,
+    rate: str | None,
+    size: str | None,
+    sets: tuple[str, ...],
+    unsets: tuple[str, ...],
+    allow: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Give TOPIC more partitions, placed like those of a new topic; set and unset its configs.
+
+    Refused while the topic is under a move, for partitions and for what deletes records. Kafka
+    cannot take partitions away. What a shorter retention deletes is said, and the topic's name
+    asked for.
+    """
+    from core.cli.topics.config_effects import (
+        MIN_ISR,
+        REMOTE,
+        changed,
+        deletes,
+        refuse_min_isr,
+        refuse_remote,
+    )
+    from core.cluster.client import NewPartitions
+    from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
+    from core.cluster.faults import Fault
+    from core.run.audited import audited
+    from core.run.in_use import ALLOW, refuse_if_moving
+
+    changes = _changes(topic, _settings(sets), unsets)
+    if partitions is None and not changes:
+        raise UsageError("Alter what?", next="Say --partitions, --set or --unset.")
+    expected = expected_of(rate, size)
+    if not dry_run:
+        context.require_writable()
+    with context.connected() as connection:
+        client = connection.client
+        state = client.describe()
+        there(state, topic)
+        now = len(state.partitions_of(topic))
+        layout: list[Replicas] = []
+        if partitions is not None:
+            layout = added_replicas(context, client, state, topic, partitions, rule, expected)
+        lists = {change.name for change in changes} & {LEADER_LIST, FOLLOWER_LIST}
+        values: Configs | Fault = configs_of(client, [topic])[topic] if changes else {}
+        if isinstance(values, Fault):
+            say(f"The configs that {topic} has are not known: {values}.")
+            values = {}
+        becomes = changed(changes, values)
+        if MIN_ISR not in allow:
+            most = _factor(state, topic)
+            refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
+        deleted = list(deletes(becomes, values))
+        if deleted and REMOTE not in allow:
+            refuse_remote(topic, values)
+
+        def refuse_moving(state: ClusterState) -> None:
+            if layout or lists:
+                doing = "given partitions" if layout else "given throttles"
+                refuse_if_moving(state, [topic], doing)
+            if deleted and ALLOW not in allow:
+                refuse_if_moving(state, [topic], "made to keep less", allowable=True)
+
+        refuse_moving(state)
+        if not as_json:
+            show_layout(topic, now, layout)
+            write_text("".join(f"{topic}: {change.words}\n" for change in becomes), None)
+        for sentence in deleted:
+            say(f"{topic}: {sentence}")
+        if layout:
+            say("Records with keys will go to other partitions than before.")
+        if not dry_run:
+            if deleted and not yes:
+                say(held(client, state, [topic])[topic])
+                confirm(topic, "delete that", "Deleting records", "nothing was changed", of="topic")
+            else:
+                _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
+            # To ask may have taken long.
+            if layout or lists or deleted:
+                refuse_moving(client.describe())
+            writer = audited(client, state.cluster_id, None)
+            if changes:
+                refused = writer.alter_configs(changes).get(Resource.topic(topic))
+                _raise_for(refused, f"The configs of {topic} were not changed")
+            if layout:
+                assert partitions is not None
+                more = NewPartitions(partitions, tuple(layout))
+                refused = writer.add_partitions({topic: more}).get(topic)
+                if refused is not None and changes:
+                    raise IncompleteError(
+                        f"Its configs were changed, but {topic} was given no partitions: {refused}."
+                    )
+                _raise_for(refused, f"{topic} was given no partitions")
+                settled(connection, lambda now: _is_led(now, topic, more.total), topic)
+    if as_json:
+        emit(
+            {
+                "topic": topic,
+                "rule": rule,
+                "added": layout_json(now, layout),
+                "changes": [
+                    {"name": c.name, "op": c.op.value, "value": c.value, "before": b.before}
+                    for c, b in zip(changes, becomes, strict=True)
+                ],
+                "deletes": deleted,
+                "dry_run": dry_run,
+            }
+        )
+    elif not dry_run:
+        say(f"Altered {topic}.")
+    return ExitCode.DONE
+
+
+COMMANDS = (create, alter)
+
+
+# -- what is asked for -----------------------------------------------------------------------------
+
+
+def _settings(words: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise UsageError(f"Not a setting: {word!r}.", next="Write it like retention.ms=60000.")
+        if name in found:
+            raise UsageError(f"{name} is set twice.", next="Set it once.")
+        found[name] = value
+    return found
+
+
+def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list[ConfigChange]:
+    from core.cluster.configs import ConfigChange, ConfigOp, Resource
+
+    both = sets.keys() & set(unsets)
+    if both:
+        raise UsageError(f"{min(both)} is both set and unset.", next="Say one of them.")
+    resource = Resource.topic(topic)
+    return [
+        *(ConfigChange(resource, name, ConfigOp.SET, value) for name, value in sets.items()),
+        *(ConfigChange(resource, name, ConfigOp.DELETE) for name in dict.fromkeys(unsets)),
+    ]
+
+
+# -- doing it --------------------------------------------------------------------------------------
+
+
+def _sure(
+    context: Context, state: ClusterState, yes: bool, verb: str, doing: str, otherwise: str
+) -> None:
+    context.require_writable(state)
+    if not yes:
+        confirm(context.target.called(state.cluster_id), verb, doing, otherwise)
+
+
+def _raise_for(fault: Fault | None, what: str) -> None:
+    if fault is None:
+        return
+    raise TrimtabError(f"{what}: {fault}.")
+
+
+def _factor(state: ClusterState, topic: str) -> int:
+    """Return how many replicas each partition has, or the one with the fewest."""
+    rows = (state.row(row) for row in state.partitions_of(topic))
+    return min(len(row.replicas) - len(row.adding) for row in rows)
+
+
+def _is_led(state: ClusterState, topic: str, partitions: int) -> bool:
+    rows = state.partitions_of(topic)
+    at = slice(rows.start, rows.stop)
+    return len(rows) >= partitions and bool((state.leader[at] >= 0).all())

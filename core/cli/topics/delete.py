@@ -1,0 +1,72 @@
+"""`trimtab topics delete`: what is lost is said, and each name asked for."""
+
+from __future__ import annotations
+
+import click
+
+from core.cli.common.context import Context
+from core.cli.common.options import json_option
+from core.cli.common.output import emit, say
+from core.cli.common.prompts import confirm, yes_option
+from core.cli.topics.topic_data import held, settled, there
+from core.errors import ExitCode, RefusedError
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC …")
+@click.option("--allow", type=click.Choice(["internal"]), help="Also one of Kafka's own.")
+@yes_option
+@json_option
+@click.pass_obj
+def delete(
+    context: Context, names: tuple[str, ...], allow: str | None, yes: bool, as_json: bool
+) -> int:
+    """Delete topics with everything in them; asks for the name of each.
+
+    Refused while one is under a move, and for Kafka's own topics.
+    """
+    from core.cluster.topics import INTERNAL
+    from core.run.audited import audited
+    from core.run.in_use import refuse_if_moving
+
+    context.require_writable()
+    names = tuple(dict.fromkeys(names))
+    with context.connected() as connection:
+        client = connection.client
+        state = client.describe()
+        context.require_writable(state)
+        for name in names:
+            there(state, name)
+            if name in INTERNAL and allow != "internal":
+                raise RefusedError(
+                    f"{name} is Kafka's own: what groups and transactions know is lost with it.",
+                    next="--allow internal deletes it all the same.",
+                    checks=("internal",),
+                )
+        refuse_if_moving(state, names, "deleted")
+        for name, said in held(client, state, names).items():
+            say(said)
+            if not yes:
+                confirm(
+                    name,
+                    "delete it for good",
+                    "Deleting a topic",
+                    "nothing was deleted",
+                    of="topic",
+                )
+        # To ask may have taken long.
+        refuse_if_moving(client.describe(), names, "deleted")
+        answers = audited(client, state.cluster_id, None).delete_topics(names)
+        gone = [name for name in names if answers.get(name) is None]
+        settled(connection, lambda now: not any(now.topic(name) for name in gone), "the topics")
+    failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
+    if as_json:
+        emit({"deleted": gone, "failed": failed})
+    else:
+        for name in gone:
+            say(f"Deleted {name}.")
+    for name, why in failed.items():
+        say(f"{name} was not deleted: {why}.")
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.INCOMPLETE if gone else ExitCode.FAILED

@@ -1,0 +1,151 @@
+"""Where the replicas of new topics and new partitions go, as a shell asks for it and sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from core.cli.common.context import Context
+from core.cli.common.output import say, write_text
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.state import ClusterState
+    from core.plan.placing import Expected, Replicas
+
+ROWS = 50
+rule_option = click.option(
+    "--rule",
+    type=click.Choice(["load", "kafka"]),
+    default="load",
+    show_default=True,
+    help="Place by what brokers carry, or in turn as Kafka's own tools do.",
+)
+rate_option = click.option(
+    "--in", "rate", metavar="RATE", help="Expected a partition, like 2MB/s; else usual."
+)
+size_option = click.option(
+    "--size", metavar="SIZE", help="Expected a partition, like 50GB; else usual."
+)
+rf_option = click.option(
+    "--rf",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+)
+
+
+def expected_of(rate: str | None, size: str | None) -> Expected:
+    """Return what is expected of a partition; raises UsageError for what is no rate or size."""
+    from core.plan.placing import Expected
+    from core.units import parse_flow, parse_size
+
+    return Expected(
+        in_bytes_per_s=None if rate is None else float(parse_flow(rate)),
+        size_bytes=None if size is None else float(parse_size(size)),
+    )
+
+
+def refuse_beside_replicas() -> None:
+    """Raise UsageError for options that would place the replicas that are given."""
+    ctx = click.get_current_context()
+    for name, said in (
+        ("partitions", "--partitions"),
+        ("rf", "--rf"),
+        ("rule", "--rule"),
+        ("rate", "--in"),
+        ("size", "--size"),
+    ):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--replicas and {said} exclude each other.", next="Say one of them.")
+
+
+def typed_layout(text: str) -> list[Replicas]:
+    """Return the replicas that were typed like 1:2,2:3, as Kafka's tool takes them."""
+    try:
+        return [tuple(int(b) for b in part.split(":")) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(
+            f"Not replicas: {text!r}.",
+            next="Write brokers of a partition like 1:2:3, and partitions with commas between.",
+        ) from error
+
+
+def placed(
+    context: Context,
+    client: ClusterClient,
+    state: ClusterState,
+    partitions: int,
+    rf: int,
+    rule: str,
+    expected: Expected,
+    start: int,
+) -> list[Replicas]:
+    """Return where new partitions go, by the rule that was asked for."""
+    from core.plan.placing import by_load, in_turn, without_rack, without_room
+
+    if rule == "kafka":
+        racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
+        return in_turn(racks, partitions, rf, start=start % len(racks))
+    from core.cluster.observer import observe
+    from core.load.locate import newest_load
+
+    state = observe(client)
+    load = newest_load(state, context.target.snapshots)
+    found = by_load(state, load, partitions, rf, expected)
+    for note in (*without_rack(state), *without_room(state, load, found, expected)):
+        say(note)
+    return found
+
+
+def added_replicas(
+    context: Context,
+    client: ClusterClient,
+    state: ClusterState,
+    topic: str,
+    partitions: int,
+    rule: str,
+    expected: Expected,
+) -> list[Replicas]:
+    """Return the replicas of the partitions that are to be added."""
+    from core.plan.placing import refuse_replicas
+
+    rows = state.partitions_of(topic)
+    if partitions < len(rows):
+        raise UsageError(
+            f"{topic} has {len(rows)} partitions, and Kafka cannot take any away.",
+            next="Make another topic with fewer, and have its clients go over.",
+        )
+    if partitions == len(rows):
+        raise UsageError(
+            f"{topic} has {len(rows)} partitions already.", next="Say how many it shall have."
+        )
+    first = state.row(rows.start)
+    rf = len(first.replicas) - len(first.adding)
+    refuse_replicas(state, rf, next="Start broker {down} first.")
+    added = partitions - len(rows)
+    # In turn from where the topic has come to, so that its leaders stay in turn.
+    alive = sorted(broker.id for broker in state.brokers if broker.alive)
+    at = alive.index(first.replicas[0]) if first.replicas[0] in alive else 0
+    return placed(context, client, state, added, rf, rule, expected, at + len(rows))
+
+
+def show_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
+    from core.text.tables import text_table
+    from core.units import id_list
+
+    if not layout:
+        return
+    rows = [(f"{topic}-{first + n}", id_list(r)) for n, r in enumerate(layout[:ROWS])]
+    text = text_table(("PARTITION", "REPLICAS"), rows)
+    write_text(text + (f"… and {len(layout) - ROWS} more\n" if len(layout) > ROWS else ""), None)
+
+
+def layout_json(first: int, layout: Sequence[Replicas]) -> list[dict[str, Any]]:
+    return [{"partition": first + n, "replicas": list(r)} for n, r in enumerate(layout)]

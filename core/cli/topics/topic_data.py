@@ -1,0 +1,133 @@
+"""What commands about topics share: it is there, what it holds, brokers have heard of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from core.cli.common.output import say
+from core.cluster.configs import MIN_INSYNC
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.cluster.client import ClusterClient
+    from core.cluster.configs import ConfigValue
+    from core.cluster.connect import Connection
+    from core.cluster.faults import Fault
+    from core.cluster.groups import Group
+    from core.cluster.state import ClusterState
+
+SETTLE_SECONDS = 10.0
+"""How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
+
+Configs = Mapping[str, "ConfigValue"]
+
+
+def there(state: ClusterState, topic: str) -> None:
+    """Raise UsageError for a topic that is not there, with a near name."""
+    from core.patterns import named
+
+    named(topic, [known.name for known in state.topics], "topic")
+
+
+def settled(connection: Connection, holds: Callable[[ClusterState], bool], what: str) -> None:
+    """Return once brokers tell of a change, which the controller has taken; says it if they don't.
+
+    Whoever looks next then sees it. A cluster that does not answer has not undone it.
+    """
+    deadline = connection.clock.monotonic() + SETTLE_SECONDS
+    silent = ""
+    while True:
+        try:
+            if holds(connection.client.describe()):
+                return
+            silent = ""
+        except UnreachableError as error:
+            silent = f" {error.title}"
+        if connection.clock.monotonic() > deadline:
+            say(f"The controller has taken it; brokers have not all heard of {what} yet.{silent}")
+            return
+        connection.clock.sleep(0.05)
+
+
+def configs_of(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
+    """Return each topic's configs, or why they are not known; the rest is told all the same."""
+    from core.cluster.configs import Resource
+    from core.cluster.faults import Fault
+
+    if not names:
+        return {}
+    try:
+        answers = client.configs([Resource.topic(name) for name in names])
+    except (AccessDeniedError, UnreachableError) as error:
+        return dict.fromkeys(names, Fault("NOT_KNOWN", error.title))
+    missing = Fault("UNKNOWN_TOPIC_OR_PARTITION", "the topic is gone meanwhile")
+    return {name: answers.get(Resource.topic(name), missing) for name in names}
+
+
+def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | None:
+    """Return the most of min.insync.replicas that these brokers give a topic which sets none.
+
+    None where none of them tells.
+    """
+    from core.cluster.configs import Resource
+    from core.cluster.faults import Fault
+
+    try:
+        answers = client.configs([Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC])
+    except (AccessDeniedError, UnreachableError):
+        return None
+    told = (a.get(MIN_INSYNC) for a in answers.values() if not isinstance(a, Fault))
+    return max((one.value for one in told if one and one.value), key=int, default=None)
+
+
+def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> dict[str, str]:
+    """Return in words what each topic holds: bytes, and who has read it."""
+    from core.cluster.groups import UNDESCRIBED
+    from core.cluster.log_dirs import with_logs
+    from core.plan.impact_words import kinds_unknown
+
+    sized, lost, more = state, "", ""
+    groups: tuple[Group, ...] = ()
+    try:
+        sized = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        faults: list[Fault] = []
+        groups = client.groups(lost=faults.append)
+        faults += [
+            fault
+            for group in groups
+            if group.protocol not in UNDESCRIBED
+            and group.reads_unknown
+            and (fault := group.fault or group.committed_fault)
+        ]
+        kinds = kinds_unknown([group.protocol for group in groups])
+        lost = f"who reads is not known for {kinds}" if kinds else ""
+        lost = f"who else has read it is not known: {faults[0]}" if faults else lost
+    except TrimtabError as error:
+        more = f"more is not known: {error.title}"
+    found = {}
+    for topic in topics:
+        said = (_size(sized, topic), _readers(groups, topic), lost, more)
+        found[topic] = f"{topic}: {', '.join(filter(None, said))}."
+    return found
+
+
+def _size(state: ClusterState, topic: str) -> str:
+    from core.units import format_bytes
+
+    rows = state.partitions_of(topic)
+    sizes = state.partition_size_bytes[rows.start : rows.stop]
+    partitions = f"{len(rows):,} partitions"
+    if not (sizes >= 0).any():
+        return partitions
+    size = format_bytes(float(sizes[sizes >= 0].sum()))
+    least = "" if (sizes >= 0).all() else "at least "
+    return f"{partitions}, {least}{size} before replication"
+
+
+def _readers(groups: Iterable[Group], topic: str) -> str:
+    readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
+    more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
+    return f"read by {', '.join(readers[:3])}{more}" if readers else ""

@@ -1,0 +1,222 @@
+"""`trimtab topics`: which there are, how well they are, what is set for them; `topic_changes`
+creates and alters them, `topic_delete` deletes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.common.context import Context, told_unknown
+from core.cli.common.options import json_option, output_option
+from core.cli.common.output import emit, say_none, write_text
+from core.cli.topics import changes as topic_changes
+from core.cli.topics import delete as topic_delete
+from core.cli.topics.topic_data import Configs, configs_of
+from core.cluster.configs import MIN_INSYNC
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.faults import Fault
+    from core.cluster.state import ClusterState
+    from core.cluster.topics import TopicHealth
+
+
+@click.group()
+def topics() -> None:
+    """Topics: list, describe, create, alter and delete them."""
+
+
+for command in (*topic_changes.COMMANDS, topic_delete.delete):
+    topics.add_command(command)
+
+
+@topics.command("ls")
+@click.argument("regex", required=False)
+@json_option
+@output_option
+@click.pass_obj
+def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
+    """List topics, all or those whose whole name REGEX matches."""
+    from core.cluster.topics import healths
+    from core.text.tables import text_table
+
+    with context.connected() as connection:
+        state = _described_whole(connection.client)
+    found = healths(state, _names(state, regex))
+    if as_json:
+        emit([_health_json(health) for health in found], output)
+        return
+    if not found:
+        say_none("There is no topic.", output)
+        return
+    rows = [(h.name, str(h.partitions), "/".join(map(str, h.replicas)), _marks(h)) for h in found]
+    write_text(text_table(("TOPIC", "PARTITIONS", "REPLICAS", ""), rows, right=" >>"), output)
+
+
+@topics.command("describe")
+@click.argument("regex", required=False)
+@click.option("--all-configs", is_flag=True, help="Also configs that nobody has set.")
+@json_option
+@output_option
+@click.pass_obj
+def describe(
+    context: Context, regex: str | None, all_configs: bool, as_json: bool, output: Path | None
+) -> None:
+    """Describe topics: partitions with leader, replicas and ISR; configs, source and default.
+
+    All topics, or those whose whole name REGEX matches. --json has all configs always.
+    """
+    with context.connected() as connection:
+        state = _described_whole(connection.client)
+        names = _names(state, regex)
+        configs = configs_of(connection.client, names)
+    if as_json:
+        emit([_described(state, name, configs[name]) for name in names], output)
+        return
+    if not names:
+        say_none("There is no topic.", output)
+        return
+    texts = [_text(_described(state, name, configs[name]), all_configs) for name in names]
+    write_text("\n".join(texts), output)
+
+
+def _described_whole(client: ClusterClient) -> ClusterState:
+    """Return the cluster, and say which topics are none of what is listed."""
+    from core.cluster.observer import observe_hidden
+
+    state = client.describe()
+    return told_unknown(replace(state, hidden=observe_hidden(client, state)))
+
+
+def _names(state: ClusterState, regex: str | None) -> list[str]:
+    from core.patterns import matching
+
+    names = [topic.name for topic in state.topics]
+    return names if regex is None else matching(regex, "The name", names, "topic")
+
+
+def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
+    from core.cluster.faults import Fault
+    from core.cluster.topics import healths
+
+    (health,) = healths(state, [name])
+    known = {} if isinstance(configs, Fault) else configs
+    least = known.get(MIN_INSYNC)
+    min_insync = int(least.value) if least is not None and least.value else None
+    rows = [state.row(row) for row in state.partitions_of(name)]
+    return {
+        **_health_json(health),
+        "min_insync": min_insync,
+        "partitions": [
+            {
+                "partition": row.partition,
+                "leader": None if row.leader < 0 else row.leader,
+                "replicas": list(row.replicas),
+                "isr": list(row.isr),
+                "adding": list(row.adding),
+                "removing": list(row.removing),
+                "under_replicated": len(row.isr) < len(row.replicas) - len(row.adding),
+                "under_min_isr": None if min_insync is None else len(row.isr) < min_insync,
+            }
+            for row in rows
+        ],
+        "configs": [
+            {
+                "name": config,
+                "value": value.value,
+                "source": value.source.value,
+                "default": None
+                if value.beneath is None
+                else {
+                    "name": value.beneath.name,
+                    "value": value.beneath.value,
+                    "source": value.beneath.source.value,
+                },
+            }
+            for config, value in sorted(known.items())
+        ],
+        "configs_unknown": str(configs) if isinstance(configs, Fault) else None,
+    }
+
+
+def _health_json(health: TopicHealth) -> dict[str, Any]:
+    return {
+        "topic": health.name,
+        "id": health.id,
+        "partition_count": health.partitions,
+        "replication_factors": list(health.replicas),
+        "under_replicated": health.under_replicated,
+        "offline": health.offline,
+        "moving": health.moving,
+    }
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def _marks(health: TopicHealth) -> str:
+    marks = (
+        (health.offline, "without a leader"),
+        (health.under_replicated, "under-replicated"),
+        (health.moving, "moving"),
+    )
+    return ", ".join(f"{count} {what}" for count, what in marks if count)
+
+
+def _text(topic: dict[str, Any], all_configs: bool) -> str:
+    from core.text.tables import text_table
+    from core.units import id_list
+
+    factors = "/".join(map(str, topic["replication_factors"]))
+    least = "not known" if topic["min_insync"] is None else topic["min_insync"]
+    lines = [
+        f"{topic['topic']}  id {topic['id'] or 'not told'}  partitions {topic['partition_count']}  "
+        f"replicas {factors}  min ISR {least}\n"
+    ]
+    rows = [
+        (
+            str(p["partition"]),
+            "-" if p["leader"] is None else str(p["leader"]),
+            id_list(p["replicas"]),
+            id_list(p["isr"]) or "-",
+            _partition_marks(p),
+        )
+        for p in topic["partitions"]
+    ]
+    header = ("PARTITION", "LEADER", "REPLICAS", "ISR", "")
+    lines.append(text_table(header, rows, right=">>"))
+    if topic["configs_unknown"]:
+        lines.append(f"Its configs are not known: {topic['configs_unknown']}.\n")
+    shown = [c for c in topic["configs"] if all_configs or c["source"] != "default"]
+    if shown:
+        values = [(c["name"], _value(c["value"]), c["source"], _default(c)) for c in shown]
+        lines.append(text_table(("CONFIG", "VALUE", "SOURCE", "DEFAULT"), values))
+    return "".join(lines)
+
+
+def _partition_marks(partition: dict[str, Any]) -> str:
+    marks = (
+        (partition["leader"] is None, "no leader"),
+        (partition["under_replicated"], "under-replicated"),
+        (partition["under_min_isr"], "under min ISR"),
+        (partition["adding"], f"adding {', '.join(map(str, partition['adding']))}"),
+        (partition["removing"], f"removing {', '.join(map(str, partition['removing']))}"),
+    )
+    return ", ".join(text for holds, text in marks if holds)
+
+
+def _value(value: str | None) -> str:
+    return "-" if value is None else value or '""'
+
+
+def _default(config: dict[str, Any]) -> str:
+    """Return what it would be if it were not set: with its name where the units may differ."""
+    default = config["default"]
+    if default is None:
+        return "-"
+    same = default["name"] in (config["name"], f"log.{config['name']}")
+    value = _value(default["value"])
+    return value if same else f"{default['name']}={value}"

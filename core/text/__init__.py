@@ -1,0 +1,1 @@
+"""Text as it is written: for terminals, as JSON, as tables."""

@@ -1,0 +1,134 @@
+"""`trimtab doctor`: what it finds at a cluster, each with its own remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from simulated import small_spec
+
+from core.cli.cluster.doctor import cluster, hidden_topics, properties, rights
+from core.cluster.configs import ConfigValue, Resource
+from core.cluster.connect import Address
+from core.cluster.faults import Fault
+from core.cluster.hidden_topics import DENIED, HiddenLogs, HiddenTopics
+from core.cluster.log_dirs import BrokerLogs
+from core.cluster.metadata import LogDir
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import AccessDeniedError
+from core.run.others.leftovers import left_probes
+from core.run.tell.runs import KnownRun
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "remedy"),
+    [
+        (None, "yes", ""),
+        ("CLUSTER_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "Allow DESCRIBE"),
+        ("ECONNREFUSED", "broker 2 does not say: ECONNREFUSED", "Look whether that broker is well"),
+    ],
+)
+def test_log_dirs_that_are_not_told_have_the_remedy_of_their_cause(
+    error: str | None, found: str, remedy: str
+) -> None:
+    logs = (BrokerLogs(1), BrokerLogs(2, error=error))
+    finding, _ = rights(lambda: logs, dict)
+    assert finding.found == found
+    assert finding.remedy.startswith(remedy)
+
+
+def test_a_log_dir_that_failed_is_a_finding() -> None:
+    dirs = (LogDir("/a", 1, 1), LogDir("/b", error="KAFKA_STORAGE_ERROR"))
+    _, finding, _ = rights(lambda: (BrokerLogs(4, log_dirs=dirs),), dict)
+    assert finding.found == "/b of broker 4 fails: KAFKA_STORAGE_ERROR"
+    assert finding.remedy.startswith("Mend that disk, then restart the broker")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_configs_of_topics_that_may_not_be_seen_are_a_finding(*, whole: bool) -> None:
+    def denied() -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        if whole:
+            raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
+        hidden = Fault("TOPIC_AUTHORIZATION_FAILED")
+        return {Resource.topic("mine"): {}, Resource.topic("theirs"): hidden}
+
+    _, fine = rights(lambda: (), dict)
+    assert (fine.found, fine.remedy) == ("yes", "")
+    _, finding = rights(lambda: (), denied)
+    assert "TOPIC_AUTHORIZATION_FAILED" in finding.found
+    assert finding.remedy == "Allow DESCRIBE_CONFIGS on all topics."
+    assert finding.needed_for.startswith("runs")
+
+
+def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
+    def connected() -> Any:
+        raise AccessDeniedError("This user may not list reassignments.", next="Ask for the rights.")
+
+    context: Any = SimpleNamespace(connected=connected)
+    (finding,) = cluster(context)
+    assert finding.found == "This user may not list reassignments."
+    assert finding.remedy == "Ask for the rights. It takes DESCRIBE on the cluster."
+    assert finding.needed_for == "the dashboard, show, plans, load, the timeline and runs"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("security.protocol=PLAINTEXT\n", "all are heeded"),
+        ("retries=5\nrequest.timeout.ms=9\n", "request.timeout.ms, retries mean nothing here"),
+    ],
+)
+def test_client_properties_that_mean_nothing_here_are_named(
+    tmp_path: Path, text: str, found: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    (finding,) = properties(Address("b:9092", path))
+    assert (finding.found, finding.fine) == (found, True)
+    assert not [*properties(Address("b:9092"))]
+
+
+@pytest.mark.parametrize(
+    ("run", "living", "said"), [("r1", True, False), ("r1", False, True), ("r2", True, True)]
+)
+def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
+    run: str, living: bool, said: bool
+) -> None:
+    state = SimulatedCluster(small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})).describe()
+    history: Any = SimpleNamespace(run=run)
+    told = left_probes(state, [KnownRun(history, living)])
+    assert (
+        told
+        == ("topic __trimtab_probe-r1 is of the probe of run r1, which is not in progress here",)
+        * said
+    )
+
+
+def test_what_a_cluster_is_called_forges_no_finding() -> None:
+    from core.cli.cluster.doctor import Finding, _lines
+
+    assert len(_lines(Finding("cluster", "C\n✓ right to see log dirs  yes"), 10).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("hidden", "found", "remedy"),
+    [
+        (HiddenTopics(), "none", ""),
+        (
+            HiddenTopics(unknown_brokers=(2,)),
+            "not known: broker 2 does not tell its",
+            "Look whether",
+        ),
+        (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
+        (HiddenTopics(0, (), (1,), DENIED), "not known", "Allow DESCRIBE on the cluster."),
+    ],
+)
+def test_topics_that_are_hidden_are_a_finding(
+    hidden: HiddenTopics, found: str, remedy: str
+) -> None:
+    finding = hidden_topics(hidden)
+    assert found in finding.found
+    assert remedy in finding.remedy
+    assert finding.fine is not bool(remedy)

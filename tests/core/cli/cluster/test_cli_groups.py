@@ -1,0 +1,238 @@
+"""`trimtab groups`: a line each, one in full, and what may not be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_help import validate
+from clusters import tp
+from in_process import Hand
+from run_help import MB, Faulty, cluster
+
+from core.cli.common.output import print_lines, say, write_text
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import GroupSpec
+
+
+@pytest.fixture
+def living() -> SimulatedCluster:
+    """Two groups read orders; nobody reads payments any more, and its group falls behind."""
+    return cluster(
+        {"orders": [(1, 2), (2, 3)], "payments": [(1, 3)]},
+        in_bytes_per_s=1.0 * MB,
+        groups=(
+            GroupSpec("readers", ("orders",), members=3),
+            GroupSpec("left", ("payments",), members=0),
+        ),
+    )
+
+
+def test_a_line_for_each_group(hand: Hand, living: SimulatedCluster) -> None:
+    living.advance(10)
+    code, out, _ = hand.on(living)("groups")
+    assert code == 0
+    left, readers = out.splitlines()[1:]
+    assert left.split()[:5] == ["left", "empty", "classic", "-", "0"]
+    assert "3 (1 idle)" in readers
+
+
+def test_two_looks_tell_what_never_catches_up(hand: Hand, living: SimulatedCluster) -> None:
+    found = hand.on(living).json("groups", "--over", "10s")
+    validate("groups", found)
+    left, readers = found
+    assert (left["produced_per_s"], left["read_per_s"], left["never"]) == (1000, 0, True)
+    assert (readers["read_per_s"], readers["never"]) == (2000, False)
+    assert readers["catch_up_seconds"] == 0, "it keeps up"
+    (idle,) = (m["client_id"] for m in readers["members"] if m["idle"])
+    assert idle == "readers-2"
+    assert "never, at this rate" in hand("groups", "left", "--over", "10s")[1]
+
+
+def test_one_partition_that_is_stuck_is_not_made_good_by_others(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def poisoned(real: Any, *words: Any) -> tuple[Group, ...]:
+        return tuple(replace(g, committed=g.committed | {tp("orders-0"): 0}) for g in real(*words))
+
+    living.advance(10)
+    through.replaced["groups"] = poisoned
+    (found,) = hand.on(living, through).json("groups", "readers", "--over", "10s")
+    validate("groups", [found])
+    assert (found["never"], found["catch_up_seconds"]) == (True, None)
+    assert [p["never"] for p in found["partitions"]] == [True, False]
+    listed, full = (hand("groups", *words, "--over", "10s")[1] for words in ([], ["readers"]))
+    assert "never: 1 of 2 partitions" in listed
+    assert "caught up: never: 1 of 2 partitions" in full
+    assert "never, at this rate" in full
+
+
+def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:
+    code, out, _ = hand.on(living)("groups", "read.*")
+    assert code == 0
+    assert "readers  stable  classic protocol, roundrobin" in out
+    assert "left" not in out
+    assert "orders-1   readers-1" in out
+    assert out.count("idle") == 2
+
+
+def test_members_that_share_a_clients_id_are_told_apart(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def alike(real: Any, *words: Any) -> tuple[Group, ...]:
+        return tuple(
+            replace(group, members=tuple(replace(m, client_id="app") for m in group.members))
+            for group in real(*words)
+        )
+
+    through.replaced["groups"] = alike
+    _, out, _ = hand.on(living, through)("groups", "readers")
+    (found,) = hand.json("groups", "readers")
+    reader = {f"{p['topic']}-{p['partition']}": p["member"] for p in found["partitions"]}
+    rows = [line.split() for line in out.splitlines() if line.startswith("orders-")]
+    assert {row[0]: row[1] for row in rows} == reader
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("(",), "is no regular expression"),
+        (("reader",), "No group matches reader.\nDid you mean readers?"),
+        (("readers", "--over", "soon"), "soon"),
+        (("--over", "0s"), "Two looks at once tell no rate.\nSay more, like --over 10s."),
+    ],
+)
+def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:
+    code, _, err = hand.on(living)("groups", *words)
+    assert (code, said in err) == (2, True), err
+
+
+def test_a_group_that_vanishes_while_it_is_shown_is_said(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+    looks: list[int] = []
+
+    def vanishing(real: Any, *words: Any) -> tuple[Group, ...]:
+        looks.append(1)
+        return tuple(g for g in real(*words) if len(looks) == 1 or g.id != "left")
+
+    through.replaced["groups"] = vanishing
+    code, out, err = hand.on(living, through)("groups", "--over", "1s")
+    assert (code, err) == (0, "Group left is gone meanwhile.\n")
+    assert "readers" in out
+    assert hand("groups", "left", "--over", "1s")[0] == 2
+    looks.clear()
+    code, out, err = hand("groups", "left", "--over", "1s")
+    assert (code, out) == (0, "")
+    assert err.endswith("No group that left matches is there any more.\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "gone"), [(GROUPS_HIDDEN, True), (Fault("COORDINATOR_LOAD_IN_PROGRESS"), False)]
+)
+def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
+    hand: Hand, living: SimulatedCluster, fault: Fault, gone: bool
+) -> None:
+    """Groups that one never sees are none of those that were there; not all is known, though."""
+    through, looks = Faulty(living), list[int]()
+
+    def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
+        looks.append(1)
+        lost(fault)
+        return tuple(g for g in real(matching) if len(looks) == 1 or g.id != "left")
+
+    through.replaced["groups"] = listed
+    code, _, err = hand.on(living, through)("groups", "--over", "1s")
+    assert code == 5
+    assert ("Group left is gone meanwhile." in err) is gone
+
+
+def test_a_broker_that_does_not_list_its_groups_is_told(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
+        lost(Fault("COORDINATOR_LOAD_IN_PROGRESS"))
+        return tuple(group for group in real(matching) if group.id != "left")
+
+    through.replaced["groups"] = listed
+    code, out, err = hand.on(living, through)("groups")
+    assert code == 5
+    assert "readers" in out
+    assert err == (
+        "A broker does not list its groups, which are missing here: COORDINATOR_LOAD_IN_PROGRESS\n"
+    )
+    code, out, err = hand("groups", "left")
+    assert (code, out) == (5, ""), "it may be there"
+    assert "There is no group that others list." in err
+
+
+def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: SimulatedCluster) -> None:
+    through = Faulty(living)
+    no = Fault("GROUP_AUTHORIZATION_FAILED")
+
+    def partly(real: Any, *words: Any) -> tuple[Group, ...]:
+        left, readers = real(*words)
+        hidden = Group("hidden", "unknown", "", None, (), {}, fault=no)
+        return hidden, replace(left, committed={}, committed_fault=no), readers
+
+    through.replaced["groups"] = partly
+    found = hand.on(living, through).json("groups")
+    validate("groups", found)
+    assert [g["unknown"] for g in found] == ["GROUP_AUTHORIZATION_FAILED", None, None]
+    assert found[1]["committed_unknown"] == "GROUP_AUTHORIZATION_FAILED"
+    _, out, _ = hand("groups")
+    assert "may not be looked at: GROUP_AUTHORIZATION_FAILED" in out
+    assert "its offsets are not known" in out
+
+
+def test_a_group_whose_name_a_terminal_would_obey_is_only_named(hand: Hand) -> None:
+    """Kafka lets a group, and the members of it, be called anything."""
+    name = "a\x1b[31mb\tc\r\x9bd"
+    odd = cluster({"orders": [(1, 2)]}, groups=(GroupSpec(name, ("orders",), members=2),))
+    listed = hand.on(odd)("groups")
+    full = hand("groups", "a.*", "--over", "1s")
+    for code, out, _ in (listed, full):
+        assert code == 0
+        assert "a\ufffd[31mb c\ufffd\ufffdd" in out
+        assert not [c for c in out if c != "\n" and not c.isprintable()]
+    assert hand.json("groups")[0]["id"] == name
+
+
+def test_what_is_said_and_printed_does_nothing_to_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    say("Group a\x1b[2Jb is gone.")
+    print_lines("and\x1b[2Jb")
+    write_text("a\x1b[2Jb\nc\td\n", None)
+    write_text("a\x1b[2Jb\n", tmp_path / "kept")
+    out, err = capsys.readouterr()
+    assert err == "Group a\ufffd[2Jb is gone.\n"
+    assert out == "and\ufffd[2Jb\na\ufffd[2Jb\nc d\n"
+    assert (tmp_path / "kept").read_text() == "a\x1b[2Jb\n"
+
+
+def test_an_id_forges_no_line_and_hides_no_column(hand: Hand, tmp_path: Path) -> None:
+    """Kafka lets a group be called anything, of any length."""
+    forged, long = "a\nreaders  stable", "x" * 10_000
+    there = cluster(
+        {"orders": [(1, 2)]},
+        groups=tuple(GroupSpec(id, ("orders",)) for id in (forged, long)),
+    )
+    _, listed, _ = hand.on(there)("groups")
+    assert len(listed.splitlines()) == 3
+    assert max(map(len, listed.splitlines())) < 200
+    _, one, _ = hand("groups", "a.*")
+    assert one.splitlines()[0].startswith("a\N{REPLACEMENT CHARACTER}readers  stable  ")
+    hand("groups", "-o", str(tmp_path / "all"))
+    assert long in (tmp_path / "all").read_text()

@@ -1,0 +1,228 @@
+"""`trimtab probe`: asked for, told, recorded, ended, and its topic taken away."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cli_help import validate
+from clients_help import Pings
+from in_process import Hand, audited
+from run_help import cluster
+
+from core import files, paths
+from core.cli.cluster.probe import _Table
+from core.cluster.connect import Address
+from core.cluster.probe.round_trip import Layout
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.load import layout
+from core.watch.clients import work
+from core.watch.clients.background import newest_report
+from core.watch.clients.eye import BrokerSeen, Health
+from core.watch.clients.places import TOPIC
+from core.watch.clients.report import Report
+from core.watch.clients.waits import Wait
+from core.watch.timeline.events import Told
+from core.watch.timeline.store import Timeline
+
+
+class Stand:
+    """The probe's clients and its follower, on the cluster that the hand types at."""
+
+    def __init__(self, hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hand = hand
+        self.then: list[tuple[float, object]] = []
+        self.pings: Pings | None = None
+        monkeypatch.setattr(work, "Pinger", self.open)
+        monkeypatch.setattr(work, "Follower", lambda pings, changer, say: self)
+
+    def open(self, address: Address, topic: str) -> Pings:
+        assert topic == TOPIC
+        self.pings = Pings(self.hand.cluster, self.hand.cluster.clock)
+        self.pings.then = list(self.then)  # type: ignore[arg-type]
+        return self.pings
+
+    def layout(self) -> Layout:
+        assert self.pings is not None
+        return self.pings.look()
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def living() -> SimulatedCluster:
+    return cluster({"orders": [(1, 2), (2, 3)]})
+
+
+@pytest.fixture
+def typed(hand: Hand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> Hand:
+    monkeypatch.setattr("core.watch.timeline.background.start_recording", lambda *words: None)
+    return hand.on(living)
+
+
+@pytest.fixture
+def stand(typed: Hand, monkeypatch: pytest.MonkeyPatch) -> Stand:
+    return Stand(typed, monkeypatch)
+
+
+def topics(living: SimulatedCluster) -> set[str]:
+    return {topic.name for topic in living.describe().topics}
+
+
+def test_it_reports_once_a_second_and_leaves_no_report(
+    typed: Hand, stand: Stand, living: SimulatedCluster
+) -> None:
+    code, out, err = typed("probe", "--for", "20s", "--yes", "--json")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert len(lines) == pytest.approx(20, abs=1)
+    for line in lines:
+        validate("probe", json.loads(line))
+    assert "24 messages/s" in err
+    assert stand.pings is not None
+    assert stand.pings.closed
+    cluster_id = living.describe().cluster_id
+    assert newest_report(cluster_id, living.clock.now()) is None
+    assert audited() == ["create topics", "answer"]
+
+
+def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
+    typed: Hand, stand: Stand, living: SimulatedCluster
+) -> None:
+    began = living.clock.monotonic()
+    stand.then = [
+        (began + 10, lambda: living.stop_broker(2)),
+        (began + 16, lambda: living.start_broker(2)),
+    ]
+    code, out, _ = typed("probe", "--for", "30s", "--yes")
+    assert code == 0
+    assert "broker 2: transport failure" in out
+    assert "produce p50" in out
+    assert "down for" in out
+    timeline = Timeline.read(paths.timeline_file(living.describe().cluster_id))
+    told = [event.after for event in timeline.events() if isinstance(event.after, Told)]
+    timeline.close()
+    assert [one.by for one in told] == ["probe", "probe"]
+    assert told[0].text == "broker 2: transport failure"
+    assert told[1].text.startswith("broker 2: answers again after 6")
+
+
+def test_a_short_probe_without_a_terminal_ends_with_what_it_found(
+    typed: Hand, stand: Stand
+) -> None:
+    code, out, _ = typed("probe", "--for", "10s", "--yes")
+    assert code == 0
+    *_, table = out.split("broker ")
+    header, *rows = table.splitlines()
+    assert header.split()[0] == "produce"
+    assert [row.split()[:2] for row in rows] == [[str(b), "2.0"] for b in (1, 2, 3, 4, 5, 6)]
+
+
+def test_a_report_without_brokers_is_not_the_one_that_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = datetime(2026, 7, 30, tzinfo=UTC)
+    table = _Table(live=False)
+    seen = BrokerSeen(7, Health.FINE, None, (), 0, Wait(1, 2.0, 3.0), Wait(1, 2.0, 3.0))
+    for second in range(5):
+        brokers = (seen,) if second > 1 else ()
+        table.show(Report(at + timedelta(seconds=second), "c", brokers))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["broker", "7"]
+    table.end()
+    table.end()
+    assert len(capsys.readouterr().out.splitlines()) == 2, "the newest, once"
+
+
+def test_on_a_terminal_the_table_is_drawn_over_itself(
+    typed: Hand, stand: Stand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.cli.cluster.probe._on_terminal", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: (60, 6))
+    began = living.clock.monotonic()
+    stand.then = [(began + 3, lambda: living.stop_broker(1))]
+    code, out, _ = typed("probe", "--for", "12s", "--yes")
+    assert code == 0
+    assert "\x1b[4F\x1b[J" in out, "four lines: a head, two brokers, and how many more"
+    assert "… and 4 more brokers" in out
+    shown = [line.replace("\x1b[4F\x1b[J", "") for line in out.splitlines()]
+    assert max(map(len, shown)) < 60
+    assert out.count("broker 1: transport failure") == 1, "what is told stays above it"
+
+
+def test_it_makes_its_topic_only_after_being_asked(
+    typed: Hand, stand: Stand, living: SimulatedCluster
+) -> None:
+    typed.types("no")
+    code, _, err = typed("probe", "--for", "5s")
+    assert code == 2
+    assert "nothing was made" in err
+    assert "one on each broker" in err
+    assert topics(living) == {"orders"}
+    typed.types(living.describe().cluster_id[:8])
+    assert typed("probe", "--for", "5s")[0] == 0
+    assert TOPIC in topics(living)
+    typed.types("no")
+    assert typed("probe", "--for", "5s")[0] == 0, "it is there: nothing is made, nothing asked"
+
+
+def test_its_topic_is_deleted_after_being_asked(
+    typed: Hand, stand: Stand, living: SimulatedCluster
+) -> None:
+    typed("probe", "--for", "2s", "--yes")
+    typed.types("no")
+    assert typed("probe", "--remove")[0] == 2
+    assert TOPIC in topics(living)
+    found = typed.json("probe", "--remove", "--yes")
+    validate("probe-remove", found)
+    assert found == {"topic": TOPIC, "deleted": True}
+    assert topics(living) == {"orders"}
+    code, _, err = typed("probe", "--remove")
+    assert code == 0
+    assert "nothing to delete" in err
+
+
+def test_one_probe_at_a_time(typed: Hand, stand: Stand, living: SimulatedCluster) -> None:
+    typed("probe", "--for", "2s", "--yes")
+    path = layout.lock(paths.load_root(), living.describe().cluster_id, "probe")
+    with files.lease(path):
+        for words in (("probe",), ("probe", "--remove", "--yes")):
+            code, _, err = typed(*words)
+            assert code == 3, err
+    assert TOPIC in topics(living)
+
+
+def test_a_topic_that_is_deleted_under_it_is_said(
+    typed: Hand, stand: Stand, living: SimulatedCluster
+) -> None:
+    stand.then = [(living.clock.monotonic() + 5, lambda: living.delete_topics([TOPIC]))]
+    code, _, err = typed("probe", "--yes")
+    assert code == 5
+    assert "somebody has deleted it" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("probe", "--for", "0s"), "more than nothing"),
+        (("probe", "--for", "soon"), "soon"),
+        (("probe", "--remove", "--for", "5s"), "exclude each other"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    typed: Hand, stand: Stand, words: tuple[str, ...], expected: str
+) -> None:
+    code, _, err = typed(*words)
+    assert code == 2
+    assert expected in err
+
+
+def test_a_simulated_cluster_has_no_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from core.cli.main import run
+
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    assert run(lambda context: None, ["-b", "sim:/nowhere", "probe"]) == 2
+    assert "no clients" in capsys.readouterr().err

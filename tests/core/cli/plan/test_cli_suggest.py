@@ -1,0 +1,486 @@
+"""`plan suggest` on a saved cluster: what it prints and writes, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_help import validate
+from clusters import cluster, load_of
+from offline import MB, Here
+
+from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.errors import ExitCode
+from core.plan.calibration import Calibration, Learned
+from core.plan.copying import Side
+from core.units import format_bytes, format_duration, parse_rate
+
+ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
+"""All that there is on brokers 0 and 1 of five."""
+
+
+def test_a_plan_is_told_and_written_and_can_be_checked(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+
+    code, out, err = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
+
+    assert code == ExitCode.DONE
+    assert "disk             0% … 250%  100% … 100%" in out
+    assert "12 partitions to copy (2.4 GB)" in out
+    assert f"trimtab apply {saved.folder / 'plan.json'}" in err
+    code, out, _ = saved.run("plan", "check", str(saved.folder / "plan.json"))
+    assert code == ExitCode.DONE, out
+
+
+def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+
+    code, found = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
+
+    assert code == ExitCode.DONE
+    assert found["reached"]
+    planned = found["plan"]["partitions"]
+    assert all(0 not in entry["replicas"] for entry in planned)
+    assert len(found["reasons"]) == len(planned) == found["moves"] == 20
+    assert {
+        (reason["broker"], reason["leaves"], reason["before"], reason["after"])
+        for reason in found["reasons"]
+    } == {(0, True, None, None)}, "who should hold nothing has no share"
+    validate("plan-suggest", found)
+    assert found["bytes"] == 20 * 100 * MB
+    least, most = found["range_seconds"]
+    assert 0 < least < found["seconds"] < most <= 3600
+    _, out, _ = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
+    between = f"({format_duration(least)} to {format_duration(most)}) at "
+    assert f"; about {format_duration(found['seconds'])} {between}" in " ".join(out.split())
+
+
+def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: Here) -> None:
+    held = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}
+    state = cluster(held, leaders=dict.fromkeys(held, 1), size_bytes=MB)
+    rates = load_of(state, MB)
+    document = to_json(ClusterDocument(state, rates.in_bytes_per_s, rates.out_bytes_per_s))
+    saved.write("cluster.json", document)
+    code, out, _ = saved.run("plan", "suggest")
+    assert code == ExitCode.NO
+    first, *_, last = out.splitlines()
+    assert "trimtab elect gives them back." in first
+    assert last == "An election comes first: no move is suggested before it."
+    assert "helps" not in out
+
+
+def test_a_reason_among_brokers_that_stay_is_in_fair_shares(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    reasons = saved.json("plan", "suggest")[1]["reasons"]
+    assert {reason["leaves"] for reason in reasons} == {False}
+    assert all(reason["before"] in (0.0, 2.5) and reason["after"] == 1.0 for reason in reasons)
+
+
+def test_the_time_is_put_right_by_earlier_runs_and_says_so(
+    saved: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    _, unlearned = saved.json("plan", "suggest")
+    assert unlearned["calibration"] is None
+    learned = dict.fromkeys(Side, Learned(4, 1.1, 1.0))
+    monkeypatch.setattr("core.cli.plan.suggest.calibration", lambda _: Calibration(learned))
+    _, found = saved.json("plan", "suggest")
+    validate("plan-suggest", found)
+    assert found["seconds"] > unlearned["seconds"]
+    assert found["calibration"]["runs"] == 4
+    assert found["calibration"]["uncalibrated_seconds"] == round(unlearned["seconds"], 1)
+    _, out, _ = saved.run("plan", "suggest")
+    assert ", learned from 4 runs here: 10 % longer.\n" in out
+
+
+def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
+    saved: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    monkeypatch.setattr("core.plan.planner.outcome.PLAYED_SECONDS", 60.0)
+    asked = ("plan", "suggest", "--drain", "0", "--time-budget", "60s", "--within")
+    code, out, _ = saved.run(*asked, "1h")
+    assert code == ExitCode.DONE
+    assert "the rate is the least that might do, and may be too low." in out
+    code, found = saved.json(*asked, "1h")
+    validate("plan-suggest", found)
+    assert code == ExitCode.DONE
+    assert found["rate_bytes_per_s"]
+    assert any("may be too low" in note for note in found["notes"])
+    code, found = saved.json(*asked, "3s")
+    assert code == ExitCode.NO
+    assert found["never"].startswith("No rate moves 2.0 GB in 3 s")
+
+
+def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED | {f"t.x-{n}": ([0, 1], [0, 1], 100 * MB, MB) for n in range(9)})
+    chosen = saved.folder / "topics.json"
+    chosen.write_text('{"version":1,"topics":[{"topic":"t.x"},{"topic":"t.x"}]}')
+    code, found = saved.json("plan", "suggest", "--drain", "0", "--topics-to-move", str(chosen))
+    assert code == ExitCode.DONE
+    planned = found["plan"]["partitions"]
+    assert {entry["topic"] for entry in planned} == {"t.x"}
+    assert len(planned) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"version":1,"topics":[{"topic":"nobody"},{"topic":"u"}]}', "topic nobody and 1 more"),
+        ('{"version":1,"topics":[]}', "topics.json names no topic."),
+        ('{"version":2,"topics":[{"topic":"t"}]}', "topics.json has version 2"),
+        ('{"version":1,"partitions":[]}', "topics.json at topics: expected a list, found nothing"),
+        ('{"topics":[{"topic":7}]}', "topics.json at topics[0].topic: expected a text, found 7"),
+        ("topics: t", "topics.json is not JSON"),
+    ],
+)
+def test_a_list_of_topics_to_move_that_cannot_be_read(saved: Here, text: str, words: str) -> None:
+    saved.save_cluster(ONE_SIDED)
+    (saved.folder / "topics.json").write_text(text)
+    chosen = str(saved.folder / "topics.json")
+    code, _, err = saved.run("plan", "suggest", "--topics-to-move", chosen)
+    assert code == ExitCode.USAGE
+    assert words in err
+    code, _, err = saved.run("plan", "suggest", "--topics", "t", "--topics-to-move", chosen)
+    assert "exclude each other" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "received"),
+    [
+        (("--drain", "0", "--add", "3,4"), {3, 4}),
+        (("--replace", "0:2", "--add", "3"), {2, 3}),
+        (("--rf", "3", "--drain", "0", "--add", "4,3,2"), {2, 3, 4}),
+        (("--drain", "0", "--topics", "t", "--rf", "1"), set()),
+        (("--brokers", "2,3"), {2, 3}),
+        (("--brokers", "2,3,4", "--rf", "3", "--ignore-racks"), {2, 3, 4}),
+    ],
+)
+def test_intents_are_asked_for_together(
+    saved: Here, arguments: tuple[str, ...], received: set[int]
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, found = saved.json("plan", "suggest", *arguments)
+    assert code == ExitCode.DONE, found["notes"]
+    planned = [set(entry["replicas"]) for entry in found["plan"]["partitions"]]
+    assert {b for held in planned for b in held} - {1} == received
+
+
+def test_what_applying_needs_is_said(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    _, _, err = saved.run("plan", "suggest", "--rf", "3")
+    assert "then: trimtab apply plan.json --allow rf-change" in err
+    assert saved.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
+
+
+def test_a_plan_that_gives_brokers_more_than_they_can_is_allowed_by_its_id(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED, out_capacity_bytes_per_s=5.0 * MB)
+    file = str(saved.folder / "plan.json")
+    code, _, err = saved.run("plan", "suggest", "--rf", "3", "-o", file)
+    assert code == ExitCode.NO
+    assert err.rstrip().endswith("--allow rf-change,capacity")
+    code, out, _ = saved.run("plan", "check", file)
+    assert code == ExitCode.NO
+    assert "it can send 5.0 MB/s" in " ".join(out.split())
+
+
+def test_limits_of_what_a_broker_has_and_takes_in_hold_for_what_is_drained(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED, in_capacity_bytes_per_s=5.0 * MB)
+    code, out, err = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.NO
+    assert "no broker that could take them can take in or send so much more" in out
+    assert "--allow" not in err
+    saved.save_cluster(ONE_SIDED)
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0", "--max-replicas", "1")
+    assert code == ExitCode.NO
+    assert "--max-replicas allows no broker that could take them more; raise it." in out
+
+
+def test_growth_is_reckoned_for_the_time_that_the_plan_takes_as_apply_does(saved: Here) -> None:
+    """50 GB arrive beside 75 MB/s: too much for an hour, and not for the minutes that it takes."""
+    disk = {"path": "/data", "total_bytes": 1_000_000 * MB, "usable_bytes": 150_000 * MB}
+    busy = {"t-0": ([0], [0], 50_000 * MB, 75.0 * MB), "t-1": ([1], [1], 900 * MB, 0.0)}
+    saved.save_cluster(busy, log_dirs=[disk])
+    file = str(saved.folder / "plan.json")
+    asked = ("plan", "suggest", "--replace", "0:3")
+    assert saved.json(*asked)[1]["allow"] == []
+    _, _, err = saved.run(*asked, "-o", file)
+    assert "--allow" not in err
+    assert saved.run("plan", "check", file)[0] == ExitCode.DONE
+    assert saved.run("plan", "check", file, "--throttle", "300MB/s")[0] == ExitCode.DONE
+    code, found = saved.json("plan", "check", file, "--throttle", "95MB/s")
+    assert (code, found["findings"][0]["id"]) == (ExitCode.NO, "disk")
+
+
+def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    _, _, err = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
+    rate = err.rpartition("--throttle ")[2].strip()
+    _, found = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
+    assert parse_rate(rate) >= found["rate_bytes_per_s"]
+    assert "--throttle" not in saved.run("plan", "suggest", "--drain", "0")[2]
+
+
+def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(saved: Here) -> None:
+    capacity = 100 * MB
+    busy = {"t-0": ([0, 1], [0, 1], 9_000 * MB, 40.0 * MB), "t-1": ([1, 2], [1, 2], MB, 0.0)}
+    saved.save_cluster(busy, in_capacity_bytes_per_s=capacity, out_capacity_bytes_per_s=capacity)
+    asked = ("plan", "suggest", "--replace", "1:3", "--topics", "t")
+    _, found = saved.json(*asked)
+    validate("plan-suggest", found)
+    rate = found["rate_bytes_per_s"]
+    near = {"broker": 0, "side": "leader", "fraction": (80 * MB + rate) / capacity}
+    assert found["near_capacity"] == near
+    (extra,) = found["peak_extra"]
+    assert extra["broker"] == 3
+    grown = 9_001 * MB + 40 * MB * found["seconds"]
+    assert extra["bytes"] == pytest.approx(grown, rel=0.02), "with what is produced meanwhile"
+    assert extra["seconds"] < found["seconds"]
+    _, out, _ = saved.run(*asked)
+    assert f"broker 0 comes to {near['fraction']:.0%} of what it can send" in out
+    assert f"disks hold more, at most {format_bytes(extra['bytes'])} on broker 3 after " in out
+
+
+def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
+    layout = {f"t-{n}": ([0, 1 + n % 2], [0, 1 + n % 2], MB, 10.0) for n in range(1_200)}
+    saved.save_cluster(layout)
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.DONE
+    assert "1,200 partitions to copy (1.2 GB), 1,200 with another preferred leader; at least" in out
+    found = saved.json("plan", "suggest", "--drain", "0")[1]
+    sent = 1200 * MB / (found["rate_bytes_per_s"] - 1200 * 2 * 10.0)
+    assert 0.2 * sent < found["seconds"] <= sent
+
+
+def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
+    even = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
+    saved.save_cluster(even)
+    code, out, _ = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
+    assert (code, out) == (ExitCode.DONE, "Nothing to do: it is so already.\n")
+    assert json.loads((saved.folder / "plan.json").read_text())["partitions"] == []
+
+
+def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
+    saved: Here,
+) -> None:
+    saved.save_cluster({"t-0": ([0], [0], 900 * MB, MB), "t-1": ([0], [0], 100 * MB, MB)})
+    code, out, _ = saved.run("plan", "suggest")
+    assert code == ExitCode.NO
+    assert "t-0 alone is 450% of a broker's share of disk" in out
+    assert "Not every broker gets within 10% of its share" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--racks",), "No broker has a rack"),
+        (("--drain", "2,3,4,1"), "no other broker is there that holds none of them"),
+        (("--drain", "0", "--max-bytes", "250MB"), "--max-bytes allows no more, all of it needs"),
+        (("--drain", "0", "--max-moves", "3"), "--max-moves allows no more, all of it needs 20"),
+        (("--drain", "0", "--max-per-broker", "3"), "--max-per-broker allows no more"),
+        (("--max-moves", "3"), "--max-moves allows no more: all 3 are used"),
+        (("--drain", "0", "--within", "1s"), "No rate moves 2.0 GB in 1 s"),
+        (("--drain", "0", "--within", "1s"), "Give --within longer, or --max-bytes to plan"),
+    ],
+)
+def test_a_limit_or_a_cluster_that_allows_no_more_is_named_and_exits_with_6(
+    saved: Here, arguments: tuple[str, ...], words: str
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, out, _ = saved.run("plan", "suggest", *arguments)
+    assert code == ExitCode.NO
+    assert words in out
+
+
+@pytest.mark.parametrize("more", [("--rf", "1"), ("--rf", "1", "--disks")])
+def test_brokers_that_all_leave_or_are_left_alone_have_no_shares_to_tell(
+    saved: Here, more: tuple[str, ...]
+) -> None:
+    saved.save_cluster({"t-0": ([1, 2], [1, 2], 100 * MB, MB)})
+    asked = ("plan", "suggest", "--drain", "2", "--exclude", "0,1,3,4", *more)
+    code, out, err = saved.run(*asked)
+    # What log dirs brokers have is not known here: whether they are even cannot be said.
+    assert code == (ExitCode.NO if "--disks" in more else ExitCode.DONE), err
+    assert "of a fair share" not in out
+    assert "t-0        1,2  1        leaves b2" in out
+    code, found = saved.json(*asked)
+    assert (found["before"], found["after"]) == ({"brokers": []}, {"brokers": []})
+    validate("plan-suggest", found)
+
+
+def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> None:
+    disk = {"path": "/data", "total_bytes": 1000 * MB, "usable_bytes": 300 * MB}
+    saved.save_cluster(ONE_SIDED, log_dirs=[disk])
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.NO
+    assert "14 replicas (1.4 GB) stay where they are" in out
+    assert "that much disk to fill (0 B at most, 0 B in all)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--drain", "seven"), "--drain seven: not broker ids."),
+        (("--replace", "3"), "--replace 3: not a pair of broker ids."),
+        (("--drain", "9"), "There is no broker 9."),
+        (("--drain", "1", "--leaders"), "--leaders copies nothing, and --drain has to copy."),
+        (("--drain", "1", "--add", "1"), "Take it out of --drain or of --add."),
+        (("--max-bytes", "lots"), "Not a size: 'lots'."),
+        (("--max-bytes", ""), "--max-bytes is empty."),
+        (("--drain", ""), "--drain is empty."),
+        (("--keep", "a", "--keep", "b"), "--keep is given 2 times, and one counts."),
+        (("--max-replicas", "1"), "replicas do not fit on"),
+        (("--keep", ""), "--keep is empty."),
+        (("--within", "0"), "A deadline of no time at all."),
+        (("--within", "0", "--disks"), "A deadline of no time at all."),
+        (("--keep", "("), "--keep ( is no regular expression"),
+        (("--keep", "no"), "No topic matches no."),
+        (("--keep", "no", "--disks"), "No topic matches no."),
+        (("--topics", "no"), "No topic matches no."),
+    ],
+)
+def test_wants_that_make_no_sense_are_one_sentence(
+    saved: Here,
+    arguments: tuple[str, ...],
+    words: str,
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    before = saved.cluster.read_text()
+    code, out, err = saved.run("plan", "suggest", *arguments)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert words in err
+    assert "Traceback" not in err
+    assert json.loads(before) == json.loads(saved.cluster.read_text())
+
+
+# -- new topics ----------------------------------------------------------------------------------
+
+
+def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, out, _ = saved.run("plan", "place", "new", "--partitions", "4", "--rf", "2")
+    assert code == ExitCode.DONE
+    *_, last = out.strip().splitlines()
+    command = "kafka-topics.sh --bootstrap-server HOST:PORT --create --topic new"
+    assert last.startswith(f"{command} --replica-assignment ")
+    placed = {int(b) for row in last.split()[-1].split(",") for b in row.split(":")}
+    assert placed == {2, 3, 4}
+    found = saved.json("plan", "place", "new", "--partitions", "4", "--rule", "kafka")[1]
+    assert found["partitions"][0]["replicas"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("rate", ["unlimited", "-1"])
+def test_a_rate_without_a_limit_is_nothing_to_expect(saved: Here, rate: str) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, out, err = saved.run("plan", "place", "new", "--partitions", "4", f"--in={rate}")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert f"Nothing flows at {rate}." in err
+
+
+def test_a_topic_that_is_there_is_not_placed_anew(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, _, err = saved.run("plan", "place", "t", "--partitions", "4")
+    assert code == ExitCode.USAGE
+    assert "Topic t is there already." in err
+
+
+def test_empty_partitions_are_drained_within_any_time(saved: Here) -> None:
+    saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], 0, 0) for n in range(6)})
+    code, found = saved.json("plan", "suggest", "--drain", "0", "--within", "30s")
+    assert (code, found["never"]) == (ExitCode.DONE, None)
+    assert 0 < found["seconds"] < 30
+    assert found["rate_bytes_per_s"] > 0
+
+
+def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
+    sized = {f"t-{n}": ([0, 1], [0, 1], 100 * MB, 0) for n in range(5)}
+    saved.save_cluster(sized | {"t-5": ([0, 1], [0, 1], None, 0)})
+    for within in ((), ("--within", "10m")):
+        asked = ("plan", "suggest", "--drain", "0", *within)
+        code, out, _ = saved.run(*asked)
+        assert code == ExitCode.DONE
+        assert "; how long it takes is not known.\n" in out
+        assert "The size of t-5 is not known.\n" in out
+        code, found = saved.json(*asked)
+        validate("plan-suggest", found)
+        assert (code, found["seconds"], found["never"]) == (ExitCode.DONE, None, None)
+        assert found["rate_bytes_per_s"] is None
+        assert "The size of t-5 is not known." in found["notes"]
+
+
+def test_what_is_copied_of_unknown_size_is_no_nothing(saved: Here) -> None:
+    saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], None, MB) for n in range(6)})
+    _, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert "6 partitions to copy (nobody knows how much)" in out
+    _, found = saved.json("plan", "suggest", "--drain", "0")
+    validate("plan-suggest", found)
+    assert found["bytes"] is None
+
+
+def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
+    busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 400.0 * MB) for n in range(2)}
+    saved.save_cluster(busy, in_capacity_bytes_per_s=450 * MB)
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.NO
+    assert "never catches up" in out
+    code, found = saved.json("plan", "suggest", "--drain", "0")
+    validate("plan-suggest", found)
+    assert code == ExitCode.NO
+    assert "never catches up" in found["never"]
+    assert found["seconds"] is None
+
+
+EVEN = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
+
+
+@pytest.mark.parametrize("asked", [(), ("--disks",)])
+def test_where_there_is_nothing_to_do_no_older_plan_is_left_to_be_applied(
+    saved: Here, asked: tuple[str, ...]
+) -> None:
+    saved.save_cluster(EVEN)
+    file = saved.folder / "plan.json"
+    file.write_text("an older plan")
+    _, _, err = saved.run("plan", "suggest", *asked, "-o", str(file))
+    assert err == f"Written to {file}: an empty plan; there is nothing to apply.\n"
+    assert json.loads(file.read_text())["partitions"] == []
+    code, _, err = saved.run("estimate", str(file))
+    assert code == ExitCode.USAGE
+    assert "has no partitions" in err
+
+
+def test_replicas_that_are_dropped_are_counted(saved: Here) -> None:
+    saved.save_cluster(EVEN)
+    file = str(saved.folder / "plan.json")
+    _, out, _ = saved.run("plan", "suggest", "--rf", "1", "-o", file)
+    assert ", 10 replicas dropped." in out
+    _, found = saved.json("plan", "suggest", "--rf", "1")
+    validate("plan-suggest", found)
+    assert (found["moves"], found["dropped_replicas"]) == (0, 10)
+    _, out, _ = saved.run("plan", "show", file)
+    assert out.endswith(", 10 replicas dropped.\n")
+    _, shown = saved.json("plan", "show", file)
+    validate("plan-show", shown)
+    assert shown["dropped_replicas"] == 10
+    assert "dropped" not in saved.run("plan", "suggest", "--drain", "0")[1]
+
+
+def test_the_whole_answer_taken_for_its_plan_is_told_apart(saved: Here) -> None:
+    saved.save_cluster(EVEN)
+    file = str(saved.folder / "answer.json")
+    saved.run("plan", "suggest", "--drain", "0", "--json", "-o", file)
+    code, _, err = saved.run("plan", "check", file)
+    assert code != ExitCode.DONE
+    assert 'answer.json has its plan under "plan"' in err
+    assert "without --json" in err
+
+
+def test_production_that_is_not_known_is_said_of_copies_between_log_dirs(saved: Here) -> None:
+    dirs = [{"path": path, "total_bytes": 10**9, "usable_bytes": 10**9} for path in ("/a", "/b")]
+    held = {"leader": 1, "replicas": [1]}
+    detail = [{"broker": 1, "size_bytes": MB, "log_dir": "/a"}]
+    rows = [{"topic": "t", "partition": n} | held | {"replica_detail": detail} for n in range(4)]
+    saved.write("cluster.json", {"brokers": [{"id": 1, "log_dirs": dirs}], "partitions": rows})
+    code, found = saved.json("plan", "suggest", "--disks")
+    validate("plan-suggest-disks", found)
+    assert (code, found["moves"]) == (ExitCode.DONE, 2)
+    assert any(note.startswith("What is produced to ") for note in found["notes"])

@@ -1,0 +1,134 @@
+"""Which rate `apply` chooses when none was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from run_help import MB, cluster, plan_of
+
+from core.cli.common.context import Context, Target
+from core.cli.runs.apply import parse_throttle
+from core.cli.runs.launch import (
+    LaunchOptions,
+    LiveCluster,
+    _expected_rate,
+    _recommended_rate,
+    launch,
+)
+from core.cluster.connect import Address
+from core.cluster.observer import observe
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import RefusedError, UsageError
+from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED
+from core.run.limits.pace import Bounds
+from core.units import UNLIMITED
+
+
+def test_empty_partitions_need_no_throttle_and_none_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=0)
+    state = observe(client)
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    assert _recommended_rate(state, Load.unknown(state), plan, NOTHING_LEARNED) == UNLIMITED
+    assert not capsys.readouterr().err
+
+
+def carried_out(
+    client: SimulatedCluster, *allow: str, sizes: bool = True, **wishes: Any
+) -> NoReturn:
+    """Have a plan carried out that cannot be; raises why."""
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    state = observe(client) if sizes else client.describe()
+    picture = LiveCluster(Address("sim:none"), state, {}, client.now)
+    context = Context(Target(), True, True, None, False, False, lambda context: None)
+    launch(context, picture, plan, LaunchOptions(allow=frozenset(allow), **wishes), name="c")
+    raise AssertionError("it was carried out")
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """A cluster whose broker 3 is down, and where a plan puts a replica."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    client = cluster({"t": [(1, 2)]})
+    client.stop_broker(3)
+    return client
+
+
+@pytest.mark.parametrize("throttle", [None, 5 * MB, "auto"])
+def test_what_a_check_refuses_is_said_before_a_rate_is_asked_for(
+    broken: SimulatedCluster, throttle: Any
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        carried_out(broken, throttle=throttle)
+    assert refused.value.checks == ("dead-broker", "never")
+
+
+def test_why_no_rate_can_be_recommended_is_said(broken: SimulatedCluster) -> None:
+    with pytest.raises(UsageError, match="No rate can be recommended") as refused:
+        carried_out(broken, "dead-broker", "never")
+    assert "Broker 3 is down" in refused.value.detail
+
+
+def test_which_sizes_are_not_known_is_said_where_a_rate_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="No rate can be recommended") as refused:
+        carried_out(cluster({"t": [(1, 2)]}), sizes=False)
+    assert "The size of t-0 is not known." in refused.value.detail
+
+
+def test_what_brokers_bear_is_said_before_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    with pytest.raises(UsageError):  # nobody is there to be asked
+        carried_out(cluster({"t": [(1, 2)]}, size_bytes=50 * MB), throttle=5 * MB)
+    said = capsys.readouterr().err
+    assert "Meanwhile disks hold more, at most 50 MB on broker 3 after 12 s.\n" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("50MB/s", 50 * MB),
+        ("-1", UNLIMITED),
+        ("auto", "auto"),
+        ("AUTO:5MB/s-50MB/s", Bounds(5 * MB, 50 * MB)),
+    ],
+)
+def test_the_words_of_a_throttle(text: str, expected: object) -> None:
+    assert parse_throttle(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("10", "10 what"),
+        ("auto:5MB/s", "Not bounds"),
+        ("auto:5-10", "5 what"),
+        ("auto:50MB/s-5MB/s", "50 MB/s to 5.0 MB/s are no bounds"),
+        ("auto:5MB/s--1", "are no bounds"),
+        ("auto:", "Not bounds"),
+    ],
+)
+def test_words_that_are_no_throttle(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse_throttle(text)
+
+
+def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    state = observe(client)
+    plan, load = plan_of(client, {("t", 0): (1, 3)}), Load.unknown(state)
+    rate, bounds = _expected_rate(state, load, plan, "auto", NOTHING_LEARNED)
+    assert bounds is not None
+    assert rate is not None
+    assert bounds.least_bytes_per_s <= rate <= bounds.most_bytes_per_s
+    narrow = Bounds(1 * MB, 2 * MB)
+    assert _expected_rate(state, load, plan, narrow, NOTHING_LEARNED) == (2 * MB, narrow)
+    assert _expected_rate(state, load, plan, 7, NOTHING_LEARNED) == (7, None)

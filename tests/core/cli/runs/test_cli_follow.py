@@ -1,0 +1,245 @@
+"""Following a run whose process writes on meanwhile: how it ended is told as it was."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_help import move
+
+from core import paths
+from core.cli.main import run as command_line
+from core.cli.runs import follow as following
+from core.cluster.connect import Address
+from core.errors import ExitCode, TrimtabError
+from core.plan.plan import Plan
+from core.process import Process
+from core.run import spawning
+from core.run.creation import RunOptions, create_journal
+from core.run.lock import take_lock
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
+from core.run.tell import events
+from core.run.tell.events import follow
+from core.run.tell.notices import Notice
+from core.run.tell.runs import read_run
+from core.run.tell.view import RunState
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CLUSTER = "cluster"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the journal of a run that this very process carries out."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    plan = Plan(CLUSTER, (move("t", 0, (1,), (2,)),))
+    asked = (Address("b:9092"), CLUSTER, plan, RunOptions(1), None)
+    with create_journal(*asked, at=NOON) as journal:
+        ours = Process.this()
+        journal.write(NOON, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
+        return journal.path
+
+
+def end(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+
+def test_a_run_that_ends_and_goes_while_it_is_read_has_not_died(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends_now(process: Process) -> bool:
+        end(path)
+        return False
+
+    monkeypatch.setattr(Process, "alive", property(ends_now))
+    assert read_run(CLUSTER, path.stem).state is RunState.DONE
+
+
+def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever look it is: the last event and the last view tell the same end."""
+    opened: list[Path] = []
+    real = Journal.open
+
+    def open_second(path: Path) -> Any:
+        opened.append(path)
+        if len(opened) == 2:
+            with real(path) as journal:
+                journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+        return real(path)
+
+    monkeypatch.setattr(Journal, "open", open_second)
+    *_, (view, events) = follow(CLUSTER, path.stem)
+    assert view.state is RunState.DONE
+    assert (events[-1]["event"], events[-1]["outcome"]) == ("ended", "done")
+
+
+@pytest.mark.parametrize(
+    ("becomes", "code"),
+    [
+        ("cancelled", ExitCode.DONE),
+        ("done", ExitCode.DONE),
+        ("incomplete", ExitCode.INCOMPLETE),
+        ("failed", ExitCode.FAILED),
+        ("died", ExitCode.INCOMPLETE),
+        ("let go of", following.DETACHED),
+    ],
+)
+def test_a_cancel_exits_as_what_became_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, becomes: str, code: int
+) -> None:
+    def answer(journal: Journal, *_: Any) -> int:
+        match becomes:
+            case "died":
+                monkeypatch.setattr(Process, "alive", property(lambda _: False))
+            case "let go of":
+                monkeypatch.setattr(following, "follow", interrupted)
+            case _:
+                journal.write(NOON, Kind.ENDED, {"outcome": becomes, "why": ""})
+        return 1
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "ask", answer)
+    argv = ["runs", "cancel", path.stem, "--yes", "--json"]
+    assert command_line(lambda context: None, argv) == code
+
+
+def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Path) -> None:
+    """As `runs attach … --json | head -1`: 0 would tell a script that the run is done."""
+    code = (
+        "import os, sys; from core.cli.runs.follow import follow_run;"
+        "read, write = os.pipe(); os.dup2(write, 1); os.close(write); os.close(read);"
+        "sys.exit(follow_run(sys.argv[1], sys.argv[2], as_json=True))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, CLUSTER, path.stem], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert done.stderr.splitlines() == [
+        f"The run goes on without this. Follow it again: trimtab runs attach {path.stem}",
+        f"Cancel it: trimtab runs cancel {path.stem}",
+    ]
+    assert read_run(CLUSTER, path.stem).state.ended is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_whatever_ends_following_a_run_shows_the_cursor_again(
+    path: Path, number: signal.Signals
+) -> None:
+    code = (
+        "import sys; from core.cli.runs.follow import follow_run;"
+        "follow_run(*sys.argv[1:], as_json=False)"
+    )
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", code, CLUSTER, path.stem], stderr=theirs) as child:
+        os.close(theirs)
+        seen = b""
+        try:
+            while b"\x1b[?25l" not in seen:
+                seen += os.read(ours, 4096)
+            child.send_signal(number)
+            assert child.wait(30) == 128 + number
+        finally:
+            child.kill()
+    after = os.read(ours, 4096)
+    os.close(ours)
+    assert after.rindex(b"\x1b[?25h") > after.rfind(b"\x1b[?25l")
+    assert b"Traceback" not in after
+    assert read_run(CLUSTER, path.stem).state.ended is False
+
+
+def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be slow, not dead: what is said of it (nothing was changed) must stay true."""
+    with Journal.open(path) as journal:
+        (created, _) = journal.records()
+    slow = path.with_name("0101-120001.run")
+    with Journal.create(slow) as journal:
+        journal.write(NOON, created.kind, dict(created.payload) | {"run": slow.stem})
+    (log := spawning.log_path(slow)).parent.mkdir(parents=True)
+    log.touch()
+    lock = take_lock(CLUSTER)
+    monkeypatch.setattr(spawning, "START_SECONDS", 0.1)
+    try:
+        with pytest.raises(TrimtabError, match="did not come up"):
+            spawning.await_start(slow, CLUSTER)
+    finally:
+        os.close(lock)
+    with Journal.open(slow) as journal:
+        assert [request.kind for request in journal.requests()] == ["cancel"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("config", "bell", "desktop"),
+    [("", True, True), ("[notify]\nbell = false\n", False, True),
+     ("[notify]\ndesktop = false\n", True, False)],
+)  # fmt: skip
+def test_what_is_news_is_called_out_on_a_terminal(
+    path: Path, monkeypatch: pytest.MonkeyPatch, config: str, bell: bool, desktop: bool
+) -> None:
+    paths.config_file().parent.mkdir(parents=True)
+    paths.config_file().write_text(config)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("TMUX", raising=False)
+    terminal = Terminal()
+    following.call_out(Notice("trimtab: prod-eu", "run 1 done"), terminal)
+    assert terminal.getvalue().startswith("\a") is bell
+    assert ("\x1b]9;trimtab: prod-eu: run 1 done\x07" in terminal.getvalue()) is desktop
+    following.call_out(None, terminal)
+    elsewhere = io.StringIO()
+    following.call_out(Notice("trimtab: prod-eu", "run 1 done"), elsewhere)
+    assert not elsewhere.getvalue()
+
+
+def test_the_end_of_a_run_that_is_followed_is_called_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Notice | None] = []
+    monkeypatch.setattr(following, "call_out", lambda notice, stream: said.append(notice))
+    seen: list[int] = []
+
+    def sleep(seconds: float) -> None:
+        seen.append(1)
+        end(path)
+
+    monkeypatch.setattr(events.time, "sleep", sleep)
+    assert following.follow_run(CLUSTER, path.stem, as_json=False) == ExitCode.DONE
+    assert next(notice.text for notice in said if notice).startswith(f"run {path.stem} done")
+
+
+@pytest.mark.parametrize(
+    ("followed", "read", "left", "waits"),
+    [
+        (0.0, 0.002, 60.0, 0.2),  # a short run is followed closely
+        (25.0, 0.005, 60.0, 0.5),
+        (300.0, 0.005, 600.0, 3.0),
+        (300.0, 0.005, None, 3.0),
+        (300.0, 0.005, 20.0, 1.0),  # its end is near
+        (300.0, 0.005, 0.0, 0.2),
+        (300.0, 0.2, 0.0, 4.0),  # one of thousands of moves takes long to read
+        (3600.0, 2.0, 600.0, 10.0),
+    ],
+)
+def test_a_journal_is_read_no_oftener_than_it_grows_and_costs(
+    followed: float, read: float, left: float | None, waits: float
+) -> None:
+    assert events.pause(followed, read, left) == pytest.approx(waits)

@@ -1,0 +1,51 @@
+"""JSON on stdout: as the standard library indents it, and rows where there are very many."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.text.json import MANY, compact, json_line, json_text
+
+SHOWN = st.text(st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \n\t\x1b"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | SHOWN,
+    lambda inner: st.lists(inner) | st.dictionaries(SHOWN, inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_short_documents_are_indented_as_ever(value: Any) -> None:
+    assert json_text(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_a_long_list_has_each_of_its_items_on_a_line() -> None:
+    rows = [{"partition": n, "replicas": [1, 2]} for n in range(MANY + 1)]
+    text = json_text({"rows": rows, "more": (1, 2)})
+    assert json.loads(text) == {"rows": rows, "more": [1, 2]}
+    assert '    {"partition": 7, "replicas": [1, 2]},\n' in text
+    assert len(text.splitlines()) == len(rows) + 8
+
+
+ANY = st.text(st.characters(categories=("L", "N", "P", "S", "Z", "C")))
+
+
+@given(ANY)
+def test_on_one_line_it_is_fit_for_a_terminal_and_a_file_and_means_the_same(text: str) -> None:
+    for line in (json_line({text: [text]}), compact({text: [text]})):
+        assert line.isprintable()
+        assert json.loads(line.encode()) == {text: [text]}
+    assert compact({"a": [1, 2]}) == '{"a":[1,2]}'
+
+
+def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
+    name = "a\x9b31m\u202eb\u200b漢é\U000e0001"
+    for document in ({name: name}, [name] * (MANY + 1)):
+        text = json_text(document)
+        assert all(part.isprintable() for part in text.split("\n"))
+        assert "漢é" in text
+        assert json.loads(text) == document

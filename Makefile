@@ -100,7 +100,7 @@ screenshots-check: $(DEV)
 
 docs: $(DEV)  ## docs/keys.md and docs/run-states.md, made from the code's own tables
 	$(BIN)/python -P -m tui.actions > docs/keys.md
-	$(BIN)/python -P -m core.run.decide.rulebook > docs/run-states.md
+	$(BIN)/python -P -m core.run.engine.rules_document > docs/run-states.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
 	@mkdir -p $(REPORTS)

@@ -21,7 +21,7 @@ from textual.screen import ModalScreen, Screen
 
 from core.cluster.connect import enter_password, short_name
 from core.errors import TrimtabError
-from core.run.others.foreign import ForeignWatch
+from core.run.external.moves import ForeignWatch
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui import terminal
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from core.passwords import MissingPassword
-    from core.run.tell.notices import Notice, Notices
-    from core.run.tell.view import RunView
+    from core.run.reporting.notices import Notice, Notices
+    from core.run.reporting.views import RunView
     from tui.ending import Ending
 
 SCREEN_CLASSES = {
@@ -303,7 +303,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
 
     @cached_property
     def _notices(self) -> Notices:
-        from core.run.tell.notices import Notices  # a map without a run is painted without it
+        from core.run.reporting.notices import Notices
 
         return Notices()
 

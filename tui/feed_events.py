@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.snapshot import LoadSnapshot
     from core.plan.calibration import Calibration
-    from core.run.tell.view import RunView
+    from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.state import ClusterState
-    from core.run.tell.view import RunView
+    from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
 
 RUN_POLL_SECONDS = 1.0
@@ -75,7 +75,7 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
     What all of them teach about times is told as it changes: with a run that comes, or ends.
     """
     from core.plan.calibration import NOTHING_LEARNED
-    from core.run.tell.runs import calibration, list_runs, read_run, runs_named, unreadable
+    from core.run.reporting.runs import calibration, list_runs, read_run, runs_named, unreadable
 
     last: RunView | None = None
     learned = NOTHING_LEARNED

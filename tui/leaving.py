@@ -86,8 +86,8 @@ def read_kept(cluster_id: str) -> Kept:
 
 
 def _with_run(kept: Kept, cluster_id: str, run: str) -> Kept:
-    from core.run.record.journal import JournalError
-    from core.run.tell.runs import read_journal
+    from core.run.journal.journal import JournalError
+    from core.run.reporting.runs import read_journal
 
     kept = replace(kept, run=run)
     try:

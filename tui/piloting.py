@@ -74,7 +74,7 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
         from core.auto.settings import Mode, Settings
         from core.auto.switch import Switch
         from core.clock import SystemClock
-        from core.run.who import user
+        from core.run.audit import user
 
         switch = Switch(
             state.cluster_id,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
     from core.plan.calibration import Calibration
-    from core.run.others.foreign import ForeignMove
-    from core.run.tell.view import RunView
+    from core.run.external.moves import ForeignMove
+    from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
     from tui.made import Made
     from tui.map_view import Lit

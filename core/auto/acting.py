@@ -16,11 +16,11 @@ from core.errors import TrimtabError
 from core.plan.check import Checked, refuse
 from core.plan.estimate_document import to_json
 from core.plan.plan import Plan
-from core.run.act.electing import BETWEEN_ELECTIONS_SECONDS
-from core.run.audited import audited
-from core.run.creation import RunOptions
-from core.run.decide.finishing import MOST_AT_A_TIME
-from core.run.prepare import prepared
+from core.run.audited_client import audited
+from core.run.engine.completion import MOST_AT_A_TIME
+from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
+from core.run.launch import prepared
+from core.run.options import RunOptions
 from core.run.service import start_run
 from core.units import counted
 

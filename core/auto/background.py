@@ -19,10 +19,10 @@ from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import layout, serving
 from core.process import Process
 from core.run import logout
-from core.run.record.journal import JournalError, journal_path
-from core.run.requests import request
-from core.run.tell.runs import read_run
-from core.run.tell.view import RunState
+from core.run.control import request
+from core.run.journal.journal import JournalError, journal_path
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunState
 
 STOP_SECONDS = 30.0
 """How long a run that is just being started may take to be known, or to have failed."""

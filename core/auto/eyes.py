@@ -18,9 +18,9 @@ from core.cluster.leaders import rebalance_settings, returns_every_seconds
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
-from core.run.record.journal import journal_path
-from core.run.tell.runs import calibration, left_behind, list_runs, read_run, unreadable
-from core.run.tell.view import RunState
+from core.run.journal.journal import journal_path
+from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
+from core.run.reporting.views import RunState
 from core.units import format_bytes, format_duration
 
 

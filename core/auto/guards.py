@@ -17,7 +17,7 @@ from core.auto.settings import LIVE_LOOKS, Settings
 from core.cluster.balancers import find_balancer
 from core.load.snapshot import Source
 from core.plan.findings import named
-from core.run.others.foreign import foreign_moves
+from core.run.external.moves import foreign_moves
 from core.units import counted, format_bytes, format_duration
 
 GOOD = 0.95

@@ -6,8 +6,8 @@ from core.auto.observed import Observed
 from core.auto.settings import Settings
 from core.plan.estimate import Estimate, estimate_at, estimate_within
 from core.plan.plan import Plan
-from core.run.limits.bounds import expected_rate, usual_bounds
-from core.run.limits.pace import Bounds
+from core.run.journal.rates import Bounds
+from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 
 
 def reckoned(settings: Settings, observed: Observed, plan: Plan) -> tuple[Bounds, Estimate]:

@@ -19,7 +19,7 @@ from core.auto.words import in_one_line
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.errors import DocumentError, UsageError
-from core.run.creation import with_configured_timeout, without_configured_timeout
+from core.run.options import with_configured_timeout, without_configured_timeout
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.autopilot/1"

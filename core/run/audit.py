@@ -1,8 +1,4 @@
-"""The audit: who asked for what, from where, and every change that was made to a cluster.
-
-One append-only file of JSON lines, each holding the hash of the one before: a line that was
-changed, taken out or put in shows. It holds no secrets. What cannot be written down is not done.
-"""
+"""The audit: who asked for what, from where, and every change that was made to a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +7,8 @@ import fcntl
 import hashlib
 import json
 import os
+import pwd
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +17,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from core import files, paths
-from core.run.record.journal import JournalError
-from core.run.who import asker
+from core.run.journal.journal import JournalError
 from core.units import format_time
+
+
+def asker() -> dict[str, str]:
+    """Return the user, this host, and from where the user came to it."""
+    return {"who": user(), "host": socket.gethostname(), "from": origin()}
+
+
+def user() -> str:
+    """Return the name that the system knows this process's user by; behind sudo, whose it was."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = str(os.getuid())
+    behind = os.environ.get("SUDO_USER", name)
+    return name if behind == name else f"{behind} as {name}"
+
+
+def origin() -> str:
+    """Return `ssh ADDRESS`, else the terminal, else ""."""
+    ssh = (os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_CLIENT") or "").split()
+    if ssh:
+        return f"ssh {ssh[0]}"
+    for stream in (0, 1, 2):
+        if os.isatty(stream):
+            return os.ttyname(stream)
+    return ""
+
 
 Entry = Mapping[str, Any]
 

@@ -9,13 +9,12 @@ from dataclasses import replace
 from core.cluster.connect import Address, connect
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
-from core.run.creation import address_of, with_configured_timeout, without_configured_timeout
-from core.run.lock import BusyError, take_lock
-from core.run.record.history import History
-from core.run.record.journal import Journal, journal_path
-from core.run.spawning import await_start, log_size, spawn
-from core.run.tell.runs import read_journal
-from core.run.tell.view import RunState
+from core.run.journal.fold import History
+from core.run.journal.journal import Journal, journal_path
+from core.run.options import address_of, with_configured_timeout, without_configured_timeout
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import RunState
+from core.run.run_process import BusyError, await_start, log_size, spawn, take_lock
 
 GOING_SECONDS = 2.0
 """How long a process that has just died, or another that is being started, may hold the lock."""

@@ -30,9 +30,12 @@ from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
 from core.run import audit
-from core.run.audited import audited
-from core.run.beside import refuse_beside
-from core.run.creation import (
+from core.run.audited_client import audited
+from core.run.control import request
+from core.run.external.conflicts import refuse_beside
+from core.run.journal.journal import SUFFIX, Journal, remove_journal
+from core.run.journal.records import Kind
+from core.run.options import (
     RunOptions,
     address_from_json,
     address_of,
@@ -40,14 +43,10 @@ from core.run.creation import (
     create_journal,
     with_configured_timeout,
 )
-from core.run.lock import take_lock
-from core.run.notify import Notifier
-from core.run.record.journal import SUFFIX, Journal, remove_journal
-from core.run.record.records import Kind
 from core.run.recovery import recover
-from core.run.requests import request
-from core.run.spawning import await_start, log_path, spawn
-from core.run.tell.runs import calibration
+from core.run.reporting.notifier import Notifier
+from core.run.reporting.runs import calibration
+from core.run.run_process import await_start, log_path, spawn, take_lock
 from core.settings import NotifyBy, load_settings
 
 __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
@@ -148,8 +147,8 @@ def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None)
 
 
 def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) -> int:
-    from core.run.act.reckoning import load_as_known
-    from core.run.act.runner import Runner
+    from core.run.engine.executor import Runner
+    from core.run.engine.preflight import load_as_known
 
     path = journal.path
     created = journal.records()[0].payload

@@ -21,7 +21,7 @@ from core.cli.common.output import StatusLine, say, write_text
 from core.cli.common.signals import ended_in_order
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import TrimtabError
-from core.run.forget import forget_runs
+from core.run.run_process import forget_runs
 from core.text.tables import text_table
 from core.units import counted, format_duration
 from tests.acceptance.catalogue import SCENARIOS

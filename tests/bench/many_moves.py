@@ -69,7 +69,7 @@ def carry_out(path: Path) -> dict[str, Any]:
     """Move every partition's last replica, and return what was measured."""
     from core.cluster.connect import Address, connect
     from core.plan.plan import Plan
-    from core.run.act.runner import Runner
+    from core.run.engine.executor import Runner
     from core.run.service import RunOptions, create_journal
 
     connection = connect(Address(f"sim:{path}"))

@@ -30,10 +30,10 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill, run
 from core.cluster.sandbox.workload_spec import Workload, skewed_workload
-from core.run.record.journal import Journal, journal_path
-from core.run.record.records import Sample
-from core.run.tell.runs import read_run
-from core.run.tell.view import RunView
+from core.run.journal.journal import Journal, journal_path
+from core.run.journal.records import Sample
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunView
 from core.units import format_time
 from tests.bench.estimate_against_clock import QUIET_LOAD, TRIMTAB, wait_for_quiet
 from tests.bench.leaving import end_runs

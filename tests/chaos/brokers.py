@@ -44,12 +44,12 @@ from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.errors import UnreachableError
 from core.process import Process, running_with
-from core.run.record.history import History, Phase
-from core.run.record.journal import Journal, JournalError, journal_path
-from core.run.record.records import Kind
-from core.run.spawning import log_path
-from core.run.tell.runs import read_run
-from core.run.tell.view import MoveState, RunView
+from core.run.journal.fold import History, Phase
+from core.run.journal.journal import Journal, JournalError, journal_path
+from core.run.journal.records import Kind
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import MoveState, RunView
+from core.run.run_process import log_path
 
 ROOT = Path(__file__).resolve().parents[2]
 INJECT = Path(__file__).with_name("inject")

@@ -21,10 +21,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UnreachableError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run.act.runner import Runner
-from core.run.record.history import History
-from core.run.record.journal import Journal, JournalError
-from core.run.record.records import Kind, Record
+from core.run.engine.executor import Runner
+from core.run.journal.fold import History
+from core.run.journal.journal import Journal, JournalError
+from core.run.journal.records import Kind, Record
 from core.run.service import RunOptions, create_journal
 
 

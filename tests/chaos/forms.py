@@ -35,9 +35,9 @@ from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import ANY
-from core.run.record.history import Outcome, Phase
-from core.run.record.records import Kind
-from core.run.requests import request
+from core.run.control import request
+from core.run.journal.fold import Outcome, Phase
+from core.run.journal.records import Kind
 
 Script = Iterator[None]
 OF_A_RUN = (

@@ -24,7 +24,7 @@ from chaos.world import (
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.record.history import Outcome
+from core.run.journal.fold import Outcome
 from core.run.service import RunOptions
 
 HOUR = 3600.0

@@ -13,7 +13,7 @@ from chaos.brokers import Brokers
 from chaos.forms import Form
 from chaos.orders import Order
 
-from core.run.record.history import History, Outcome
+from core.run.journal.fold import History, Outcome
 
 TICK_SECONDS = 0.2
 DOWN_SECONDS = 2.0

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from core import files
-from core.run.record.records import Kind
+from core.run.journal.records import Kind
 
 WHEN = ("before", "after")
 KINDS = tuple(kind.value for kind in Kind)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from chaos.forms import Form, Script
 from chaos.layout import SLOW
 
-from core.run.record.records import Kind
+from core.run.journal.records import Kind
 
 
 class Restless(Form):

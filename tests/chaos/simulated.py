@@ -39,7 +39,7 @@ from chaos.stopping import stops_in_order
 from chaos.storm import Storm
 
 from core import paths
-from core.run.record.history import Outcome
+from core.run.journal.fold import Outcome
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
 UNHARMED = (*CANCELLED, Outcome.FAILED, Outcome.INCOMPLETE)

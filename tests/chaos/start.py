@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.cluster.connect import Address, connect
 from core.plan.reassignment import read_plan
-from core.run.limits.pace import Bounds
+from core.run.journal.rates import Bounds
 from core.run.service import RunOptions, start_run
 
 ALLOWED = frozenset({"out-of-sync", "rack-spread", "foreign-move"})

@@ -19,8 +19,8 @@ from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.decide.endings import GONE
-from core.run.record.history import History, Outcome, Phase
+from core.run.engine.endings import GONE
+from core.run.journal.fold import History, Outcome, Phase
 from core.run.service import RunOptions
 
 MB = 1_000_000

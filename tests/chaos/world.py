@@ -27,7 +27,7 @@ from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.record.history import History, Phase
+from core.run.journal.fold import History, Phase
 
 MB = 1_000_000
 RATE = 1 * MB

@@ -26,15 +26,15 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
-from core.run.act.runner import Runner
-from core.run.creation import RunOptions, create_journal
-from core.run.decide.steps import Step, Submit
-from core.run.limits.pace import Pace
-from core.run.record.history import History, Outcome
-from core.run.record.journal import Journal
-from core.run.tell.progress import run_view
-from core.run.tell.runs import Reading
-from core.run.tell.view import RunView
+from core.run.engine.executor import Runner
+from core.run.journal.fold import History, Outcome
+from core.run.journal.journal import Journal
+from core.run.journal.rates import Pace
+from core.run.options import RunOptions, create_journal
+from core.run.reporting.progress import run_view
+from core.run.reporting.runs import Reading
+from core.run.reporting.views import RunView
+from core.run.steps import Step, Submit
 
 MB = 1_000_000
 THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)

@@ -25,13 +25,13 @@ from core.errors import AccessDeniedError, DocumentError, LoginRefusedError, Unr
 from core.load import serving
 from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError
 from core.process import Process
-from core.run.creation import RunOptions
-from core.run.record.journal import journal_path
+from core.run.journal.journal import journal_path
+from core.run.options import RunOptions
 from core.run.recovery import recover
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunState
+from core.run.run_process import log_path
 from core.run.service import start_run
-from core.run.spawning import log_path
-from core.run.tell.runs import read_run
-from core.run.tell.view import RunState
 
 LOGIN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism={}\nsasl.jaas.config=M required {};\n"
 

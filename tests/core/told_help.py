@@ -8,7 +8,7 @@ from typing import Any
 
 from run_help import MB
 
-from core.run.record.records import Kind, Record, Sample
+from core.run.journal.records import Kind, Record, Sample
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LIMIT = 5 * MB

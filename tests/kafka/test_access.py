@@ -26,7 +26,7 @@ from core.cluster.observer import TOPIC_CONFIGS, observe
 from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.sandbox.topics import create_topics
 from core.errors import AccessDeniedError, ExitCode
-from core.run.record.journal import SUFFIX
+from core.run.journal.journal import SUFFIX
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
     from core.load.snapshot import Float64, Load, Source
-    from core.run.tell.markdown import markdown
+    from core.run.reporting.report import markdown
     from tui.app import TrimtabApp
     from tui.feed_events import Connected, GroupsSeen, PictureSeen, RunSeen
     from tui.screens.run_history import RunHistory

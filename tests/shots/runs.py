@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.plan.plan import Plan
-    from core.run.tell.runs import Reading
+    from core.run.reporting.runs import Reading
 
 MOVES, LEAST_BYTES = 8, 2_000_000_000
 RUN_RATE, FOREIGN_RATE = 100_000_000, 5_000_000
@@ -37,11 +37,11 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
     """
     from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address
-    from core.run.act.runner import Runner
-    from core.run.record.history import History
+    from core.run.engine.executor import Runner
+    from core.run.journal.fold import History
+    from core.run.reporting.progress import run_view
+    from core.run.reporting.runs import Reading
     from core.run.service import RunOptions, create_journal
-    from core.run.tell.progress import run_view
-    from core.run.tell.runs import Reading
 
     slow = ConfigChange(
         Resource.broker(SLOW_BROKER), FOLLOWER_RATE, ConfigOp.SET, str(FOREIGN_RATE)

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
-from core.run.tell.view import (
+from core.run.reporting.views import (
     BrokerProgress,
     Level,
     MoveProgress,

@@ -34,8 +34,8 @@ from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.plan.findings import finding
 from core.plan.plan import Plan
-from core.run.limits.throttle import Side
-from core.run.tell.view import RunState
+from core.run.journal.throttle_values import Side
+from core.run.reporting.views import RunState
 from tui.feed_events import Event, RunSeen
 from tui.screens import apply as apply_module
 from tui.screens import plan_review as review_module

@@ -18,7 +18,7 @@ from textual.widgets import Button, Input, Label, Static
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import Plan
-from core.run.tell.view import RunState
+from core.run.reporting.views import RunState
 from tui.feed_events import ClusterLost, Event, PictureSeen, RunSeen
 from tui.screens import apply as apply_module
 from tui.screens import plan_review as review_module

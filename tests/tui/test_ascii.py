@@ -20,7 +20,7 @@ import tui
 from core.cluster.drills.drill import DrillKind, Offer
 from core.errors import TrimtabError
 from core.passwords import MissingPassword
-from core.run.tell.view import RunState
+from core.run.reporting.views import RunState
 from core.text.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
 from tui.in_ascii import AsciiOnly

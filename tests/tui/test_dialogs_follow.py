@@ -30,8 +30,8 @@ from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.plan.plan import Plan
-from core.run.requests import Asked
-from core.run.tell.view import MoveState, RunState, RunView
+from core.run.control import Asked
+from core.run.reporting.views import MoveState, RunState, RunView
 from core.watch.clients.report import Report
 from tui.feed_events import ClientsSeen, PictureSeen, RunSeen
 from tui.screens import rate_dialog as rate_module

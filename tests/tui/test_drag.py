@@ -35,7 +35,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.effect import effect_of
 from core.plan.plan import Plan
-from core.run.tell.view import RunEvent, RunState
+from core.run.reporting.views import RunEvent, RunState
 from tui.dashboard import make_session
 from tui.feed_events import GroupsSeen, RunSeen
 from tui.map_view import MapView, build_model

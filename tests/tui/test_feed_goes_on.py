@@ -27,10 +27,10 @@ from core.load.published import write_snapshot
 from core.load.snapshot import LoadSnapshot, Quality, Source
 from core.plan.calibration import Calibration, Speed
 from core.plan.plan import Plan
-from core.run.record.journal import JournalError
-from core.run.record.records import Kind
+from core.run.journal.journal import JournalError
+from core.run.journal.records import Kind
+from core.run.reporting import runs
 from core.run.service import RunOptions, create_journal
-from core.run.tell import runs
 from tui.feed import Feed
 from tui.feed_events import Event, GroupsSeen, PictureSeen, RunSeen, TimesLearned, Trouble
 from tui.feed_watches import watch_autopilot, watch_groups, watch_runs

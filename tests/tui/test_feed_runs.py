@@ -17,9 +17,9 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.plan.calibration import Calibration, Speed
 from core.plan.plan import Plan
-from core.run.record.records import Kind
+from core.run.journal.records import Kind
+from core.run.reporting import runs
 from core.run.service import RunOptions, create_journal
-from core.run.tell import runs
 from tui.feed_events import Event, RunSeen, TimesLearned, Trouble
 from tui.feed_watches import watch_groups, watch_runs
 

@@ -19,8 +19,8 @@ from textual.widgets import Label
 from core import paths
 from core.cluster.connect import Address
 from core.plan.plan import Plan
-from core.run.creation import RunOptions, create_journal
-from core.run.record.records import Kind
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
 from tui import leaving
 from tui.app import TrimtabApp
 from tui.feed_events import PictureSeen

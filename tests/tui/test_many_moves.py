@@ -22,9 +22,9 @@ from pictures import (
 )
 from textual.widgets import Static
 
-from core.run.limits.pace import Bounds
-from core.run.requests import Asked
-from core.run.tell.view import MoveProgress, MoveState, RunView
+from core.run.control import Asked
+from core.run.journal.rates import Bounds
+from core.run.reporting.views import MoveProgress, MoveState, RunView
 from tui.screens import apply as apply_module
 from tui.screens import run_requests as module
 from tui.screens.rate_dialog import RateDialog

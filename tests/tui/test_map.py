@@ -34,7 +34,7 @@ from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.load.heat import Metric
 from core.load.snapshot import Load
-from core.run.tell.view import RunState
+from core.run.reporting.views import RunState
 from tui import map_view
 from tui.feed_events import ClusterLost
 from tui.map_view import Zoom, matches

@@ -22,8 +22,8 @@ from pictures import (
 )
 
 from core.cluster.configs import ConfigSource
-from core.run.limits.throttle import RateIntent, Side
-from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
+from core.run.journal.throttle_values import RateIntent, Side
+from core.run.reporting.views import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
 from core.units import UNLIMITED, format_rate
 from tui.widgets.lines import Ground, Lines, Tone, partition_name, text_of, width_of
 from tui.widgets.page import Page

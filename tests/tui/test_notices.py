@@ -10,8 +10,8 @@ import pytest
 from hands import rested
 from pictures import a_move, a_run, a_session, at, dashboard
 
-from core.run.tell.notices import Notices
-from core.run.tell.view import MoveState, RunRequest, RunState, RunView
+from core.run.reporting.notices import Notices
+from core.run.reporting.views import MoveState, RunRequest, RunState, RunView
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui.app import TrimtabApp

@@ -25,8 +25,8 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Label, Static
 
 from core.errors import UsageError
-from core.run.requests import Asked
-from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, RunView
+from core.run.control import Asked
+from core.run.reporting.views import MoveProgress, MoveState, RunRequest, RunState, RunView
 from core.units import UNLIMITED
 from tui.feed_events import RunSeen
 from tui.screens import run_requests as module

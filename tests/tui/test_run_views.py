@@ -25,9 +25,9 @@ from pictures import (
 )
 
 from core.cluster.metadata import DirCopy
-from core.run.others.foreign import ForeignWatch, foreign_moves
-from core.run.record.moves import Role
-from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
+from core.run.external.moves import ForeignWatch, foreign_moves
+from core.run.journal.moves import Role
+from core.run.reporting.views import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.feed_events import PictureSeen, RunSeen
 from tui.screens import export as export_module
 from tui.screens.map_hands import MapCanvas
@@ -380,7 +380,7 @@ async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, int]) -> None:
-    from core.run.tell.progress import summary
+    from core.run.reporting.progress import summary
 
     run = summary(a_run(RunState.DONE, ended_at=at(3, 11, 1)))
     lines = runs_lines((run,), 0, 0, at(4, 0), size[0], size[1])

@@ -24,13 +24,13 @@ from textual.widgets import Static
 
 from core.cluster.connect import Address
 from core.plan.plan import Move, Plan
-from core.run.creation import RunOptions, create_journal
-from core.run.limits.pace import Bounds
-from core.run.record.journal import Journal, journal_path
-from core.run.record.moves import move_to_json
-from core.run.record.records import Kind
-from core.run.tell.runs import read_journal
-from core.run.tell.view import MoveState, RunState
+from core.run.journal.journal import Journal, journal_path
+from core.run.journal.moves import move_to_json
+from core.run.journal.rates import Bounds
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import MoveState, RunState
 from tui.screens import apply as apply_module
 from tui.screens.apply import ApplyDialog
 from tui.screens.ticks import Adapt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pictures import at
 
-from core.run.tell.view import Level, RunEvent
+from core.run.reporting.views import Level, RunEvent
 from tui.widgets.lines import text_of, width_of
 from tui.widgets.run_log import event_lines
 

@@ -13,9 +13,9 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.plan.estimate_document import to_json
-from core.run.limits.bounds import as_keys
-from core.run.prepare import prepared
+from core.run.launch import prepared
 from core.run.service import RunOptions, start_run
+from core.run.throttles.rate_bounds import as_keys
 from tui.changed import Read, alive, is_alike, worse
 from tui.screens.dialog import Words, body, button
 from tui.screens.plan_review import Order, PlanReview

@@ -10,9 +10,9 @@ from textual.message import Message
 
 from core.errors import TrimtabError
 from core.plan.reassignment import dump
-from core.run.tell.markdown import markdown
-from core.run.tell.runs import read_journal
-from core.run.tell.view import RunView
+from core.run.reporting.report import markdown
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import RunView
 from tui.screens.base import DashboardScreen
 from tui.screens.dialog import AskDialog
 

@@ -13,7 +13,7 @@ from tui.map_view import Model, build_model
 from tui.session import Session
 
 if TYPE_CHECKING:
-    from core.run.tell.view import RunView
+    from core.run.reporting.views import RunView
     from tui.screens.map_shown import ShownMap
 
 
@@ -21,7 +21,7 @@ def told_of(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | Non
     """Return how many seconds a run has left, or why it does not go on until somebody has it."""
     if run is None:
         return None, None
-    from core.run.tell.view import RunState  # a map without a run is painted without it
+    from core.run.reporting.views import RunState
 
     halted = {
         RunState.PAUSED: (Weight.LOOK, "run paused"),

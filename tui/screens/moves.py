@@ -11,7 +11,7 @@ from enum import Enum
 
 from textual.widget import Widget
 
-from core.run.tell.view import RunState, RunSummary, RunView
+from core.run.reporting.views import RunState, RunSummary, RunView
 from tui.actions import MOVES, bindings_of
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_report

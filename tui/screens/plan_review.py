@@ -17,8 +17,8 @@ from core.plan.findings import Finding, Severity
 from core.plan.meanwhile import elected, to_elect
 from core.plan.plan import Plan
 from core.plan.spread import Task
-from core.run.limits.bounds import usual_bounds
-from core.run.limits.pace import Bounds
+from core.run.journal.rates import Bounds
+from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED
 from tui.changed import Picture, Read, changed
 from tui.screens.naming import NamingDialog

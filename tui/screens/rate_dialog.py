@@ -13,9 +13,9 @@ from textual.widgets import Button, Static
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
-from core.run.limits.bounds import usual_bounds
-from core.run.limits.pace import Bounds
-from core.run.tell.view import DUE, RunView
+from core.run.journal.rates import Bounds
+from core.run.reporting.views import DUE, RunView
+from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button

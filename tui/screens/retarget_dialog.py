@@ -17,7 +17,7 @@ from core.plan.check import check_plan
 from core.plan.check_brokers import not_compared
 from core.plan.findings import OF_ITS_OWN, Severity, is_blind
 from core.plan.plan import Move, Plan
-from core.run.tell.view import MoveProgress, MoveState, RunView
+from core.run.reporting.views import MoveProgress, MoveState, RunView
 from core.units import format_bytes
 from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button

@@ -12,9 +12,9 @@ from textual.message import Message
 
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
-from core.run.again import Way, plan_again
-from core.run.tell.runs import read_journal
-from core.run.tell.view import RunState, RunSummary
+from core.run.followup import Way, plan_again
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import RunState, RunSummary
 from tui.screens.apply import ApplyDialog
 from tui.screens.plan_review import Order
 from tui.screens.run_requests import RETRIABLE, RunRequests

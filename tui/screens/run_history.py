@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.run.tell.markdown import markdown
-from core.run.tell.runs import list_runs, read_journal
-from core.run.tell.view import RunSummary, RunView
+from core.run.reporting.report import markdown
+from core.run.reporting.runs import list_runs, read_journal
+from core.run.reporting.views import RunSummary, RunView
 from tui.screens.base import DashboardScreen
 from tui.session import Session
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from textual.app import ComposeResult
 from textual.widgets import Button, Input, Label
 
-from core.run.tell.view import DUE, FLYING, MoveProgress, MoveState, RunState, RunView
+from core.run.reporting.views import DUE, FLYING, MoveProgress, MoveState, RunState, RunView
 from core.units import UNLIMITED, format_bytes
 from tui.screens.dialog import Ask, ChoiceDialog, ConfirmDialog, Question, Words, body, button
 from tui.screens.naming import NamedDialog

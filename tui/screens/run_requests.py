@@ -12,10 +12,10 @@ from typing import Any
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.run.limits.pace import Bounds
-from core.run.requests import request
+from core.run.control import request
+from core.run.journal.rates import Bounds
+from core.run.reporting.views import DUE, MoveState, RunState, RunView
 from core.run.service import recover
-from core.run.tell.view import DUE, MoveState, RunState, RunView
 from core.units import format_rate
 from tui.screens.base import DashboardScreen
 from tui.screens.rate_dialog import RateDialog

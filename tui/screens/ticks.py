@@ -11,7 +11,7 @@ from textual.widget import Widget
 from core.plan.estimate import Estimate
 from core.plan.estimate_words import apart_words
 from core.plan.findings import Finding
-from core.run.limits.pace import Bounds
+from core.run.journal.rates import Bounds
 from core.units import counted, format_duration
 from tui.widgets.run_state import bounds_words
 

@@ -9,7 +9,7 @@ from core.plan.estimate import Estimate
 from core.plan.findings import Severity
 from core.plan.meanwhile import meanwhile
 from core.plan.plan import Plan
-from core.run.limits.pace import Bounds
+from core.run.journal.rates import Bounds
 from core.units import UNLIMITED, counted, format_duration, format_rate
 from tui.study import Study
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped

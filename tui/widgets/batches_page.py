@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.run.tell.view import FLYING, MoveProgress, MoveState, RunView
+from core.run.reporting.views import FLYING, MoveProgress, MoveState, RunView
 from core.units import format_bytes, format_duration
 from tui.widgets.bars import bar
 from tui.widgets.lines import (

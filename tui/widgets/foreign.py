@@ -1,6 +1,6 @@
 """Moves in flight that no run of this machine is carrying out: adopted for the eye, never touched.
 
-What is known of them is `core.run.others.foreign`'s.
+What is known of them is `core.run.external.moves`'s.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import UTC
 
-from core.run.others.foreign import ForeignMove
+from core.run.external.moves import ForeignMove
 from core.units import format_bytes, format_duration, format_rate
 from tui.widgets.bars import bar, line_bar
 from tui.widgets.lines import (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
-    from core.run.tell.view import RunView
+    from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
 
 SIDE = 32

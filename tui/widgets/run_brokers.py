@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.run.limits.inflow import FLOOR_BYTES_PER_S
-from core.run.tell.view import BrokerProgress
+from core.run.reporting.views import BrokerProgress
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, left, right

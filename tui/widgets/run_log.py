@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from itertools import islice
 
-from core.run.tell.view import Level, RunEvent, RunRequest, RunView
+from core.run.reporting.views import Level, RunEvent, RunRequest, RunView
 from tui.latest import latest
 from tui.widgets.lines import (
     BLANK,

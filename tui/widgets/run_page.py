@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC
 
-from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
+from core.run.reporting.views import MoveProgress, MoveState, RunState, RunView
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     BLANK,

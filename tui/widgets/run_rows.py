@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import NamedTuple
 
 from core.cluster.metadata import TopicPartition
-from core.run.tell.view import MoveProgress, MoveState
+from core.run.reporting.views import MoveProgress, MoveState
 from core.units import format_bytes, format_duration, format_rate
 from tui.latest import latest
 from tui.widgets.bars import bar

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
-from core.run.limits.pace import Bounds
-from core.run.tell.view import PAUSING, MoveState, RunState, RunView
+from core.run.journal.rates import Bounds
+from core.run.reporting.views import PAUSING, MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from core.run.tell.view import RunSummary
+from core.run.reporting.views import RunSummary
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     BLANK,

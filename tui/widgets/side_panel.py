@@ -30,7 +30,7 @@ from tui.widgets.topic_rows import Brush
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.plan.estimate import Estimate
-    from core.run.tell.view import RunView
+    from core.run.reporting.views import RunView
 
 PLAN_LINES = 6
 CELL_LINES = 12

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from core.run.tell.view import Level, MoveState
+from core.run.reporting.views import Level, MoveState
 from core.units import format_duration
 from tui.widgets.inspector import Word
 from tui.widgets.lines import partition_name
 from tui.widgets.preview import move_words
 
 if TYPE_CHECKING:
-    from core.run.tell.view import MoveProgress, RunView
+    from core.run.reporting.views import MoveProgress, RunView
     from tui.widgets.panel import Panel
 
 MOVES = 8

@@ -110,7 +110,7 @@ def _off(
     """Turn off what the command line names, else every autopilot of this machine."""
     from core.auto.background import cancel, left_by, turn_off
     from core.clock import SystemClock
-    from core.run.who import user
+    from core.run.audit import user
 
     if any(value is not None for value in wanted.values()):
         raise UsageError(
@@ -190,8 +190,8 @@ def _on(
     from core.auto.words import limits, unmatched
     from core.clock import SystemClock
     from core.errors import DocumentError
+    from core.run.audit import user
     from core.run.logout import look
-    from core.run.who import user
 
     changed(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
     address = context.require_address()

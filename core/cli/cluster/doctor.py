@@ -232,8 +232,8 @@ def properties(address: Address) -> Iterator[Finding]:
 
 def probes(state: ClusterState) -> Iterator[Finding]:
     """Look for topics that probes of dead runs have left."""
-    from core.run.others.leftovers import REMEDY, left_probes
-    from core.run.tell.runs import with_throttles
+    from core.run.external.leftovers import REMEDY, left_probes
+    from core.run.reporting.runs import with_throttles
 
     for left in left_probes(state, with_throttles(state.cluster_id)):
         yield Finding("probe", left, REMEDY, "a clean cluster")

@@ -113,7 +113,7 @@ def elect(
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
         elif able:
-            from core.run.audited import audited
+            from core.run.audited_client import audited
 
             writer = audited(client, state.cluster_id, None)
             answers = writer.elect_leaders([e.tp for e in able], unclean=unclean)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from core.cluster.configs import Resource
     from core.cluster.faults import Fault
     from core.cluster.state import ClusterState
-    from core.run.others.throttles import Throttle
+    from core.run.external.throttles import Throttle
 
 SAID = 5
 
@@ -35,8 +35,8 @@ def throttles() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
-    from core.run.others.throttles import find_throttles
-    from core.run.tell.runs import unreadable, with_throttles
+    from core.run.external.throttles import find_throttles
+    from core.run.reporting.runs import unreadable, with_throttles
 
     with context.connected() as connection:
         state = connection.client.describe()
@@ -68,10 +68,10 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     this machine in progress works with is never touched.
     """
     from core.run import audit
-    from core.run.audited import audited
-    from core.run.others import clearing as act
-    from core.run.others.leftovers import REMEDY, left_probes
-    from core.run.tell.runs import refuse_unreadable, with_throttles
+    from core.run.audited_client import audited
+    from core.run.external import clearing as act
+    from core.run.external.leftovers import REMEDY, left_probes
+    from core.run.reporting.runs import refuse_unreadable, with_throttles
 
     context.require_writable()
     named = [_resource(name) for name in names]

@@ -23,7 +23,7 @@ from core.plan.estimate_document import burden_document, time_line_document, to_
 from core.plan.estimate_words import apart_words
 from core.plan.rate_table import default_rate, rate_table, slower_because
 from core.plan.time_line import TimeLine, time_line
-from core.run.tell.runs import calibration
+from core.run.reporting.runs import calibration
 from core.text.tables import text_table
 from core.units import (
     format_bytes,

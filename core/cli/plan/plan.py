@@ -27,7 +27,7 @@ from core.plan.plan import Plan
 from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
-from core.run.tell.runs import calibration
+from core.run.reporting.runs import calibration
 from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, parse_rate
 

@@ -26,7 +26,7 @@ from core.plan.burden import Burden, burden
 from core.plan.check import Checked, Severity, in_flight
 from core.plan.reassignment import dump
 from core.plan.topics_to_move import read_topics, refuse_unknown
-from core.run.tell.runs import calibration
+from core.run.reporting.runs import calibration
 from core.units import parse_deadline, parse_duration, parse_size
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from core.errors import UsageError
 from core.units import parse_deadline, parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
-    from core.run.limits.pace import Bounds
+    from core.run.journal.rates import Bounds
 
 
 AUTO: Literal["auto"] = "auto"
@@ -33,7 +33,7 @@ def parse_throttle(text: str) -> int | Bounds | Literal["auto"]:
         return parse_rate(text)
     if not rest and ":" not in text:
         return AUTO
-    from core.run.limits.pace import Bounds
+    from core.run.journal.rates import Bounds
 
     least, dash, most = rest.partition("-")
     if not dash:

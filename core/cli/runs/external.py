@@ -15,7 +15,7 @@ from core.units import counted
 if TYPE_CHECKING:
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
-    from core.run.others.foreign import ForeignMove
+    from core.run.external.moves import ForeignMove
 
 FOREIGN = "foreign"
 """What `runs show` calls them."""
@@ -27,7 +27,7 @@ NOTE = "Somebody else's: shown, never changed. The order their replicas had befo
 
 def ours(cluster_id: str) -> frozenset[TopicPartition]:
     """Return the partitions that runs of this machine have in flight, also runs that died."""
-    from core.run.tell.runs import with_throttles
+    from core.run.reporting.runs import with_throttles
 
     return frozenset(
         known.history.moves[index].move.tp
@@ -39,7 +39,7 @@ def ours(cluster_id: str) -> frozenset[TopicPartition]:
 def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int:
     """Show others' moves once."""
     from core.cluster.observer import observe
-    from core.run.others.foreign import foreign_moves
+    from core.run.external.moves import foreign_moves
 
     with context.connected() as connection:
         state = observe(connection.client)
@@ -59,7 +59,7 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
     from core.cli.runs.follow import DETACHED
     from core.cluster.observer import observe
-    from core.run.others.foreign import ForeignWatch
+    from core.run.external.moves import ForeignWatch
 
     watch, told = ForeignWatch(), ""
     with context.connected() as connection:
@@ -84,7 +84,7 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
 
 def say_foreign(cluster_id: str, state: ClusterState) -> None:
     """Say how many moves of others' there are, if any."""
-    from core.run.others.foreign import foreign_moves
+    from core.run.external.moves import foreign_moves
 
     count = len(foreign_moves(state, ours(cluster_id)))
     if count:

@@ -11,10 +11,10 @@ import click
 from core.cli.common.output import CLEAR, emit_line, let_reader_go, say
 from core.cli.common.signals import unwinding
 from core.errors import ExitCode
-from core.run.tell.events import follow
-from core.run.tell.notices import Notice, Notices
-from core.run.tell.report import brings_back, headline, left_lines
-from core.run.tell.view import RunState, RunView
+from core.run.reporting.documents import follow
+from core.run.reporting.notices import Notice, Notices
+from core.run.reporting.report import brings_back, headline, left_lines
+from core.run.reporting.views import RunState, RunView
 from core.settings import load_settings
 from core.text.terminal import notice_sequence, printable
 from core.units import format_bytes, format_duration, format_rate

@@ -22,9 +22,9 @@ from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions, LiveCluster
-    from core.run.again import Way
-    from core.run.record.history import History
-    from core.run.tell.runs import Reading
+    from core.run.followup import Way
+    from core.run.journal.fold import History
+    from core.run.reporting.runs import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MANY = 10
@@ -76,7 +76,7 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     In a run in progress those that are named, after all others. Of one that has ended all, or
     those named, from where they are now: a new run, at the same throttle.
     """
-    from core.run.again import Way
+    from core.run.followup import Way
 
     look = _look(context, run)
     if look.history.ended is not None:
@@ -96,7 +96,7 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
     Of one that has ended, what it has really done moves back from where it is now: a new run, at
     the same throttle.
     """
-    from core.run.again import Way
+    from core.run.followup import Way
 
     look = _look(context, run)
     if look.history.ended is not None:
@@ -107,7 +107,7 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
 
 
 def _look(context: Context, run: str | None) -> Reading:
-    from core.run.tell.runs import read_journal
+    from core.run.reporting.runs import read_journal
 
     return read_journal(*which_run(context, run))
 
@@ -137,9 +137,9 @@ def _again(
 ) -> int:
     from core.cli.runs.launch import emit_no_run, fetch_live_cluster, launch
     from core.plan.reassignment import dump
-    from core.run.again import Way, plan_again
-    from core.run.creation import address_of
-    from core.run.requests import find_moves
+    from core.run.control import find_moves
+    from core.run.followup import Way, plan_again
+    from core.run.options import address_of
     from core.settings import load_settings
 
     history, output = look.history, words["output"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from core.plan.calibration import Calibration
     from core.plan.estimate import Estimate
     from core.plan.plan import Plan
-    from core.run.limits.pace import Bounds
+    from core.run.journal.rates import Bounds
 
 
 MAX_NAMED_TOPICS = 3
@@ -134,12 +134,12 @@ def launch(
     from core.plan.findings import Severity
     from core.plan.meanwhile import meanwhile
     from core.plan.shrinking import check_retention
-    from core.run.creation import RunOptions
-    from core.run.limits.bounds import as_keys
+    from core.run.launch import prepared
     from core.run.logout import look
-    from core.run.prepare import prepared
+    from core.run.options import RunOptions
+    from core.run.reporting.runs import calibration
     from core.run.service import start_run
-    from core.run.tell.runs import calibration
+    from core.run.throttles.rate_bounds import as_keys
 
     state = picture.state
     context.require_writable(state)
@@ -236,8 +236,8 @@ def _expected_rate(
     known: Calibration,
 ) -> tuple[int | None, Bounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
-    from core.run.limits.bounds import expected_rate, usual_bounds
-    from core.run.limits.pace import Bounds
+    from core.run.journal.rates import Bounds
+    from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 
     if asked is None or isinstance(asked, int):
         return asked, None

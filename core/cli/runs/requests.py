@@ -83,7 +83,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
     from core.cli.runs.apply import parse_throttle
     from core.plan.check import parse_allow
-    from core.run.limits.pace import Bounds
+    from core.run.journal.rates import Bounds
 
     if len(words) not in (1, 2):
         raise UsageError("Which rate?", next="Say `trimtab runs throttle [RUN] 50MB/s`.")
@@ -154,8 +154,8 @@ COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 
 def indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
     """Return the indices of a run's moves by the names of their partitions."""
-    from core.run.requests import find_moves
-    from core.run.tell.runs import read_journal
+    from core.run.control import find_moves
+    from core.run.reporting.runs import read_journal
 
     return find_moves(read_journal(cluster_id, run).history, partitions)
 
@@ -171,9 +171,9 @@ def ask(
     allow: frozenset[str] = frozenset(),
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
-    from core.run.requests import request
-    from core.run.tell.asked_for import asked_words
-    from core.run.tell.runs import read_journal
+    from core.run.control import request
+    from core.run.reporting.request_words import asked_words
+    from core.run.reporting.runs import read_journal
 
     history = read_journal(cluster_id, run).history
     require_writable(context, history)
@@ -194,9 +194,9 @@ def ask_and_follow(
 ) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
     from core.cli.runs.follow import follow_run
-    from core.run.requests import request
-    from core.run.tell.runs import read_run
-    from core.run.tell.view import RunState
+    from core.run.control import request
+    from core.run.reporting.runs import read_run
+    from core.run.reporting.views import RunState
 
     _sure(context, cluster_id, run, kind, doing, yes)
     asked = request(cluster_id, run, kind)
@@ -208,7 +208,7 @@ def ask_and_follow(
 
 
 def _sure(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
-    from core.run.tell.runs import read_journal
+    from core.run.reporting.runs import read_journal
 
     history = read_journal(cluster_id, run).history
     require_writable(context, history)

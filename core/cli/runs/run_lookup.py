@@ -11,12 +11,12 @@ from core.cli.common.context import Context
 from core.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from core.run.record.history import History
+    from core.run.journal.fold import History
 
 
 def clusters(context: Context) -> tuple[str, ...]:
     """Return the cluster that was named, asked for its id; else all that have runs here."""
-    from core.run.tell.runs import clusters_with_runs
+    from core.run.reporting.runs import clusters_with_runs
 
     if context.target.address is None:
         return clusters_with_runs()
@@ -29,7 +29,7 @@ def which_run(context: Context, run: str | None) -> tuple[str, str]:
 
     None is the one in progress, also if its process has died.
     """
-    from core.run.tell.runs import clusters_with_runs, find_run, runs_named
+    from core.run.reporting.runs import clusters_with_runs, find_run, runs_named
 
     if run is None:
         return _in_progress(_there(context))
@@ -56,7 +56,7 @@ def which_run(context: Context, run: str | None) -> tuple[str, str]:
 
 def latest_run(context: Context, run: str | None) -> tuple[str, str]:
     """Return the same of what is only to be told: without one in progress, of the newest."""
-    from core.run.tell.runs import list_runs, unfinished
+    from core.run.reporting.runs import list_runs, unfinished
 
     if run is not None:
         return which_run(context, run)
@@ -69,7 +69,7 @@ def latest_run(context: Context, run: str | None) -> tuple[str, str]:
 
 
 def _in_progress(there: list[str]) -> tuple[str, str]:
-    from core.run.tell.runs import unfinished, unreadable
+    from core.run.reporting.runs import unfinished, unreadable
 
     found = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
     if len(found) == 1:
@@ -86,7 +86,7 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
 
 def _there(context: Context) -> list[str]:
     """Return the cluster that was named, or all; by its address when it does not answer."""
-    from core.run.tell.runs import clusters_with_runs, runs_named
+    from core.run.reporting.runs import clusters_with_runs, runs_named
 
     address = context.target.address
     try:
@@ -115,8 +115,8 @@ def _several(run: str, found: list[tuple[str, str]]) -> UsageError:
 
 def _bootstrap(cluster_id: str, run: str) -> str:
     """Return by which address a run's cluster was reached; its id where that cannot be read."""
-    from core.run.record.journal import JournalError
-    from core.run.tell.runs import read_journal
+    from core.run.journal.journal import JournalError
+    from core.run.reporting.runs import read_journal
 
     try:
         return read_journal(cluster_id, run).history.bootstrap

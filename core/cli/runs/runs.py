@@ -21,7 +21,7 @@ from core.cluster.connect import short_name
 from core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from core.run.tell.runs import Reading
+    from core.run.reporting.runs import Reading
 
 
 @click.group()
@@ -39,8 +39,8 @@ def runs() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List runs, newest first; those of one cluster with -b or --cluster."""
-    from core.run.tell.documents import summary_document
-    from core.run.tell.runs import list_runs, unreadable
+    from core.run.reporting.documents import summary_document
+    from core.run.reporting.runs import list_runs, unreadable
     from core.text.tables import text_table
     from core.units import format_bytes, format_duration, format_rate, format_time
 
@@ -88,11 +88,11 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 
     `foreign` shows the moves in flight that no run of this machine started (with -b).
     """
-    from core.run.others.leftovers import left_in_cluster
-    from core.run.tell.documents import run_document
-    from core.run.tell.report import report
-    from core.run.tell.runs import read_journal
-    from core.run.tell.view import RunState
+    from core.run.external.leftovers import left_in_cluster
+    from core.run.reporting.documents import run_document
+    from core.run.reporting.report import report
+    from core.run.reporting.runs import read_journal
+    from core.run.reporting.views import RunState
 
     if run == FOREIGN:
         return show_foreign(context, as_json=as_json, output=output)
@@ -119,8 +119,8 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 @click.pass_obj
 def report_run(context: Context, run: str | None, output: Path | None) -> None:
     """Write a run down as Markdown, for an incident's ticket."""
-    from core.run.tell.markdown import markdown
-    from core.run.tell.runs import read_journal
+    from core.run.reporting.report import markdown
+    from core.run.reporting.runs import read_journal
 
     write_text(markdown(read_journal(*latest_run(context, run))), output)
 
@@ -138,8 +138,8 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     -b its brokers are looked for there.
     """
     from core.cli.runs.follow import follow_run
-    from core.run.tell.runs import read_journal
-    from core.run.tell.view import RunState
+    from core.run.reporting.runs import read_journal
+    from core.run.reporting.views import RunState
 
     if foreign:
         return attach_foreign(context, as_json=as_json)
@@ -152,9 +152,9 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
 def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
-    from core.run.creation import address_of
+    from core.run.options import address_of
     from core.run.recovery import recover
-    from core.run.tell.report import headline
+    from core.run.reporting.report import headline
 
     history = look.history
     if not yes and not sys.stdin.isatty():

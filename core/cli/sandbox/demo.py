@@ -51,7 +51,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
     """Open the dashboard on a simulated cluster under load: no Java, no network."""
     from core.auto.forget import forget_autopilot
     from core.load.simulator import start_simulator
-    from core.run.forget import forget_runs
+    from core.run.run_process import forget_runs
 
     with ended_in_order("the demo"):
         pace = speed or (1.0 if _on_a_terminal() else HEADLESS_SPEED)
@@ -73,7 +73,7 @@ def sandbox_demo(ctx: click.Context) -> int:
     from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
-    from core.run.forget import forget_runs
+    from core.run.run_process import forget_runs
 
     context = ctx.ensure_object(Context)
     try:

@@ -78,7 +78,7 @@ def create(
     from core.cli.topics.config_effects import Changed, refuse_min_isr
     from core.cluster.client import NewTopic
     from core.plan.placing import refuse
-    from core.run.audited import audited
+    from core.run.audited_client import audited
 
     if partitions is None and replicas is None:
         raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
@@ -181,8 +181,8 @@ def alter(
     from core.cluster.client import NewPartitions
     from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
     from core.cluster.faults import Fault
-    from core.run.audited import audited
-    from core.run.in_use import ALLOW, refuse_if_moving
+    from core.run.audited_client import audited
+    from core.run.external.conflicts import ALLOW, refuse_if_moving
 
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:

@@ -26,8 +26,8 @@ def delete(
     Refused while one is under a move, and for Kafka's own topics.
     """
     from core.cluster.topics import INTERNAL
-    from core.run.audited import audited
-    from core.run.in_use import refuse_if_moving
+    from core.run.audited_client import audited
+    from core.run.external.conflicts import refuse_if_moving
 
     context.require_writable()
     names = tuple(dict.fromkeys(names))

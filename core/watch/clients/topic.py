@@ -9,7 +9,7 @@ from core.cluster.observer import alive_brokers
 from core.cluster.probe.probe_config import TOPIC_CONFIGS
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError
-from core.run.audited import audited
+from core.run.audited_client import audited
 from core.units import counted, format_rate
 from core.watch.clients.places import RATE, TOPIC, cost
 

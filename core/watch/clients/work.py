@@ -10,7 +10,7 @@ from core import files
 from core.cluster.connect import Connection
 from core.cluster.probe.round_trip import Pinger
 from core.load import layout
-from core.run.audited import audited
+from core.run.audited_client import audited
 from core.watch.clients.following import Follower
 from core.watch.clients.places import TOPIC
 from core.watch.clients.probing import Probing

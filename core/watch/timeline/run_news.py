@@ -8,10 +8,10 @@ from typing import Final
 from core import paths
 from core.clock import Clock
 from core.cluster.state import ClusterState
-from core.run.record.journal import SUFFIX, JournalError
-from core.run.record.records import Kind as Wrote
-from core.run.tell.runs import read_journal
-from core.run.tell.view import Level, RunEvent
+from core.run.journal.journal import SUFFIX, JournalError
+from core.run.journal.records import Kind as Wrote
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import Level, RunEvent
 from core.watch.timeline.events import Event, Kind, Told
 
 LEAST_SECONDS: Final = 2.0

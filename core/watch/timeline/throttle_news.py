@@ -14,9 +14,16 @@ from core.cluster.configs import Resource, ResourceKind
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries
-from core.run.limits.throttle import RATES
-from core.run.others.throttles import Answers, Whose, any_rate, asked_lists, asked_rates, explained
-from core.run.tell.runs import with_throttles
+from core.run.external.throttles import (
+    Answers,
+    Whose,
+    any_rate,
+    asked_lists,
+    asked_rates,
+    explained,
+)
+from core.run.journal.throttle_values import RATES
+from core.run.reporting.runs import with_throttles
 from core.units import format_rate
 from core.watch.timeline.events import Event, Kind, Told
 from core.watch.timeline.unread import RECORDER, Unread, refused

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 
 def _arm(folder: str) -> None:
-    from core.run.record.journal import Journal
+    from core.run.journal.journal import Journal
 
     write, refused = Journal.write, []
     orders, struck, down = (os.path.join(folder, n) for n in ("orders.json", "struck", "down"))  # noqa: PTH118

@@ -23,7 +23,7 @@ from core.auto.switch import Switch
 from core.cluster.connect import Address
 from core.errors import DocumentError, TrimtabError
 from core.load import layout
-from core.run.record.journal import journal_path
+from core.run.journal.journal import journal_path
 
 ENTRY = Entry(
     NOON,

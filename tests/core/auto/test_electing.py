@@ -26,7 +26,7 @@ from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.run import audit
-from core.run.act.electing import BETWEEN_ELECTIONS_SECONDS
+from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
 
 BACK = tuple(f"t-{n}" for n in range(0, 12, 3))
 """The partitions that prefer broker 1."""

@@ -21,9 +21,9 @@ from core.cluster.connect import Address
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UnreachableError
-from core.run.decide.steps import Submit
-from core.run.record.journal import journal_path
-from core.run.record.records import Kind
+from core.run.journal.journal import journal_path
+from core.run.journal.records import Kind
+from core.run.steps import Submit
 
 SETTINGS = Settings()
 

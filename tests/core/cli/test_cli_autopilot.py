@@ -33,9 +33,9 @@ from core.errors import UnreachableError
 from core.load import layout
 from core.process import Process
 from core.run import logout
-from core.run.decide.steps import Submit
+from core.run.journal.fold import Outcome
 from core.run.logout import Logout
-from core.run.record.history import Outcome
+from core.run.steps import Submit
 
 NOWHERE = "127.0.0.1:1"
 

@@ -31,10 +31,10 @@ from core.load.serving import Service
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.reassignment import dump
-from core.run.creation import RunOptions, create_journal
-from core.run.limits.bounds import usual_bounds
-from core.run.limits.throttle import Side
-from core.run.record.records import Kind
+from core.run.journal.records import Kind
+from core.run.journal.throttle_values import Side
+from core.run.options import RunOptions, create_journal
+from core.run.throttles.rate_bounds import usual_bounds
 from tui.feed import Feed
 from tui.feed_events import PictureSeen
 

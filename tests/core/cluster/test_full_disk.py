@@ -11,9 +11,9 @@ from full_disk import files_of_at_most
 from core.cluster.connect import Address
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import Move, Plan
-from core.run.creation import RunOptions, create_journal
-from core.run.record.journal import Journal, JournalError, journal_path
-from core.run.record.records import Kind
+from core.run.journal.journal import Journal, JournalError, journal_path
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from run_help import Faulty, cluster, set_config
 from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.faults import Fault
 from core.cluster.kafka.configs import entries_of
-from core.run.act.held import held_lists
-from core.run.limits.throttle import Side
+from core.run.journal.throttle_values import Side
+from core.run.throttles.lists import held_lists
 
 T = Resource.topic("t")
 MUST = "leader.replication.throttled.replicas must be the literal '*' or a list of replicas"

@@ -22,7 +22,7 @@ from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.run import audit
 from core.run.audit import AuditError, note, read, verify
-from core.run.audited import audited
+from core.run.audited_client import audited
 
 
 @pytest.fixture(autouse=True)
@@ -269,7 +269,7 @@ def test_nor_is_one_that_was_refused_before(
 def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("core.run.audited.MOST_REMEMBERED", 2)
+    monkeypatch.setattr("core.run.audited_client.MOST_REMEMBERED", 2)
     through = Faulty(cluster({"t": [(1, 2)] * 3}))
     through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
     client: Any = through

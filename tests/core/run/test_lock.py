@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.run import lock
-from core.run.lock import BusyError, take_lock
+from core.run import run_process as lock
+from core.run.run_process import BusyError, take_lock
 
 
 @pytest.fixture(autouse=True)

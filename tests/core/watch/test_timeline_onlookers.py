@@ -25,8 +25,8 @@ from core.errors import TrimtabError
 from core.load import serving
 from core.load.snapshot import LoadSnapshot
 from core.process import Process
-from core.run.record.journal import JournalError
-from core.run.tell.runs import Reading
+from core.run.journal.journal import JournalError
+from core.run.reporting.runs import Reading
 from core.watch.timeline import run_news as run_news_module
 from core.watch.timeline.background import start_recording
 from core.watch.timeline.database import TimelineError

@@ -20,8 +20,8 @@ from core.cluster.configs import (
 from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.run.others.throttles import find_throttles
-from core.run.tell.runs import with_throttles
+from core.run.external.throttles import find_throttles
+from core.run.reporting.runs import with_throttles
 from core.watch.timeline import throttle_news
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.throttle_news import LOOK_SECONDS, ThrottleNews

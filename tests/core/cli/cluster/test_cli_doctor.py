@@ -18,8 +18,8 @@ from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.run.others.leftovers import left_probes
-from core.run.tell.runs import KnownRun
+from core.run.external.leftovers import left_probes
+from core.run.reporting.runs import KnownRun
 
 
 @pytest.mark.parametrize(

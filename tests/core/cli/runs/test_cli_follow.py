@@ -22,16 +22,16 @@ from core.cluster.connect import Address
 from core.errors import ExitCode, TrimtabError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run import spawning
-from core.run.creation import RunOptions, create_journal
-from core.run.lock import take_lock
-from core.run.record.journal import Journal
-from core.run.record.records import Kind
-from core.run.tell import events
-from core.run.tell.events import follow
-from core.run.tell.notices import Notice
-from core.run.tell.runs import read_run
-from core.run.tell.view import RunState
+from core.run import run_process as spawning
+from core.run.journal.journal import Journal
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
+from core.run.reporting import documents as events
+from core.run.reporting.documents import follow
+from core.run.reporting.notices import Notice
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunState
+from core.run.run_process import take_lock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"

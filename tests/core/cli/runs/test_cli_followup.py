@@ -10,7 +10,7 @@ from cli_help import FAST, SLOW, Here, validate
 from waiting import eventually
 
 from core.errors import ExitCode
-from core.run.tell.runs import read_journal
+from core.run.reporting.runs import read_journal
 
 pytestmark = pytest.mark.long
 

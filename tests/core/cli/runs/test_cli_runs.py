@@ -17,9 +17,9 @@ from core.cluster.configs import FOLLOWER_LIST, ConfigChange, ConfigOp, Resource
 from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
-from core.run.creation import RunOptions, create_journal
-from core.run.record.journal import Journal, journal_path
-from core.run.record.records import Kind
+from core.run.journal.journal import Journal, journal_path
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
 from core.units import parse_time
 
 pytestmark = pytest.mark.long

@@ -12,9 +12,9 @@ from core.cli.main import run as command_line
 from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
-from core.run.creation import RunOptions, create_journal
-from core.run.record.journal import Journal, journal_path
-from core.run.record.records import Kind
+from core.run.journal.journal import Journal, journal_path
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 RUN = "0302-090000"

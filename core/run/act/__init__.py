@@ -1,1 +1,0 @@
-"""Looking at the cluster and carrying steps out, each intent journalled before it is done."""

@@ -1,0 +1,304 @@
+"""Asking a run for something: what makes sense is written to its journal, all else is one sentence.
+
+Anybody may ask, also while the run's process is down: the request waits in the journal and is
+taken up when the process is back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from core.cluster.metadata import TopicPartition
+from core.errors import RefusedError, UsageError
+from core.run import audit
+from core.run.audit import asker
+from core.run.journal.fold import History, MoveHistory, Phase, Role
+from core.run.journal.journal import Journal, journal_path
+from core.run.journal.rates import Bounds
+from core.run.journal.records import Kind
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import RunState
+from core.run.throttles import removal as guard
+from core.run.throttles.inflow import expected_sides, inflow_bytes_per_s
+from core.units import UNLIMITED, format_rate
+
+Payload = Mapping[str, Any]
+
+NEVER = "never"
+"""The check that `apply` refuses too slow a rate by, and that may be allowed."""
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that is in the journal; it `waits` while no process is there to take it up."""
+
+    run: str
+    seq: int
+    kind: str
+    waits: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run": self.run, "request": self.kind, "seq": self.seq, "waits": self.waits}
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What has been asked of a run so far, taken up or not, and still holds."""
+
+    paused: bool = False
+    floored: bool = False
+    cancelling: bool = False
+    rolling_back: bool = False
+    limited: bool = False
+    """It was given a rate."""
+
+    def take(self, kind: str, payload: Payload) -> None:
+        match kind:
+            case "pause":
+                self.paused, self.floored = True, bool(payload.get("floor"))
+            case "resume":
+                self.paused = self.floored = False
+            case "cancel" if payload.get("moves") is None:
+                self.cancelling, self.rolling_back = True, False
+            case "rollback":
+                self.rolling_back = True
+                self.cancelling = self.paused = self.floored = False
+            case "throttle":
+                self.limited = True
+            case _:
+                pass
+
+
+def request(
+    cluster_id: str,
+    run: str,
+    kind: str,
+    payload: Payload | None = None,
+    *,
+    allow: Collection[str] = (),
+) -> Asked:
+    """Ask a run for something; a living one takes it up within a second.
+
+    `payload` is what docs/runs.md says of each kind; `allow` are ids of checks that may speak
+    against it. Raises UsageError for what makes no sense (one sentence each), RefusedError for
+    what a check refuses, JournalError when the journal cannot be written.
+    """
+    look = read_journal(cluster_id, run)
+    state, history = look.view.state, look.history
+    if kind not in _CHECKS:
+        raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(_CHECKS)}.")
+    if history.ended is not None:
+        again = kind in ("rollback", "retry")
+        raise UsageError(
+            f"Run {run} has ended: {state.value}.",
+            next=f"`trimtab runs {kind} {run}` starts another."
+            if again
+            else "Nothing was changed.",
+        )
+    asked = dict(payload or {})
+    with Journal.open(journal_path(cluster_id, run)) as journal:
+        before = [
+            (record.payload["kind"], record.payload)
+            for record in look.records
+            if record.kind is Kind.REQUEST and not record.payload.get("refused")
+        ]
+        before += [(r.kind, r.payload) for r in journal.requests(history.requests_seen)]
+        _CHECKS[kind](history, _standing(before), asked, allow)
+        audit.note(cluster_id, run, "request", kind=kind, **asked)
+        seq = journal.ask(datetime.now(UTC), kind, asked | asker())
+    return Asked(run, seq, kind, waits=state is RunState.DIED)
+
+
+def find_moves(history: History, names: Sequence[str]) -> list[int]:
+    """Return the indices of the moves that `TOPIC-PARTITION` names, the newest of each.
+
+    Raises UsageError for a partition that the run does not move.
+    """
+    newest = {str(m.move.tp): index for index, m in enumerate(history.moves)}
+    for name in names:
+        if name not in newest:
+            topic = name.rpartition("-")[0]
+            like = [known for known in newest if known.rpartition("-")[0] == topic] or [*newest]
+            shown = ", ".join(like[:SHOWN]) + (", …" if len(like) > SHOWN else "")
+            raise UsageError(f"Run {history.run} does not move {name!r}.", next=f"It has: {shown}.")
+    return list(dict.fromkeys(newest[name] for name in names))
+
+
+def _standing(asked: Iterable[tuple[str, Payload]]) -> _Standing:
+    standing = _Standing()
+    for kind, payload in asked:
+        standing.take(kind, payload)
+    return standing
+
+
+# -- what makes sense ------------------------------------------------------------------------------
+
+
+def _cancel(history: History, _standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    # All of it may be asked for twice: the second time leaves what cannot be put back.
+    if p.get("moves") is not None:
+        for tp, m in _named(history, p["moves"]):
+            if m.phase.ended:
+                raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
+
+
+def _pause(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    _is_not_cancelled(history, standing)
+    if standing.paused and standing.floored == bool(p.get("floor")):
+        raise UsageError(
+            f"Run {history.run} is paused already.",
+            next=f"`trimtab runs resume {history.run}` lets it go on.",
+        )
+    if p.get("floor") and history.rate_bytes_per_s == UNLIMITED and not standing.limited:
+        raise UsageError(
+            f"Run {history.run} has no throttle: what it has in flight cannot be held.",
+            next=f"`trimtab runs pause {history.run}` begins no further batch; "
+            f"`trimtab runs throttle {history.run} RATE` limits it.",
+        )
+
+
+def _resume(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
+    if not (standing.paused or guard.pauses(history)):
+        raise UsageError(f"Run {history.run} is not paused: there is nothing to resume.")
+
+
+def _throttle(history: History, standing: _Standing, p: Payload, allow: Collection[str]) -> None:
+    _is_not_cancelled(history, standing)
+    bounds = p.get("auto")
+    if bounds is not None:
+        Bounds.of(bounds["least_bytes_per_s"], bounds["most_bytes_per_s"])
+        return
+    rate = p["rate_bytes_per_s"]
+    if rate == UNLIMITED:
+        raise UsageError(
+            "A run in progress keeps its throttles: -1 would set its moves free at wire speed.",
+            next="Say a rate, however high, like 10GB/s.",
+        )
+    if rate < 1:
+        raise UsageError(
+            f"A rate of {rate} bytes a second moves nothing.",
+            next=f"To hold the run: `trimtab runs pause {history.run} --floor`.",
+        )
+    _refuse_endless(history, rate, allow)
+
+
+def _refuse_endless(history: History, rate: int, allow: Collection[str]) -> None:
+    """Raise RefusedError for a rate below what is produced: what is left would never be whole."""
+    floor, broker, side = max(_produced_meanwhile(history), default=(0.0, 0, ""))
+    if rate <= floor and NEVER not in {*allow, *history.allowed}:
+        does = {"leader": "send", "follower": "receive"}.get(side, "copy between its log dirs")
+        raise RefusedError(
+            f"At {format_rate(rate)} the run would never end: broker {broker} has to {does} "
+            f"{format_rate(floor)} of what is produced meanwhile.",
+            next=f"Say a higher rate, or --allow {NEVER}.",
+            checks=(NEVER,),
+        )
+
+
+def _produced_meanwhile(history: History) -> Iterable[tuple[float, int, str]]:
+    """Yield what each broker and side has to carry of what is produced, batch by batch."""
+    together: defaultdict[int, list[int]] = defaultdict(list)
+    for index, m in enumerate(history.moves):
+        if not m.phase.ended:
+            together[m.batch if m.phase is Phase.QUEUED else -1].append(index)
+    for indices in together.values():
+        for (broker, side), growing in expected_sides(history, indices).items():
+            yield inflow_bytes_per_s(side, growing), broker, side.value
+
+
+def _skip(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    _goes_on(history, standing)
+    for tp, m in _named(history, p["moves"]):
+        if m.phase is not Phase.QUEUED:
+            cancel = "" if m.phase.ended else f"`trimtab runs cancel {history.run} --move {tp}`."
+            raise UsageError(f"{tp} cannot be skipped: it is {_stands(m)} already.", next=cancel)
+
+
+def _retry(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    if history.rolling_back:
+        _is_not_cancelled(history, standing)
+    else:
+        _goes_on(history, standing)
+    for tp, m in _named(history, p["moves"]):
+        if m.replaced:
+            raise UsageError(f"{tp} cannot be tried again: another move stands in for it.")
+        if history.rolling_back and m.role is not Role.ROLLBACK:
+            raise UsageError(f"{tp} cannot be tried again: the run is being rolled back.")
+        if not m.phase.ended or m.phase is Phase.DONE:
+            raise UsageError(f"{tp} cannot be tried again: it is {_stands(m)}.")
+
+
+def _retarget(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    _goes_on(history, standing)
+    ((tp, m),) = _named(history, [p["move"]])
+    after = tuple(p["after"])
+    if m.phase is Phase.DONE:
+        raise UsageError(f"{tp} has moved already.", next="`trimtab plan` makes another plan.")
+    if len(set(after)) != len(after) or any(broker < 0 for broker in after):
+        raise UsageError(f"{_brokers(after)} names no replicas: each broker once, none below 0.")
+    if len(after) != len(m.move.after):
+        raise UsageError(
+            f"{tp} is to have {len(m.move.after)} replicas, not {len(after)}.",
+            next="A run in progress does not change how many: that takes a plan of its own.",
+        )
+    if after == m.move.after:
+        raise UsageError(f"{tp} is on its way to {_brokers(after)} already.")
+
+
+def _rollback(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
+    if standing.rolling_back or history.rolling_back:
+        raise UsageError(f"Run {history.run} is being rolled back already.")
+    if all(m.phase is Phase.QUEUED for m in history.moves):
+        raise UsageError(
+            f"Run {history.run} has moved nothing yet: there is nothing to roll back.",
+            next=f"`trimtab runs cancel {history.run}` ends it.",
+        )
+
+
+_Check = Callable[[History, _Standing, Payload, Collection[str]], None]
+_CHECKS: Mapping[str, _Check] = {
+    "cancel": _cancel,
+    "pause": _pause,
+    "resume": _resume,
+    "throttle": _throttle,
+    "skip": _skip,
+    "retry": _retry,
+    "retarget": _retarget,
+    "rollback": _rollback,
+}
+
+
+def _goes_on(history: History, standing: _Standing) -> None:
+    _is_not_cancelled(history, standing)
+    if standing.rolling_back:
+        raise UsageError(
+            f"Run {history.run} is being rolled back: its moves stay as they are.",
+            next="It can be paused, given another rate, or cancelled.",
+        )
+
+
+def _is_not_cancelled(history: History, standing: _Standing) -> None:
+    if standing.cancelling:
+        raise UsageError(f"Run {history.run} is being cancelled: it is asked for nothing else.")
+
+
+def _named(history: History, indices: Sequence[int]) -> list[tuple[TopicPartition, MoveHistory]]:
+    if not indices:
+        raise UsageError("Which partitions?", next="Name them like orders-3.")
+    for index in indices:
+        if not 0 <= index < len(history.moves):
+            raise UsageError(f"Run {history.run} has no move {index}.")
+    return [(history.moves[index].move.tp, history.moves[index]) for index in indices]
+
+
+def _stands(m: MoveHistory) -> str:
+    return "in flight" if m.phase.in_flight else m.phase.value
+
+
+def _brokers(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))

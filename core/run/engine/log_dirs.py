@@ -1,0 +1,146 @@
+"""Replicas that are to lie in a certain log dir of their broker: what is due, and what is over.
+
+A replica can be copied to another log dir once it is there and its reassignment is over; where a
+new one is made in the right place (core.run.engine.mover), nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.run.journal.fold import History, MoveHistory, Phase
+from core.run.journal.moves import DIRS_AS_BEFORE, Wish
+from core.run.steps import Ending, Lies, MoveDirs, Observed
+
+
+def move_dirs(history: History, observed: Observed) -> MoveDirs | None:
+    """Replicas are to lie in another log dir, or are to stay where they are after all."""
+    due = tuple(_due(history, observed))
+    return MoveDirs(due) if due else None
+
+
+def _due(history: History, observed: Observed) -> Iterator[tuple[int, int, str]]:
+    for index in history.in_flight:
+        m = history.moves[index]
+        tp, row = m.move.tp, observed.rows.get(m.move.tp)
+        if _strayed(m, observed):
+            for broker, path in copies(m, observed).items():
+                if (tp, broker) not in observed.dirs_left_alone:
+                    yield index, broker, path
+            continue
+        if tp in observed.reassignments or row is None or row.replicas != m.move.after:
+            continue
+        for broker, path in goals(m, observed).items():
+            place = tp, broker
+            if place in observed.dirs_left_alone:
+                continue
+            lies = observed.lies.get(place)
+            if lies is None:
+                # Its broker is asked all the same: it may say for good that it cannot.
+                if place in observed.unplaced and m.wish is not Wish.CANCEL:
+                    yield index, broker, path
+            elif (lies.future or lies.path) != path:
+                yield index, broker, path
+
+
+def _strayed(m: MoveHistory, observed: Observed) -> bool:
+    """Return whether somebody else has certainly given a partition other replicas."""
+    listed, row = observed.reassignments.get(m.move.tp), observed.rows.get(m.move.tp)
+    now = listed.target if listed else row.replicas if row else m.move.after
+    return now not in (m.move.after, m.move.before) and observed.is_settled(m.move.tp)
+
+
+def copies(m: MoveHistory, observed: Observed) -> dict[int, str]:
+    """Return where replicas lie of which a copy that we asked for is under way, by broker."""
+    return {
+        broker: lies.path
+        for broker, path in m.move.wanted_dirs.items()
+        if (lies := observed.lies.get((m.move.tp, broker))) is not None
+        and lies.future == path
+        and broker not in m.dirs_refused
+    }
+
+
+def goals(m: MoveHistory, observed: Observed) -> dict[int, str]:
+    """Return in which log dir replicas are to lie now, by broker.
+
+    What is taken back goes to where it was found, unless its reassignment is done: then it stays
+    where it is, as it does where that is not known or its broker has refused that for good. What
+    lies in no log dir has nothing to be taken back.
+    """
+    move = m.move
+    if m.wish is not Wish.CANCEL:
+        return {b: path for b, path in move.wanted_dirs.items() if b not in m.dirs_refused}
+    found = {} if move.reassigns else move.found_dirs
+    back = {}
+    for broker in move.wanted_dirs:
+        lies = observed.lies.get((move.tp, broker))
+        stays = broker not in found or broker in m.dirs_refused
+        if lies is None:
+            if not stays and (move.tp, broker) not in observed.unplaced:
+                back[broker] = found[broker]
+        else:
+            back[broker] = lies.path if stays else found[broker]
+    return back
+
+
+def ending(
+    index: int, m: MoveHistory, observed: Observed, leader: int, *, left: bool = False
+) -> Ending | None:
+    """Return how a move ended whose replicas are as planned, or None while log dirs are open.
+
+    One that is cancelled waits for brokers that are down, unless what they have is to be `left`.
+    """
+    wanted, tp, cancelled = m.move.wanted_dirs, m.move.tp, m.wish is Wish.CANCEL
+    if not wanted:
+        return Ending(index, Phase.DONE, leader=leader)
+    lies = {broker: observed.lies.get((tp, broker)) for broker in wanted}
+    if all(_is_in(lies[broker], path) for broker, path in wanted.items()):
+        return Ending(index, Phase.DONE, leader=leader)
+    over = {b: why for b in wanted if (why := _over(m, observed, b, left=left and cancelled))}
+    open_ = {b: path for b, path in goals(m, observed).items() if not over.get(b)}
+    known = all(broker in open_ or broker in over for broker in wanted)
+    if not known or not all(_is_in(lies[broker], path) for broker, path in open_.items()):
+        return None
+    if not cancelled:
+        return Ending(index, Phase.FAILED, next(iter(m.dirs_refused.values())), leader)
+    if m.move.reassigns:
+        elsewhere = next(b for b, path in wanted.items() if not _is_in(lies[b], path))
+        why = f"done, but its replica on broker {elsewhere} is not in {wanted[elsewhere]}"
+        return Ending(index, Phase.DONE, why, leader)
+    said = [f"cancelled; {why}" for why in over.values()]
+    return Ending(index, Phase.CANCELLED, said[0] if said else DIRS_AS_BEFORE, leader)
+
+
+def _over(m: MoveHistory, observed: Observed, broker: int, *, left: bool) -> str:
+    """Return why nothing more is to come of a replica that is not where it should be, or ""."""
+    place = m.move.tp, broker
+    lies, refused = observed.lies.get(place), m.dirs_refused.get(broker, "")
+    if m.wish is not Wish.CANCEL:
+        return refused
+    if lies is None and place in observed.unplaced:
+        return observed.unplaced[place]
+    if lies is not None and refused and lies.path != m.move.found_dirs.get(broker):
+        # A copy to where it was refused may be under way still: that goes first.
+        return "" if lies.future else f"its replica on broker {broker} stays in {lies.path}"
+    if left and broker not in observed.alive:
+        return copy_left(broker)
+    return ""
+
+
+def copy_left(broker: int) -> str:
+    """Return why a cancelled move has ended of which a broker that is down may go on copying."""
+    return f"broker {broker} is down: a copy that it had begun goes on when it returns"
+
+
+def _is_in(lies: Lies | None, path: str) -> bool:
+    return lies is not None and lies.path == path and lies.future is None
+
+
+def untold(m: MoveHistory, observed: Observed) -> int | None:
+    """Return a broker that does not tell where a replica of a move lies, which is waited for."""
+    for broker in m.move.wanted_dirs:
+        place = m.move.tp, broker
+        if broker in observed.alive and place not in observed.lies.keys() | observed.unplaced:
+            return broker
+    return None

@@ -1,0 +1,234 @@
+"""The lookout: what a run sees of its cluster, no oftener than is needed, and for how long so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from core.clock import Clock
+from core.cluster.balancers import find_balancer, likely_editor
+from core.cluster.client import ClusterClient
+from core.cluster.configs import FOLLOWER_LIST, ConfigValue, Resource
+from core.cluster.faults import Fault, is_missing
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.cluster.state import ClusterState
+from core.errors import UnreachableError
+from core.plan.plan import Move
+from core.run.backoff import each_told
+from core.run.journal.fold import History, MoveHistory
+from core.run.journal.throttle_values import LISTS, RATES
+from core.run.steps import SETTLE_SECONDS, Observed
+from core.run.throttles.drift import wanted_lists
+
+DESCRIBE_SECONDS = 1.0
+DUTY = 10
+"""A full description is asked again after ten times as long as it took."""
+THROTTLES_SECONDS = 2.0
+"""How often throttles are looked at while moves are in flight; what is odd, a second later."""
+GUARDED_SECONDS = 0.5
+"""How often where somebody takes them away: what is in flight is copied at wire speed meanwhile."""
+ASK_SECONDS = 5.0
+"""How long an answer about one topic that is not shown is kept."""
+
+_Answer = dict[str, ConfigValue] | Fault
+
+
+def refuse_other(cluster_id: str, history: History) -> None:
+    """Raise UnreachableError where this is not the run's cluster: that one is away, and waited for.
+
+    A name or an address may come to be another cluster's at any time.
+    """
+    if cluster_id != history.cluster_id:
+        raise UnreachableError(
+            f"This is cluster {cluster_id}; the run works on {history.cluster_id}.",
+            next="If its brokers have other addresses now, say -b HOST:PORT.",
+        )
+
+
+class Lookout:
+    """Looks at one cluster for one run."""
+
+    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+        self._state: ClusterState | None = None
+        self._described = 0.0
+        self._listed: frozenset[TopicPartition] = frozenset()
+        self._steady: dict[TopicPartition, tuple[object, float]] = {}
+        self._asked: dict[str, tuple[float, _Answer]] = {}
+        self._throttles: dict[Resource, _Answer] = {}
+        self._throttles_due = 0.0
+        self.took_seconds = 0.0
+        """How long the last description took."""
+
+    def look(self, history: History, *, afresh: bool) -> Observed:
+        """Return what the cluster shows; reassignments first, so that rows are never older.
+
+        While nothing of ours ends, a description may be a second old unless `afresh`.
+        """
+        reassignments = self._client.reassignments()
+        tps = frozenset(history.moves[i].move.tp for i in history.in_flight)
+        listed = tps & reassignments.keys()
+        now = self._clock.monotonic()
+        old = now - self._described >= max(DESCRIBE_SECONDS, DUTY * self.took_seconds)
+        if self._state is None or afresh or old or listed != self._listed or listed != tps:
+            # Whoever described it has another clock, and that may be set.
+            state = self._client.describe()
+            refuse_other(state.cluster_id, history)
+            self._state = replace(state, fetched_at=self._clock.now())
+            self._described = self._clock.monotonic()
+            self.took_seconds = self._described - now
+        self._listed = listed
+        looked_at = _looked_at(history)
+        moves = [m.move for m in looked_at]
+        rows = _rows(moves, self._state)
+        steady = self._steadiness(looked_at, reassignments, rows)
+        gone, hidden = self._absent(moves, rows, steady)
+        return Observed(
+            reassignments=reassignments,
+            rows=rows,
+            alive=frozenset(broker.id for broker in self._state.brokers if broker.alive),
+            steady_seconds=steady,
+            gone=gone,
+            hidden=hidden,
+            throttles=self._look_at_throttles(history),
+            balancer=find_balancer(self._state),
+            editor=likely_editor(self._state),
+        )
+
+    @property
+    def state(self) -> ClusterState:
+        """Return the last description; there is one after the first look."""
+        assert self._state is not None
+        return self._state
+
+    def forget_throttles(self, *, guarded: bool) -> None:
+        """Look at throttles anew, twice: they are being changed by the run itself."""
+        self._throttles = {}
+        self._throttles_due = self._clock.monotonic() + (GUARDED_SECONDS if guarded else 1.0)
+
+    def _look_at_throttles(self, history: History) -> dict[Resource, _Answer]:
+        """Return the throttles that two looks have shown alike: a broker may lag behind another."""
+        now = self._clock.monotonic()
+        if now < self._throttles_due or not (history.in_flight or history.queued):
+            return {}
+        alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
+        brokers = sorted({broker for broker, _ in history.rates} & alive)
+        topics = sorted({topic for topic, _ in wanted_lists(history)})
+        client, found = each_told(self._client), dict[Resource, _Answer]()
+        if topics:
+            found |= client.configs([Resource.topic(topic) for topic in topics], LISTS)
+        if brokers:
+            found |= client.configs([Resource.broker(broker) for broker in brokers], RATES)
+        took = self._clock.monotonic() - now
+        alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
+        wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
+        if history.guarded:  # of lists the controller is asked, of rates that very broker is
+            alike, wait = found, GUARDED_SECONDS
+        self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
+        return alike
+
+    def _steadiness(
+        self,
+        moves: list[MoveHistory],
+        reassignments: Mapping[TopicPartition, Reassignment],
+        rows: Mapping[TopicPartition, PartitionRow],
+    ) -> dict[TopicPartition, float]:
+        """Return for how long each partition has looked exactly like this, submitted so often.
+
+        Counted from one description to another: one alone, however old, says nothing of that.
+        """
+        seen = self._described
+        steady: dict[TopicPartition, tuple[object, float]] = {}
+        for m in moves:
+            tp, row = m.move.tp, rows.get(m.move.tp)
+            shape = (reassignments.get(tp), row and (row.replicas, row.leader), m.tries)
+            known, since = self._steady.get(tp, (None, seen))
+            steady[tp] = (shape, since if known == shape else seen)
+        self._steady = steady
+        return {tp: seen - since for tp, (_, since) in steady.items()}
+
+    def _absent(
+        self,
+        moves: list[Move],
+        rows: Mapping[TopicPartition, PartitionRow],
+        steady: Mapping[TopicPartition, float],
+    ) -> tuple[frozenset[TopicPartition], dict[TopicPartition, str]]:
+        """Return which partitions are gone, and why others are not shown.
+
+        A description leaves out what its user may not see, and what its broker does not know yet.
+        """
+        gone: set[TopicPartition] = set()
+        hidden: dict[TopicPartition, str] = {}
+        for move in moves:
+            if move.tp not in rows and steady[move.tp] >= SETTLE_SECONDS:
+                why = self._why_hidden(move)
+                if why:
+                    hidden[move.tp] = why
+                else:
+                    gone.add(move.tp)
+        return frozenset(gone), hidden
+
+    def _why_hidden(self, move: Move) -> str:
+        """Return why a partition is not shown, "" when it does not exist any more."""
+        assert self._state is not None
+        topic = self._state.topic(move.tp.topic)
+        if topic is not None:
+            same = bool(move.topic_id) and topic.id == move.topic_id
+            return (
+                f"{move.tp} is not in the cluster's description, but its topic is" if same else ""
+            )
+        answer = self._ask(move.tp.topic)
+        if is_missing(answer):
+            return ""
+        allow = f"allow the run's user to describe topic {move.tp.topic}"
+        if isinstance(answer, Fault):
+            return f"{move.tp} is not to be seen ({answer.name}): {allow}"
+        return f"{move.tp} is not in the cluster's description, though it exists: {allow}"
+
+    def _ask(self, topic: str) -> _Answer:
+        """Return what the cluster says of one topic's configs, asked for by name."""
+        at, answer = self._asked.get(topic, (0.0, Fault("")))
+        if topic not in self._asked or self._described - at >= ASK_SECONDS:
+            resource = Resource.topic(topic)
+            answer = each_told(self._client).configs([resource], [FOLLOWER_LIST])[resource]
+            self._asked[topic] = (self._described, answer)
+        return answer
+
+
+def _looked_at(history: History) -> list[MoveHistory]:
+    """Return the moves in flight, and those of the next batch where it may begin meanwhile."""
+    next_ = history.next_batch if history.explicit or not history.in_flight else []
+    return [history.moves[index] for index in (*history.in_flight, *next_)]
+
+
+def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:
+    """Return these partitions as far as they exist."""
+    rows = {}
+    for move in moves:
+        at, topic = state.find(move.tp), state.topic(move.tp.topic)
+        same = topic is not None and (not move.topic_id or topic.id in (None, move.topic_id))
+        if at is not None and same:
+            rows[move.tp] = state.row(at)
+    return rows
+
+
+LEAST_SECONDS = 0.1
+MOST_SECONDS = 2.0
+BUSY_MOST_SECONDS = 1.0
+"""The most while rates rise second by second, or nothing tells how far copies are."""
+BUSY_SECONDS = 3.0
+"""How long rates are thought to be on their way after a step."""
+
+
+def seconds_to_next_look(elapsed_seconds: float, nearest: float | None) -> float:
+    """Return how long to wait, `elapsed_seconds` after the last moves were submitted.
+
+    `nearest` is the share, 0 to 1, that has come of the copy that is nearest to its end, None where
+    nothing is copied or that is not known. An end is noticed at most a hundredth of the time so far
+    late, as long as copies go on as they have; early figures are not relied on for long.
+    """
+    if nearest is None:
+        return min(BUSY_MOST_SECONDS, max(LEAST_SECONDS, elapsed_seconds / 50))
+    left = elapsed_seconds * (1 / nearest - 1) if nearest else float("inf")
+    wait = min(left / 20, elapsed_seconds / 5)
+    return min(MOST_SECONDS, max(LEAST_SECONDS, elapsed_seconds / 100, wait))

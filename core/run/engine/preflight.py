@@ -1,0 +1,207 @@
+"""Preflight: the plan is checked once more by the run's process, and its time estimated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from core.cluster.client import ClusterClient
+from core.cluster.configs import MIN_INSYNC, Resource
+from core.cluster.documents.cluster_document import DocumentGroup, read_groups
+from core.cluster.faults import Fault
+from core.cluster.log_dirs import with_logs
+from core.cluster.observer import topic_configs
+from core.cluster.state import ClusterState
+from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
+from core.load.locate import newest_load
+from core.load.snapshot import Load
+from core.plan.calibration import Calibration
+from core.plan.check import Severity, check_plan, refuse
+from core.plan.check_capacity import is_limited
+from core.plan.copying import BrokerSide, Side
+from core.plan.estimate import at_rate
+from core.plan.estimate_document import to_json
+from core.plan.findings import OF_ITS_OWN, Finding
+from core.plan.plan import Move, Plan
+from core.plan.shrinking import check_retention
+from core.plan.spread import Task
+from core.run.backoff import each_told
+from core.run.journal.fold import History
+
+Look = Callable[[], ClusterState]
+
+
+def preflight(
+    client: ClusterClient, history: History, learned: Learned, load: Loaded
+) -> dict[str, Any]:
+    """Return what the journal is to keep of the cluster as it was found, and how long it takes.
+
+    `learned` asks for what earlier runs have taught about times, `load` for the load of now. Raises
+    RefusedError when the plan must not be carried out, or not on this cluster.
+    """
+    plan = history.plan
+    going = Plan(plan.cluster_id, tuple(history.moves[i].move for i in history.queued))
+    reassignments = client.reassignments()
+    state = client.describe()
+    if state.cluster_id != history.cluster_id:
+        raise RefusedError(f"This is cluster {state.cluster_id}, not {history.cluster_id}.")
+    alive = {broker.id for broker in state.brokers if broker.alive}
+    involved = {b for move in plan for b in (*move.before, *move.after)}
+    state = with_logs(state, client.log_dirs(sorted(involved & alive)))
+    min_insync = _min_insync(client, {move.tp.topic for move in plan})
+    state = _with_min_insync(state, min_insync)
+    findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
+    findings += _of_retention(client, state, going, history, load)
+    refuse(findings, history.allowed)
+    rows = [state.find(move.tp) for move in plan]
+    sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
+    return {
+        "sizes": [None if size < 0 else size for size in sizes],
+        "leaders": [None if row is None else int(state.leader[row]) for row in rows],
+        "min_insync": min_insync,
+        "estimate": estimate_of_start(state, history, learned, load),
+        "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
+    }
+
+
+def _of_retention(
+    client: ClusterClient, state: ClusterState, going: Plan, history: History, load: Loaded
+) -> tuple[Finding, ...]:
+    """Return what speaks against lowering retention now, where that is asked for and not done yet.
+
+    Hours may lie between (`--at`): a group that stopped meanwhile has much to read by now.
+    """
+    asked = history.retention
+    if asked is None or asked.intended:
+        return ()
+    topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
+    known = state.with_topics(topic_configs(each_told(client), topics))
+    may_lose = "unread" in history.allowed
+    groups, rates = ((), Load.unknown(state)) if may_lose else (_groups(client), load(state))
+    return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
+
+
+def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:
+    try:
+        return read_groups(client)
+    except AccessDeniedError:
+        return None
+
+
+# -- moves that are added on the way ---------------------------------------------------------------
+
+
+def one_look(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
+    """Return what looks at the cluster and its logs when first called, and at no other time.
+
+    `min_insync` is what the run has found of its topics.
+    """
+
+    @cache
+    def look() -> ClusterState:
+        state = client.describe()
+        state = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        return _with_min_insync(state, min_insync)
+
+    return look
+
+
+def speaks_against(
+    look: Look, move: Move, allowed: Collection[str], known: Collection[str] = ()
+) -> str:
+    """Return why a move that is added to a run must not be made, "" when it may.
+
+    What is `known` of it by the ids of checks is left out.
+    """
+    state = look()
+    findings = check_plan(state, Load.unknown(state), Plan(state.cluster_id, (move,)))
+    try:
+        refuse([f for f in findings if f.id not in known], allowed)
+    except RefusedError as error:
+        return f"{error.title} {error.detail.strip()}".strip()
+    return ""
+
+
+def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -> str:
+    """Return why a move in flight is not to be taken elsewhere, or "": first its copy is lost.
+
+    What cannot be asked is no yes: requests that wait behind this one are not kept waiting.
+    """
+    m = history.moves[p["move"]] if kind == "retarget" else None
+    if m is None or not m.phase.in_flight:
+        return ""
+    move, allowed = m.move.ending_as(tuple(p["after"])), history.allowed.union(p.get("allow", ()))
+    try:
+        return speaks_against(look, move, allowed, OF_ITS_OWN)
+    except (AccessDeniedError, UnreachableError) as error:
+        return f"whether {m.move.tp} may go there cannot be asked: {error.title}"
+
+
+def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
+    """Return min.insync.replicas of those topics of which it may be read."""
+    resources = [Resource.topic(t) for t in sorted(topics)]
+    answers = each_told(client).configs(resources, [MIN_INSYNC])
+    found = {}
+    for resource, answer in answers.items():
+        value = None if isinstance(answer, Fault) else answer.get(MIN_INSYNC)
+        if value is not None and value.value:
+            found[resource.name] = int(value.value)
+    return found
+
+
+def _with_min_insync(state: ClusterState, min_insync: Mapping[str, int]) -> ClusterState:
+    known = [topic for topic in state.topics if topic.name in min_insync]
+    return state.with_topics({t.name: replace(t, min_insync=min_insync[t.name]) for t in known})
+
+
+Learned = Callable[[], Calibration]
+"""Asks what earlier runs on the cluster have taught about times."""
+Loaded = Callable[[ClusterState], Load]
+"""Asks for the newest load, laid upon a state."""
+
+log = logging.getLogger(__name__)
+
+
+def load_as_known(state: ClusterState, snapshots_path: str | None = None) -> Load:
+    """Return the newest load; all unknown where it is damaged, or gone: that fails no run."""
+    try:
+        return newest_load(state, snapshots_path)
+    except (UsageError, OSError) as error:
+        log.warning("the load is not known: %s", error)
+        return Load.unknown(state)
+
+
+def estimate_of_start(
+    state: ClusterState, history: History, learned: Learned, known: Loaded
+) -> dict[str, Any] | None:
+    """Return the document of the estimate for what is queued, at the run's rates.
+
+    None of a run that was made without one.
+    """
+    if history.estimate is None:
+        return None
+    queued = [history.moves[index] for index in history.queued]
+    plan = Plan(history.cluster_id, tuple(m.move for m in queued))
+    produced = {m.move.tp: m.produced_bytes_per_s for m in queued}
+    rows = {row: rate for tp, rate in produced.items() if (row := state.find(tp)) is not None}
+    load = _with_rates(known(state) if is_limited(state) else Load.unknown(state), rows)
+    apart = {
+        BrokerSide(broker, Side(side.value)): rate
+        for (broker, side), rate in history.pace.apart.items()
+    }
+    task = Task.of(state, load, plan, history.most_extra_bytes)
+    return to_json(at_rate(task, history.rate_bytes_per_s, learned(), apart=apart))
+
+
+def _with_rates(load: Load, rates: Mapping[int, float]) -> Load:
+    """Return a load in which rows of which nothing is known have what the run was told of them."""
+    found = load.in_bytes_per_s.copy()
+    for row, rate in rates.items():
+        if np.isnan(found[row]):
+            found[row] = rate
+    return replace(load, in_bytes_per_s=found)

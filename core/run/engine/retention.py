@@ -1,0 +1,283 @@
+"""Retention that a run lowers for its moves: as it was found, lowered, and put back exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.configs import (
+    REMOTE_STORAGE,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Resource,
+    is_remote,
+)
+from core.cluster.faults import Fault, is_missing, passes
+from core.cluster.metadata import TopicPartition
+from core.run.backoff import AGAIN_SECONDS, Resting, each_told
+from core.run.journal.fold import History
+from core.run.journal.recorder import Chronicle
+from core.run.journal.records import Kind
+from core.run.journal.retention import RETENTION, Retention, RetentionIntent
+
+CLEANUP = "cleanup.policy"
+NEEDED = (RETENTION, CLEANUP, *REMOTE_STORAGE)
+"""What must be known of a topic before its retention is lowered."""
+KEPT_REMOTELY = "it is kept in remote storage, where the same records would be deleted"
+SHORTER_SECONDS = 330.0
+"""How long logs are given to become shorter: brokers look every five minutes by default."""
+OFFSETS_SECONDS = 5.0
+UNLIMITED_MS = -1
+
+
+class LoweredRetention:
+    """What one run does to its topics' retention, before its moves and after them."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        self._client, self._clock, self._chronicle = client, clock, chronicle
+        self._alone = Resting[Resource](clock)
+        self._intended: set[str] = set()
+        asked = self._history.retention
+        before = asked.topics if asked is not None and not asked.lowered else ()
+        self._unanswered: set[str] = set(before)
+        """Topics whose retention may be lowered though no answer has said so."""
+        self._since: float | None = None
+        self._due = 0.0
+        self._waited = False
+
+    @property
+    def _history(self) -> History:
+        return self._chronicle.history
+
+    def lower(self) -> None:
+        """Journal the topics' retention as it is, then lower it where that makes it less."""
+        retention = self._history.retention
+        assert retention is not None
+        if not retention.intended:
+            self._intend(retention.ms)
+            return
+        self._intend_changed(retention)
+        retention = self._history.retention
+        assert retention is not None
+        changes = [
+            ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
+            for topic in retention.topics
+        ]
+        doubtful = set(self._unanswered)
+        self._unanswered |= retention.topics.keys()
+        answers = self._client.alter_configs(changes) if changes else {}
+        faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
+        passing = [topic for topic, fault in faults.items() if passes(fault)]
+        self._unanswered = doubtful.union(passing)
+        if passing:
+            said = f"the retention of {passing[0]} is not lowered yet ({faults[passing[0]]})"
+            self._wait(f"{said}: it is asked again")
+            return
+        # What is refused now may have been done before: such a topic's is looked at in the end.
+        refused = {topic: str(fault) for topic, fault in faults.items() if topic not in doubtful}
+        self._chronicle.write(
+            Kind.RETENTION_LOWERED,
+            topics=sorted(retention.topics.keys() - refused.keys()),
+            refused=refused,
+        )
+
+    def _intend(self, wanted_ms: int) -> None:
+        queued = [self._history.moves[i].move for i in self._history.queued]
+        tps = [move.tp for move in queued if move.receiving]
+        resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
+        answers = self._client.configs(resources, NEEDED) if resources else {}
+        faults = {
+            r.name: a for r, a in answers.items() if isinstance(a, Fault) and not is_missing(a)
+        }
+        if passing := [topic for topic, fault in faults.items() if passes(fault)]:
+            said = f"the retention of {passing[0]} is not known yet ({faults[passing[0]]})"
+            self._wait(f"{said}: it is asked again")
+            return
+        intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())
+        found = [intent for intent in intents if intent is not None]
+        lowered = {intent.topic for intent in found}
+        kept = [tp for tp in tps if tp.topic in lowered]
+        earliest = self._client.offsets(kept, OffsetAt.EARLIEST) if kept else {}
+        refused = {topic: str(fault) for topic, fault in faults.items()}
+        refused |= {r.name: KEPT_REMOTELY for r, answer in answers.items() if _is_remote(answer)}
+        self._note_intended(wanted_ms, found, earliest, refused)
+
+    def _intend_changed(self, retention: Retention) -> None:
+        """Journal anew what somebody has changed since it was intended: theirs is put back."""
+        asked = [Resource.topic(topic) for topic in retention.topics]
+        answers = self._client.configs(asked, NEEDED) if asked else {}
+        intents = dict(retention.topics)
+        for resource, answer in answers.items():
+            known = intents[resource.name]
+            if isinstance(answer, Fault) or _own(answer) in (known.own_value, str(retention.ms)):
+                continue
+            anew = _intent(resource, answer, retention.ms)
+            if anew is None:
+                del intents[resource.name]
+            else:
+                intents[resource.name] = anew
+        if intents != dict(retention.topics):
+            self._note_intended(retention.ms, intents.values(), retention.earliest)
+
+    def _note_intended(
+        self,
+        ms: int,
+        intents: Iterable[RetentionIntent],
+        earliest: Mapping[TopicPartition, int],
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        self._chronicle.write(
+            Kind.RETENTION_LOWERING,
+            ms=ms,
+            topics=[intent.to_json() for intent in intents],
+            earliest=[[tp.topic, tp.partition, offset] for tp, offset in earliest.items()],
+            **({"refused": refused} if refused else {}),
+        )
+
+    @property
+    def left_alone(self) -> dict[Resource, str]:
+        """Return the topics whose retention is left alone for now, and why."""
+        return self._alone.now
+
+    @property
+    def tries_again(self) -> bool:
+        """Return whether a retention was refused when it was last put back."""
+        return bool(self._alone)
+
+    @property
+    def shorter(self) -> bool:
+        """Return whether the logs have become shorter, or have had the time for it."""
+        retention = self._history.retention
+        if retention is None or not retention.lowered or retention.awaited:
+            return False
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        if not retention.earliest or now - self._since >= SHORTER_SECONDS:
+            return True
+        if now >= self._due:
+            self._due = now + OFFSETS_SECONDS
+            still = retention.earliest.keys() - self._moved()
+            self._waited = not (still and self._are_there(still))
+        return self._waited
+
+    def note_shorter(self) -> None:
+        retention = self._history.retention
+        assert retention is not None
+        moved, of = len(self._moved()), len(retention.earliest)
+        sizes = self._leader_sizes(retention.earliest)
+        known = {i: m for i in sizes if (m := self._history.moves[i]).size_bytes is not None}
+        before = sum((m.size_bytes or 0) * len(m.move.receiving) for m in known.values())
+        after = sum(sizes[i] * len(m.move.receiving) for i, m in known.items())
+        self._chronicle.write(
+            Kind.RETENTION_AWAITED,
+            moved=moved,
+            of=of,
+            sizes=[[index, size] for index, size in sizes.items()],
+            before_bytes=before,
+            after_bytes=after,
+        )
+
+    def _leader_sizes(self, tps: Collection[TopicPartition]) -> dict[int, int]:
+        """Return by move how long the logs of leaders are now, as far as brokers tell."""
+        moves = {self._history.moves[i].move.tp: i for i in self._history.queued}
+        leaders = {moves[tp]: self._history.moves[moves[tp]].leader for tp in tps if tp in moves}
+        asked = sorted(
+            {leader for leader in leaders.values() if leader is not None and leader >= 0}
+        )
+        answers = self._client.log_dirs(asked) if asked else ()
+        found = {}
+        for answer in answers:
+            for log in answer.replicas:
+                index = moves.get(TopicPartition(log.topic, log.partition))
+                if index is not None and leaders.get(index) == answer.broker and not log.future:
+                    found[index] = log.size_bytes
+        return found
+
+    def _moved(self) -> set[TopicPartition]:
+        """Return the partitions whose log begins later than before; one not told of has not."""
+        retention = self._history.retention
+        before = {} if retention is None else retention.earliest
+        now = self._client.offsets(list(before), OffsetAt.EARLIEST) if before else {}
+        return {tp for tp, offset in before.items() if now.get(tp, offset) > offset}
+
+    def _are_there(self, partitions: Collection[TopicPartition]) -> bool:
+        """Return whether any of these exists yet: what was deleted is not waited for."""
+        state = self._client.describe()
+        return any(state.find(tp) is not None for tp in partitions)
+
+    def restore(self, topics: tuple[str, ...]) -> None:
+        """Put retention back as it was found, unless somebody has changed it meanwhile."""
+        retention = self._history.retention
+        assert retention is not None
+        if not self._intended.issuperset(topics):  # else it was refused, and is tried again
+            self._chronicle.write(Kind.RETENTION_RESTORING, topics=list(topics))
+            self._intended |= set(topics)
+        client = each_told(self._client)  # a topic that is denied holds up no other
+        found = client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
+        how: dict[str, str] = {}
+        faults: dict[str, Fault] = {}
+        changes = []
+        for topic in topics:
+            intent, answer = retention.topics[topic], found[Resource.topic(topic)]
+            if isinstance(answer, Fault):
+                if is_missing(answer):
+                    how[topic] = "gone"
+                else:
+                    faults[topic] = answer
+                continue
+            # As found is written again: a broker that is behind may not show ours yet.
+            if _own(answer) not in (str(retention.ms), intent.own_value):
+                how[topic] = "changed"
+                continue
+            op = ConfigOp.SET if intent.own else ConfigOp.DELETE
+            changes.append(ConfigChange(Resource.topic(topic), RETENTION, op, intent.own_value))
+            how[topic] = "set" if intent.own else "unset"
+        answers = client.alter_configs(changes) if changes else {}
+        faults |= {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
+        done = {topic: word for topic, word in how.items() if topic not in faults}
+        if done:
+            self._chronicle.write(Kind.RETENTION_RESTORED, topics=done)
+        said = {
+            Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
+            for topic, fault in faults.items()
+        }
+        self._alone.tried([Resource.topic(topic) for topic in topics], said)
+
+    def _wait(self, why: str) -> None:
+        self._chronicle.note_waiting(why)
+        self._clock.sleep(AGAIN_SECONDS)
+
+
+def _own(answer: Mapping[str, ConfigValue]) -> str | None:
+    """Return the retention that is set on the topic itself, None when unset."""
+    now = answer.get(RETENTION)
+    return now.value if now is not None and now.source is ConfigSource.TOPIC else None
+
+
+def _is_remote(answer: Mapping[str, ConfigValue] | Fault) -> bool:
+    if isinstance(answer, Fault):
+        return False
+    return is_remote(value.value for name in REMOTE_STORAGE if (value := answer.get(name)))
+
+
+def _intent(
+    resource: Resource, answer: Mapping[str, ConfigValue] | Fault, wanted_ms: int
+) -> RetentionIntent | None:
+    """Return how a topic's retention is found where `wanted_ms` is less; None where it is not.
+
+    Nor where a topic is only compacted: then nothing is deleted by its age (UnifiedLog); nor where
+    it is kept in remote storage, which expires records by retention.ms, too (RemoteLogManager).
+    """
+    if isinstance(answer, Fault) or _is_remote(answer):
+        return None
+    policy = answer.get(CLEANUP)
+    if policy is not None and policy.value is not None and "delete" not in policy.value:
+        return None
+    value = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
+    now_ms = int(value.value or UNLIMITED_MS)
+    if now_ms != UNLIMITED_MS and now_ms <= wanted_ms:
+        return None
+    return RetentionIntent(resource.name, value.value, value.source)

@@ -1,0 +1,179 @@
+"""Clearing throttles that no move needs: what may go, what stays and why, and doing it.
+
+What a run of ours in progress works with is never touched. What a dead one left goes as that run
+would have put it back. A `*`, and what moves in flight run under, goes only when it is named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.configs import (
+    LOG_DIRS_RATE,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.faults import Fault
+from core.cluster.state import ClusterState
+from core.plan.throttle_lists import ALL, entries, joined
+from core.run.external.throttles import Throttle, find_throttles
+from core.run.journal import throttle_values as throttle
+from core.run.journal.throttle_values import Configs, ListKey, Side
+from core.run.reporting.runs import KnownRun
+from core.run.throttles import release as putting_back
+from core.run.throttles.lists import told_lists
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """What would be changed to clear `cleared`; `kept` with the reason of each."""
+
+    cleared: tuple[Throttle, ...] = ()
+    kept: tuple[tuple[Throttle, str], ...] = ()
+    changes: tuple[ConfigChange, ...] = ()
+    unread: Mapping[Resource, Fault] = field(default_factory=dict)
+
+
+def plan_clearing(
+    client: ClusterClient,
+    state: ClusterState,
+    runs: Collection[KnownRun],
+    named: Collection[Resource] = (),
+) -> Clearing:
+    """Look at every throttle and return what would be cleared; of `named` resources only, if any.
+
+    Nothing is changed.
+    """
+    found, unread = find_throttles(client, state, runs)
+    wanted = [t for t in found if not named or t.resource in named]
+    reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
+    cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
+    resources = list(dict.fromkeys(t.resource for t in cleared))
+    names = [*throttle.LISTS, *throttle.RATES]
+    configs = client.configs(resources, names) if resources else {}
+    return Clearing(
+        cleared,
+        tuple((t, reason) for t, reason in zip(wanted, reasons, strict=True) if reason),
+        tuple(_changes(cleared, configs, runs)),
+        unread,
+    )
+
+
+def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resource, str]:
+    """Make the changes and read them back; return in words what could not be cleared.
+
+    A list is emptied of what was listed, and unset where the controller holds nothing more in it:
+    what somebody has appended meanwhile stays.
+    """
+    pairs = _pairs(clearing.cleared)
+    unset = [c for c in clearing.changes if c.op is ConfigOp.DELETE and ALL not in _of(pairs, c)]
+    unset = [c for c in unset if c.resource.kind is ResourceKind.TOPIC]
+    emptied = [replace(c, op=ConfigOp.SUBTRACT, value=joined(_of(pairs, c))) for c in unset]
+    first = [c for c in clearing.changes if c not in unset] + [c for c in emptied if c.value]
+    failed = _altered(client, first)
+    asked = {_key(change): change for change in unset if change.resource not in failed}
+    held, untold = told_lists(client, clock, asked)
+    failed |= {resource: str(fault) for resource, fault in untold.items()}
+    empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
+    failed |= _altered(client, empty)
+    left = tuple(change for change in (*first, *empty) if change.resource not in failed)
+    deadline = clock.monotonic() + putting_back.READ_BACK_SECONDS
+    while left:
+        names = list({change.name for change in left})
+        resources = list(dict.fromkeys(change.resource for change in left))
+        left = putting_back.still_there(left, client.configs(resources, names))
+        if not left or clock.monotonic() >= deadline:
+            break
+        clock.sleep(0.05)
+    return failed | {change.resource: "it is set still" for change in left}
+
+
+def _altered(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
+    answers = client.alter_configs(changes) if changes else {}
+    return {r: str(fault) for r, fault in answers.items() if fault is not None}
+
+
+def _key(change: ConfigChange) -> ListKey:
+    return change.resource.name, _side(change.name)
+
+
+def _side(list_config: str) -> Side:
+    return next(side for side in throttle.LISTED if side.list_config == list_config)
+
+
+def _pairs(cleared: Iterable[Throttle]) -> dict[tuple[Resource, str], set[str]]:
+    """Return what is to go of each topic's list."""
+    gone: defaultdict[tuple[Resource, str], set[str]] = defaultdict(set)
+    for t in cleared:
+        if t.resource.kind is ResourceKind.TOPIC:
+            gone[t.resource, t.config] |= entries(t.value)
+    return gone
+
+
+def _of(pairs: Mapping[tuple[Resource, str], set[str]], change: ConfigChange) -> set[str]:
+    return pairs.get((change.resource, change.name), set())
+
+
+def _kept(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
+    """Return why a throttle stays, or ""."""
+    for run in runs:
+        if run.living and _works_with(run, found):
+            return f"run {run.history.run} is in progress and works with it"
+    if found.source in (ConfigSource.STATIC, ConfigSource.DEFAULT):
+        return "it is in the broker's own configuration file"
+    if found.source is ConfigSource.BROKER_DEFAULT:
+        return "it is a default of the whole cluster"
+    if found.source not in (ConfigSource.BROKER, ConfigSource.TOPIC):
+        return "nothing tells who set it"
+    if named:
+        return ""
+    if found.config == LOG_DIRS_RATE:  # whether there are such moves may not be known
+        return "it is for moves between log dirs: name the broker to clear it"
+    if found.needed:
+        return "moves in flight run under it"
+    if found.value == ALL:
+        return "it is for every replica of the topic: name the topic to clear it"
+    return ""
+
+
+def _works_with(run: KnownRun, found: Throttle) -> bool:
+    moves = [m.move for m in run.history.moves]
+    if found.resource.kind is ResourceKind.TOPIC:
+        return any(move.tp.topic == found.resource.name for move in moves)
+    return any(int(found.resource.name) in (*move.before, *move.after) for move in moves)
+
+
+def _changes(
+    cleared: Iterable[Throttle], configs: Configs, runs: Collection[KnownRun]
+) -> Iterable[ConfigChange]:
+    cleared = tuple(cleared)
+    for t in cleared:
+        if t.resource.kind is not ResourceKind.TOPIC:
+            yield _rate_change(t, configs, runs)
+    for (resource, name), pairs in _pairs(cleared).items():
+        answer = configs.get(resource, {})
+        if isinstance(answer, Fault):
+            continue
+        if entries(throttle.own_list(answer, _side(name))) <= pairs:
+            yield ConfigChange(resource, name, ConfigOp.DELETE)
+        else:
+            yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))
+
+
+def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> ConfigChange:
+    """Return what clears a rate: as it was found before a run of ours that died, else no rate."""
+    for run in runs:
+        if run.history.run == t.run:
+            for intent in run.history.rates.values():
+                if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
+                    back = putting_back.restore_changes(intent, configs)
+                    if back:
+                        return back[0]
+    return ConfigChange(t.resource, t.config, ConfigOp.DELETE)

@@ -1,0 +1,239 @@
+"""Every throttle in a cluster, explained: whose it is, and whether a move in flight needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from core.cluster.client import ClusterClient
+from core.cluster.configs import LOG_DIRS_RATE, ConfigSource, ConfigValue, Resource, ResourceKind
+from core.cluster.faults import Fault, is_missing
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import ClusterState
+from core.plan.throttle_lists import ALL, entries, joined
+from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side, is_ours, own_list
+from core.run.reporting.runs import KnownRun
+from core.units import NO_LIMIT, format_rate
+
+
+class Whose(Enum):
+    OURS = "ours"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """One rate of a broker, or the entries of one topic list that belong together."""
+
+    resource: Resource
+    config: str
+    value: str
+    source: ConfigSource
+    whose: Whose
+    run: str | None
+    needed: bool
+    """Whether a move in flight runs under it; what is not known counts as one."""
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource.kind.value,
+            "name": self.resource.name,
+            "config": self.config,
+            "value": self.value,
+            "source": self.source.value,
+            "whose": self.whose.value,
+            "run": self.run,
+            "needed": self.needed,
+            "why": self.why,
+        }
+
+
+class Throttles(NamedTuple):
+    """Every throttle that is set, brokers first, and what could not be asked for its own."""
+
+    found: tuple[Throttle, ...]
+    unread: Mapping[Resource, Fault]
+
+
+Answers = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
+
+
+def find_throttles(
+    client: ClusterClient, state: ClusterState, runs: Iterable[KnownRun]
+) -> Throttles:
+    """Return every throttle in the cluster; `runs` are those that may have set some.
+
+    Brokers that are down are left out: only they know their rates.
+    """
+    flying = client.reassignments()
+    rates = asked_rates(client, state)
+    lists = asked_lists(client, [topic.name for topic in state.topics])
+    return explained({**rates, **lists}, flying, _dir_copies(client, rates), runs)
+
+
+def asked_rates(client: ClusterClient, state: ClusterState) -> Answers:
+    """Return what live brokers say of their rates."""
+    brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
+    return client.configs(brokers, RATES) if brokers else {}
+
+
+def asked_lists(client: ClusterClient, topics: Iterable[str]) -> Answers:
+    """Return what the lists of these topics hold."""
+    asked = [Resource.topic(topic) for topic in topics]
+    return client.configs(asked, LISTS) if asked else {}
+
+
+def any_rate(rates: Answers) -> bool:
+    """Return whether any broker is throttled by a rate."""
+    told = (answer for answer in rates.values() if not isinstance(answer, Fault))
+    return any(_limits(answer.get(name)) for answer in told for name in RATES)
+
+
+def explained(
+    answers: Answers,
+    flying: Mapping[TopicPartition, Reassignment],
+    copies: Mapping[int, int],
+    runs: Iterable[KnownRun],
+) -> Throttles:
+    """Return the throttles in what brokers say, as far as moves in flight are known."""
+    runs = tuple(runs)
+    found: list[Throttle] = []
+    unread: dict[Resource, Fault] = {}
+    for resource, answer in sorted(answers.items(), key=lambda one: _order(one[0])):
+        if isinstance(answer, Fault):
+            if not is_missing(answer):  # deleted meanwhile
+                unread[resource] = answer
+        elif resource.kind is ResourceKind.BROKER:
+            found += _rates(resource, answer, flying, copies.get(int(resource.name)), runs)
+        else:
+            found += _lists(resource, answer, flying, runs)
+    return Throttles(tuple(found), unread)
+
+
+def _order(resource: Resource) -> tuple[bool, int, str]:
+    """Return brokers by id first, then topics by name."""
+    is_topic = resource.kind is ResourceKind.TOPIC
+    return is_topic, 0 if is_topic else int(resource.name), resource.name
+
+
+def _dir_copies(client: ClusterClient, rates: Answers) -> dict[int, int]:
+    """Return how many replicas brokers copy between their log dirs, of those with a rate for it.
+
+    One that does not say is left out.
+    """
+    limited = [
+        int(resource.name)
+        for resource, answer in rates.items()
+        if not isinstance(answer, Fault) and _limits(answer.get(LOG_DIRS_RATE))
+    ]
+    answers = client.log_dirs(limited) if limited else ()
+    return {
+        answer.broker: sum(log.future for log in answer.replicas)
+        for answer in answers
+        if answer.error is None
+    }
+
+
+def _limits(value: ConfigValue | None) -> bool:
+    return value is not None and bool(value.value) and int(value.value or 0) < NO_LIMIT
+
+
+def _rates(
+    resource: Resource,
+    answer: Mapping[str, ConfigValue],
+    flying: Mapping[TopicPartition, Reassignment],
+    copies: int | None,
+    runs: tuple[KnownRun, ...],
+) -> Iterator[Throttle]:
+    broker = int(resource.name)
+    moving = sum(broker in r.replicas for r in flying.values())
+    for name in RATES:
+        value = answer.get(name)
+        if value is None or not value.value or not _limits(value):
+            continue
+        ours = next(
+            (
+                run
+                for run in runs
+                for rate in run.history.rates.values()
+                if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
+            ),
+            None,
+        )
+        if name == LOG_DIRS_RATE:
+            needed, does = copies != 0, _copies(copies)
+        else:
+            needed, does = moving > 0, _does("takes part in {} move{} in flight", moving)
+        why = ours.says if ours else f"not ours; {does}"
+        yield Throttle(
+            resource,
+            name,
+            value.value,
+            value.source,
+            Whose.OURS if ours else Whose.FOREIGN,
+            ours.history.run if ours else None,
+            needed,
+            f"{format_rate(int(value.value))}: {why}",
+        )
+
+
+def _copies(count: int | None) -> str:
+    if count is None:
+        return "whether the broker copies between its log dirs is not known"
+    return _does("copies {} replica{} between its log dirs", count)
+
+
+def _does(words: str, count: int) -> str:
+    does = words.format(count, "" if count == 1 else "s") if count else "moves nothing"
+    return f"the broker {does}"
+
+
+def _lists(
+    resource: Resource,
+    answer: Mapping[str, ConfigValue],
+    flying: Mapping[TopicPartition, Reassignment],
+    runs: tuple[KnownRun, ...],
+) -> Iterator[Throttle]:
+    for side in LISTED:
+        value = own_list(answer, side)
+        if value is None:
+            continue
+
+        def throttle(
+            text: str, run: KnownRun | None, needed: bool, why: str, side: Side = side
+        ) -> Throttle:
+            whose = Whose.OURS if run else Whose.FOREIGN
+            name = run.history.run if run else None
+            return Throttle(
+                resource, side.list_config, text, ConfigSource.TOPIC, whose, name, needed, why
+            )
+
+        there = entries(value)
+        if not there:
+            yield throttle("", None, False, "set to nothing: it throttles no replica")
+            continue
+        if ALL in there:
+            moving = any(tp.topic == resource.name for tp in flying)
+            yield throttle(ALL, None, moving, "not ours; every replica of the topic")
+            continue
+        for run in runs:
+            intent = run.history.lists.get((resource.name, side))
+            mine = there & set(intent.pairs) if intent else frozenset[str]()
+            if mine:
+                there -= mine
+                needed = any(_in_flight(resource.name, pair, flying) for pair in mine)
+                yield throttle(joined(mine), run, needed, run.says)
+        used = {pair for pair in there if _in_flight(resource.name, pair, flying)}
+        if used:
+            yield throttle(joined(used), None, True, "not ours; for moves in flight")
+        if there - used:
+            yield throttle(joined(there - used), None, False, "not ours; matches no move in flight")
+
+
+def _in_flight(topic: str, pair: str, flying: Mapping[TopicPartition, Reassignment]) -> bool:
+    partition, broker = (int(part) for part in pair.split(":"))
+    reassignment = flying.get(TopicPartition(topic, partition))
+    return reassignment is not None and broker in reassignment.replicas

@@ -1,0 +1,114 @@
+"""What a run that has ended is followed by: what it left undone once more, or what it did undone.
+
+Pure; both are plans on the present state of the cluster. What does not hold any more is left out,
+and said partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.plan.plan import Move, Plan, current_target, log_dir_of
+from core.plan.rebase import Lost, gone, no_place
+from core.run.journal.fold import History, MoveHistory, Phase, Role
+from core.units import id_list
+
+__all__ = ["Again", "Way", "plan_again"]
+
+
+class Way(Enum):
+    """What is to come of an ended run; the values are what a run in progress is asked for."""
+
+    RETRY = "retry"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A plan on the present state, and what of the ended run is not in it."""
+
+    plan: Plan
+    left: tuple[Lost, ...]
+
+
+def plan_again(
+    history: History, way: Way, state: ClusterState, only: Collection[TopicPartition] = ()
+) -> Again:
+    """Return the plan that tries an ended run again, or rolls it back; of `only`, or of all.
+
+    RETRY takes what failed, was cancelled or skipped. ROLLBACK takes what was really done, back to
+    the ordered replicas from before the run. Raises UsageError when there is none of either.
+    """
+    wanted = _undone(history) if way is Way.RETRY else _done(history)
+    for tp in only:
+        if all(move.tp != tp for move in wanted):
+            raise UsageError(f"{tp} {_not_due(history, way)}", next="Nothing was changed.")
+    if not wanted:
+        raise UsageError(_nothing(history, way), next="Nothing was changed.")
+    moves, left = [], []
+    for move in wanted:
+        if only and move.tp not in only:
+            continue
+        why = _speaks_against(state, move)
+        if why:
+            left.append(Lost(move.tp, why))
+        else:  # from the order of now, so that a cancel leads back to it
+            now = current_target(state, move.tp)
+            moves.append(move.starting_as(now))
+    said = "what run {} left undone" if way is Way.RETRY else "back to before run {}"
+    notes = (said.format(history.run),)
+    return Again(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
+
+
+def _undone(history: History) -> list[Move]:
+    """Return the moves that have not been done: those of the way back, where it did not end."""
+    undone = [m for m in history.moves if m.phase is not Phase.DONE and not m.replaced]
+    back = [m for m in undone if m.role is Role.ROLLBACK]
+    return [m.move for m in back or undone]
+
+
+def _done(history: History) -> list[Move]:
+    """Return for each partition the move from what the run made of it to what it was before."""
+    first: dict[TopicPartition, MoveHistory] = {}
+    last: dict[TopicPartition, MoveHistory] = {}
+    for m in history.moves:
+        first.setdefault(m.move.tp, m)
+        if m.phase is Phase.DONE:
+            last[m.move.tp] = m
+    back = (m.move.back_to(first[tp].move) for tp, m in last.items())
+    return [move for move in back if move.reassigns or move.dir_moves]
+
+
+def _speaks_against(state: ClusterState, move: Move) -> str:
+    """Return why a move does not hold any more, or "" while it does."""
+    if why := gone(state, move):
+        return why
+    index = state.find(move.tp)
+    assert index is not None, "what is gone has been left already"
+    row = state.row(index)
+    if row.adding or row.removing:
+        return "is moving just now"
+    dirs = {b: log_dir_of(state, move.tp, b) for b in move.wanted_dirs}
+    if row.replicas == move.after and dirs == move.wanted_dirs:
+        return f"has {id_list(move.after)}{' in these log dirs' if dirs else ''} already"
+    if set(row.replicas) != set(move.before):
+        return f"has {id_list(row.replicas)} by now, not {id_list(move.before)}"
+    return no_place(state, move)
+
+
+def _not_due(history: History, way: Way) -> str:
+    if way is Way.RETRY:
+        return f"has neither failed nor been left out in run {history.run}."
+    return f"was not moved by run {history.run}."
+
+
+def _nothing(history: History, way: Way) -> str:
+    if way is Way.ROLLBACK:
+        back = history.rolling_back and "has been rolled back already"
+        return f"Run {history.run} {back or 'has moved nothing'}: there is nothing to roll back."
+    return f"Run {history.run} left nothing undone: there is nothing to try again."

@@ -1,0 +1,1 @@
+"""A run's journal: its records, and the run's state, which is their fold."""

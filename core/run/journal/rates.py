@@ -1,0 +1,193 @@
+"""Pace: what is asked of a run's replication rates, and which are in force, side by side.
+
+Plain data. What is asked for (a rate, bounds, a pause on the floor) and what is in force are folded
+from the journal; `core.run.throttles.adaptive_rate` says what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from core.errors import UsageError
+from core.run.journal.throttle_values import Side
+from core.units import UNLIMITED, format_rate
+
+Key = tuple[int, Side]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which rates an adaptive one stays.
+
+    `spare_bytes_per_s` is what capacity leaves a broker's side, where it is known.
+    """
+
+    least_bytes_per_s: int
+    most_bytes_per_s: int
+    spare_bytes_per_s: Mapping[Key, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, least_bytes_per_s: int, most_bytes_per_s: int) -> Bounds:
+        """Return the bounds that somebody asks for; raises UsageError where they are none."""
+        if not 1 <= least_bytes_per_s <= most_bytes_per_s:
+            least, most = format_rate(least_bytes_per_s), format_rate(most_bytes_per_s)
+            raise UsageError(
+                f"{least} to {most} are no bounds of a rate.",
+                next="Say the lower one first, like auto:5MB/s-50MB/s.",
+            )
+        return cls(least_bytes_per_s, most_bytes_per_s)
+
+    @classmethod
+    def from_json(cls, p: Mapping[str, Any]) -> Bounds:
+        spare = rates_from_json(p.get("spare", ()))
+        return cls(int(p["least_bytes_per_s"]), int(p["most_bytes_per_s"]), spare)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "least_bytes_per_s": self.least_bytes_per_s,
+            "most_bytes_per_s": self.most_bytes_per_s,
+        }
+        if self.spare_bytes_per_s:
+            document["spare"] = rates_to_json(self.spare_bytes_per_s)
+        return document
+
+
+def rates_to_json(rates: Mapping[Key, float]) -> list[list[Any]]:
+    """Return rates of brokers and sides as options and requests hold them."""
+    return [[broker, side.value, round(rate)] for (broker, side), rate in rates.items()]
+
+
+def rates_from_json(rows: Iterable[Sequence[Any]]) -> dict[Key, int]:
+    """Return what `rates_to_json` wrote; raises TypeError and ValueError for anything else."""
+    return {(broker, Side(side)): int(rate) for broker, side, rate in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class SideRate:
+    """The rate that one broker's side has, since when, and when trouble last lowered it.
+
+    Never above `most_bytes_per_s`, which somebody else had set.
+    """
+
+    rate_bytes_per_s: int
+    changed_at: datetime
+    troubled_at: datetime | None = None
+    most_bytes_per_s: int | None = None
+    theirs: bool = False
+    """Somebody else has changed it: left so until another rate is asked for."""
+    refused_bytes_per_s: int | None = None
+    """What the cluster refused instead: not tried again, nor beyond, until another is asked for."""
+
+    def at_most(self, rate: int) -> int:
+        most = self.most_bytes_per_s
+        return rate if most is None else min(rate, most)
+
+    def is_refused(self, rate: int) -> bool:
+        """Return whether `rate` is, or lies beyond, what the cluster has refused."""
+        refused, now = self.refused_bytes_per_s, self.rate_bytes_per_s
+        if refused is None:
+            return False
+        return rate >= refused if refused > now else rate <= refused
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What is asked of a run's rates, and what is in force: plain data, folded from the journal.
+
+    `rate_bytes_per_s` holds while `bounds` is None, but for the sides in `apart`, which need less
+    as long as the plan stays what it was. `rates` are ours, and lower ones of somebody
+    else's that were kept: a still lower one takes their place, until it is put back.
+    """
+
+    rate_bytes_per_s: int
+    bounds: Bounds | None = None
+    floored: bool = False
+    rates: Mapping[Key, SideRate] = field(default_factory=dict)
+    adapted: bool = False
+    """There were bounds before: a process that died may have left its probe's topic."""
+    apart: Mapping[Key, int] = field(default_factory=dict)
+
+    @property
+    def first_bytes_per_s(self) -> int:
+        """Return the rate that a side begins with: a pause meanwhile, or bounds, and it is low."""
+        return self.bounds.least_bytes_per_s if self.bounds else self.rate_bytes_per_s
+
+    def rate_of(self, key: Key) -> int:
+        """Return the rate of one side, where none is adapted."""
+        return self.apart.get(key, self.rate_bytes_per_s)
+
+    def asked(self, kind: str, payload: Mapping[str, Any]) -> Pace:
+        """Take a request in; kinds that do not concern rates change nothing."""
+        match kind:
+            case "pause" if payload.get("floor"):
+                return replace(self._none_left(), floored=True)
+            case "pause":
+                return replace(self, floored=False)
+            case "resume":
+                return replace(self._none_left(), floored=False)
+            case "throttle" if payload.get("auto"):
+                bounds = Bounds.from_json(payload["auto"])
+                if self.bounds and not bounds.spare_bytes_per_s:
+                    bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
+                return replace(self._none_left(), bounds=bounds, apart={})
+            case "retarget" | "rollback":  # other sides copy now, and more than was reckoned with
+                return replace(self, apart={})
+            case "throttle":
+                rate, adapted = payload["rate_bytes_per_s"], self.bounds is not None
+                return replace(
+                    self._none_left(),
+                    rate_bytes_per_s=rate,
+                    bounds=None,
+                    apart={},
+                    adapted=self.adapted or adapted,
+                )
+            case _:
+                return self
+
+    def changed(self, rates: Iterable[tuple[Key, int]], at: datetime) -> Pace:
+        """Take in that these rates were set at `at`."""
+        found = dict(self.rates)
+        for key, rate in rates:
+            known = found.get(key)
+            troubled_at = known.troubled_at if known else None
+            if known and self.bounds and not self.floored and rate < known.rate_bytes_per_s:
+                troubled_at = at
+            refused = known.refused_bytes_per_s if known else None
+            found[key] = SideRate(rate, at, troubled_at, refused_bytes_per_s=refused)
+        return replace(self, rates=found)
+
+    def refused(self, rates: Iterable[tuple[Key, int, int]], at: datetime) -> Pace:
+        """Take in that the cluster refused rates of sides, which keep others: key, both rates."""
+        found = dict(self.rates)
+        for key, refused, kept in rates:
+            found[key] = replace(
+                found.get(key, SideRate(kept, at)),
+                rate_bytes_per_s=kept,
+                changed_at=at,
+                refused_bytes_per_s=refused,
+            )
+        return replace(self, rates=found)
+
+    def _none_left(self) -> Pace:
+        """Return what follows from asking for a rate: every side may be given it once more."""
+        rates = {
+            key: replace(held, theirs=False, refused_bytes_per_s=None)
+            for key, held in self.rates.items()
+        }
+        return replace(self, rates=rates)
+
+    def left_to_others(self, rates: Mapping[Key, int | None], at: datetime) -> Pace:
+        """Take in that somebody else has set these rates of ours at `at`; None for no limit."""
+        theirs = {
+            key: SideRate(UNLIMITED if rate is None else rate, at, theirs=True)
+            for key, rate in rates.items()
+        }
+        return replace(self, rates={**self.rates, **theirs})
+
+    def given_back(self, keys: Iterable[Key]) -> Pace:
+        """Take in that these rates are the cluster's own again."""
+        gone = set(keys)
+        return replace(self, rates={k: rate for k, rate in self.rates.items() if k not in gone})

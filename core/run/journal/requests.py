@@ -1,0 +1,178 @@
+"""What has been asked of a run, taken into its history: a change of what is wanted, nothing more.
+
+What must be refused as it is taken up is journalled so (`refusal`): what cannot be read, and what
+was asked after a cancel or a rollback that it would undo. A request for a move that has ended
+meanwhile changes nothing. What a journal holds as taken up is taken in as it was then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from core.run.journal.moves import MoveHistory, Phase, Role, Wish
+from core.run.journal.rates import Bounds
+from core.units import UNLIMITED
+
+if TYPE_CHECKING:
+    from core.run.journal.fold import History
+
+KINDS = frozenset(
+    ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
+)
+AFTER_CANCEL = frozenset(("cancel", "resume", "rollback"))
+"""All that a run takes up once it is being cancelled as a whole."""
+OF_MOVES = frozenset(("skip", "retry", "retarget"))
+
+
+def refusal(history: History, kind: str, p: Mapping[str, Any]) -> str:
+    """Return why a request is not to be taken up, in one sentence, or ""."""
+    wrong = _senseless(history, kind, p)
+    if wrong:
+        return wrong
+    if history.cancel_requested and kind not in AFTER_CANCEL:
+        return "the run is being cancelled: it is asked for nothing else"
+    back = history.rolling_back and kind == "retry"  # of moves back
+    if kind in OF_MOVES and (history.rollback_requested or history.rolling_back) and not back:
+        return "the run is being rolled back: its moves stay as they are"
+    return ""
+
+
+def _senseless(history: History, kind: str, p: Mapping[str, Any]) -> str:
+    """Return why a request cannot be taken in at all, in one sentence, or ""."""
+    if kind not in KINDS:
+        return f"this trimtab does not know what it is to {kind}"
+    unread = unreadable(kind, p)
+    if unread:
+        return unread
+    if kind == "pause" and p.get("floor") and history.rate_bytes_per_s == UNLIMITED:
+        return "an unlimited run has no throttle to lower: give it one first"
+    for index in [p["move"]] if kind == "retarget" else p.get("moves") or ():
+        if not 0 <= index < len(history.moves):
+            return f"there is no move {index}"
+    return ""
+
+
+def unreadable(kind: str, p: Mapping[str, Any]) -> str:
+    """Return what is wrong with the form of a request, whatever the run, or ""."""
+    wrong = f"the request to {kind} cannot be read"
+    match kind:
+        case "retarget":
+            if not (_is_whole(p.get("move")) and _are_whole(p.get("after")) and p["after"]):
+                return f"{wrong}: it needs a move's number and brokers' ids"
+            if min(p["after"]) < 0 or len(set(p["after"])) < len(p["after"]):
+                return "a broker's id is never negative, and each broker is named once"
+            if not (isinstance(ids := p.get("allow", []), list) and all(map(_is_text, ids))):
+                return f"{wrong}: what it allows are no ids of checks"
+        case "skip" | "retry" if not _are_whole(p.get("moves")):
+            return f"{wrong}: it needs the numbers of moves"
+        case "cancel" if p.get("moves") is not None and not _are_whole(p["moves"]):
+            return f"{wrong}: it needs the numbers of moves, or none at all"
+        case "throttle":
+            try:
+                bounds = Bounds.from_json(p["auto"]) if p.get("auto") else None
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+                return f"{wrong}: its bounds are none"
+            least = bounds.least_bytes_per_s if bounds else p.get("rate_bytes_per_s")
+            if not _is_whole(least):
+                return f"{wrong}: it needs a rate in bytes/s"
+            if least < 1 or (bounds and bounds.most_bytes_per_s < least):
+                return f"{least} bytes/s is no rate to go on at"
+        case _:
+            pass
+    return ""
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def _are_whole(values: object) -> bool:
+    return isinstance(values, list | tuple) and all(map(_is_whole, values))
+
+
+def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
+    """Change what is wanted of a run and its moves; what makes no sense changes nothing."""
+    if _senseless(history, kind, p):
+        return
+    history.pace = history.pace.asked(kind, p)
+    match kind:
+        case "cancel" if p.get("moves") is None:
+            open_ = history.in_flight or history.queued
+            once_more = history.cancel_requested and bool(history.waiting)
+            history.leave_copies |= history.preflight and once_more
+            history.leave_requested |= history.preflight and not open_
+            history.cancel_requested, history.rollback_requested = True, False
+            _lift(history)
+            _take_back(history)
+        case "cancel":
+            for m in _named(history, p["moves"]):
+                _cancel(m)
+        case "pause":
+            history.paused = True
+        case "resume":
+            history.paused, history.removals = False, 0
+            history.mends.clear()
+        case "throttle":
+            history.limit_late |= history.rate_bytes_per_s == UNLIMITED
+            history.rate_bytes_per_s = history.pace.rate_bytes_per_s
+            if history.pace.bounds is not None:
+                history.rate_bytes_per_s = history.pace.bounds.most_bytes_per_s
+        case "skip":
+            for m in _named(history, p["moves"]):
+                if m.phase is Phase.QUEUED:
+                    m.wish, m.retarget = Wish.SKIP, None
+        case "retry":
+            _retry(history, p["moves"])
+        case "retarget":
+            for m in _named(history, [p["move"]]):
+                if m.phase is not Phase.DONE:
+                    _cancel(m)
+                    m.retarget, m.allowed = tuple(p["after"]), frozenset(p.get("allow", ()))
+                    history.stopped = ""
+        case "rollback" if not history.rolling_back:
+            history.rollback_requested, history.cancel_requested = True, False
+            history.leave_requested = history.leave_copies = False
+            _lift(history)
+            _take_back(history)
+        case _:
+            pass
+
+
+def _named(history: History, indices: list[int]) -> Iterator[MoveHistory]:
+    """Yield moves that nothing stands in for yet."""
+    return (m for m in (history.moves[i] for i in indices) if not m.replaced)
+
+
+def _lift(history: History) -> None:
+    """End a pause: what cannot be taken back cleanly has to go on, and not at the floor."""
+    history.paused, history.removals = False, 0
+    history.pace = history.pace.asked("resume", {})
+
+
+def _take_back(history: History) -> None:
+    for m in history.moves:
+        _cancel(m)
+
+
+def _cancel(m: MoveHistory) -> None:
+    m.retarget = None
+    if not m.phase.ended:
+        m.wish = Wish.CANCEL
+
+
+def _retry(history: History, indices: list[int]) -> None:
+    again = [
+        i
+        for i in indices
+        if history.moves[i].phase in (Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
+        and not history.moves[i].replaced
+        and (not history.rolling_back or history.moves[i].role is Role.ROLLBACK)
+    ]
+    if again:
+        history.stopped, history.cancel_requested = "", False
+        history.place_last(again)

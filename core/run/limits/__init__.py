@@ -1,1 +1,0 @@
-"""How fast: which throttles a run wants, and how they are written and put back exactly. Pure."""

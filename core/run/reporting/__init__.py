@@ -1,0 +1,1 @@
+"""What is shown of runs, from their journals alone: progress, events, reports, notices."""

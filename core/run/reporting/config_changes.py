@@ -1,0 +1,208 @@
+"""What a run changed in the cluster's configs: how each was before, during and after it.
+
+Pure: a fold over the journal's records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.cluster.configs import ConfigSource
+from core.run.journal.fold import History
+from core.run.journal.records import Kind, Record
+from core.run.journal.retention import RETENTION
+from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side
+from core.units import NO_LIMIT, format_duration, format_rate
+
+SHOWN_PAIRS = 4
+
+_WHAT = {
+    **{side.rate_config: f"{side.value} rate" for side in Side},
+    **{side.list_config: f"{side.value} list" for side in LISTED},
+    RETENTION: "retention",
+}
+_AFTER = {
+    "set": "set as before",
+    "unset": "unset again",
+    "kept": "was kept",
+    "changed": "changed by somebody else, left so",
+    "found": "as before",
+    "gone": "its topic is gone",
+    "held": "still set",
+}
+
+
+@dataclass(slots=True)
+class Change:
+    """One config of one broker or topic; values are as Kafka writes them, None is unset."""
+
+    resource: str
+    """`broker` or `topic`."""
+    name: str
+    config: str
+    before: str | None
+    source: ConfigSource
+    during: list[str] = field(default_factory=list)
+    """The values that it was given, in order; of a list, the entries that were added."""
+    theirs: int = 0
+    """How often somebody else changed it meanwhile."""
+    after: str = "held"
+    """`set` as before, `unset` again, `kept`, `changed` by others, `gone`, or `held` still."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource,
+            "name": self.name,
+            "config": self.config,
+            "before": self.before,
+            "source": self.source.value,
+            "during": list(self.during),
+            "theirs": self.theirs,
+            "after": self.after,
+        }
+
+    @property
+    def where(self) -> str:
+        what = _WHAT[self.config]
+        return f"{what} of {'broker ' if self.resource == 'broker' else ''}{self.name}"
+
+    @property
+    def before_words(self) -> str:
+        if self.before is None or self.source in (ConfigSource.DEFAULT, ConfigSource.UNKNOWN):
+            return "unset"
+        if self.before == "":
+            return "set to nothing"
+        own = self.source in (ConfigSource.BROKER, ConfigSource.TOPIC)
+        return self._words(self.before) + ("" if own else f" ({self.source.value})")
+
+    @property
+    def during_words(self) -> str:
+        """Return the values in words: all when they are few, else how many, and between which."""
+        if not self.during:
+            return "kept"
+        if self.config not in RATES:
+            shown = [self._words(value) for value in self.during[:SHOWN_PAIRS]]
+            rest = len(self.during) - SHOWN_PAIRS
+            return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+        if len(self.during) <= SHOWN_PAIRS:
+            return ", then ".join(self._words(value) for value in self.during)
+        rates = sorted(map(int, self.during))
+        least, most = format_rate(rates[0]), format_rate(rates[-1])
+        return f"{len(rates):,} rates from {least} to {most}"
+
+    @property
+    def after_words(self) -> str:
+        theirs = "" if not self.theirs else ", changed by somebody else meanwhile"
+        out = "taken out again, " if self.during and self.after in ("unset", "found") else ""
+        out = out if self.config in LISTS else ""
+        return out + _AFTER[self.after] + (theirs if self.after != "changed" else "")
+
+    def _words(self, value: str) -> str:
+        if self.config in RATES:
+            return format_rate(int(value)) if int(value) < NO_LIMIT else "unlimited"
+        if self.config == RETENTION and value.isdigit():
+            return format_duration(int(value) / 1000)
+        return value
+
+
+def changes(records: Iterable[Record], history: History) -> tuple[Change, ...]:
+    """Return every config that a run changed; `history` is the fold of all `records`."""
+    found: dict[tuple[str, str, str], Change] = {}
+    for record in records:
+        _take(found, record)
+    for (broker, side), rate in history.rates.items():
+        if rate.rate_bytes_per_s is not None:
+            found["broker", str(broker), side.rate_config].after = "held"
+    for topic, side in history.lists:
+        found["topic", topic, side.list_config].after = "held"
+    return tuple(sorted(found.values(), key=_by_name))
+
+
+def _by_name(change: Change) -> tuple[str, int, str, str]:
+    number = int(change.name) if change.resource == "broker" else 0
+    return change.resource, number, change.name, change.config
+
+
+def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
+    p = record.payload
+    match record.kind:
+        case Kind.THROTTLE_INTENT | Kind.RATE_INTENT:
+            for rate in p["rates"]:
+                _rate(found, rate, ConfigSource[rate["source"]])
+            if record.kind is Kind.RATE_INTENT:
+                _note_theirs(found, p["rates"])
+            for entry in p.get("lists", ()):
+                one = _list(found, entry)
+                one.during += [pair for pair in entry["pairs"] if pair not in one.during]
+        case Kind.RATES_CHANGING:
+            for rate in p["rates"]:
+                _rate(found, rate, ConfigSource.UNKNOWN)
+        case Kind.RATES_CHANGED:
+            for broker, side, refused, _ in p.get("refused", ()):
+                one = found["broker", str(broker), Side(side).rate_config]
+                one.during = [rate for rate in one.during if rate != str(refused)]
+        case Kind.DISTURBED:
+            for rate in p["rates"]:
+                key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
+                again = rate.get("again", False)
+                found[key].theirs += not again
+                found[key].after = "held" if again else "changed"
+            for entry in p["lists"]:
+                one = _list(found, entry)
+                one.theirs += 1
+                if entry["mend"]:
+                    one.during += [pair for pair in entry["pairs"] if pair not in one.during]
+                else:
+                    one.after = "changed"
+        case Kind.RATE_RESTORED:
+            for rate in p["rates"]:
+                key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
+                if key in found:
+                    found[key].after = rate["how"]
+        case Kind.PAIRS_REMOVED:
+            for topic, side, _ in p["lists"]:
+                one = found["topic", topic, Side(side).list_config]
+                unset = [topic, side] in p["unset"] if "unset" in p else one.before is None
+                one.after = "unset" if unset else "found"
+        case Kind.RETENTION_LOWERING:
+            for key in [key for key in found if key[2] == RETENTION]:
+                del found[key]  # intended by a process that died, and looked at anew
+            for entry in p["topics"]:
+                source = ConfigSource[entry["source"]]
+                key = "topic", entry["topic"], RETENTION
+                found[key] = Change(*key, entry["prior"], source, [str(p["ms"])])
+        case Kind.RETENTION_LOWERED:
+            for topic in p.get("refused", {}):
+                del found["topic", topic, RETENTION]
+        case Kind.RETENTION_RESTORED:
+            for topic, how in p["topics"].items():
+                found["topic", topic, RETENTION].after = how
+        case _:
+            pass
+
+
+def _note_theirs(
+    found: Mapping[tuple[str, str, str], Change], rates: Iterable[Mapping[str, Any]]
+) -> None:
+    """Note rates that are intended anew because somebody has changed them since the first time."""
+    for rate in rates:
+        one = found["broker", str(rate["broker"]), Side(rate["side"]).rate_config]
+        one.theirs += rate["prior"] != one.before
+
+
+def _rate(
+    found: dict[tuple[str, str, str], Change], rate: Mapping[str, Any], source: ConfigSource
+) -> None:
+    key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
+    one = found.setdefault(key, Change(*key, rate.get("prior"), source))
+    if rate["rate_bytes_per_s"] is None:
+        one.after = "kept"
+    else:
+        one.during.append(str(rate["rate_bytes_per_s"]))
+
+
+def _list(found: dict[tuple[str, str, str], Change], entry: Mapping[str, Any]) -> Change:
+    key = "topic", entry["topic"], Side(entry["side"]).list_config
+    return found.setdefault(key, Change(*key, entry["prior"], ConfigSource.TOPIC))

@@ -1,0 +1,125 @@
+"""What a run teaches about estimates: what was estimated of its copying, and what it took. Pure.
+
+Only runs that nothing disturbed teach: they had the rate that was reckoned with all the time, and
+copied whatever they had planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from core.plan.calibration import Lesson
+from core.plan.copying import Side
+from core.plan.spread import AROUND_RANGE, AROUND_SECONDS
+from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.records import Kind, Record
+from core.units import UNLIMITED
+
+LEAST_SECONDS = 20.0
+"""What is over sooner tells more of a burst than of a rate."""
+_DISTURBING = frozenset(
+    (
+        *(Kind.DISTURBED, Kind.CRASHED, Kind.POSTPONED, Kind.RATE_INTENT, Kind.RATES_CHANGING),
+        *(Kind.THROTTLE_FAILED, Kind.PAIRS_TAKING, Kind.PAIRS_PUTTING, Kind.MOVES_ADDED),
+        *(Kind.CANCELLING, Kind.MEASURED, Kind.RETENTION_LOWERING),
+    )
+)
+"""Records of what an estimate knows nothing of."""
+
+
+def lesson_of(records: Iterable[Record], history: History) -> Lesson | None:
+    """Return what a run teaches, None where it was disturbed, or nothing is to be learned of it.
+
+    Its time is from the first submission to the end of the last move.
+    """
+    estimate = history.estimate
+    if estimate is None or not _is_plain(history) or _was_disturbed(records):
+        return None
+    copied = [m for m in history.moves if m.move.moves_data]
+    begun = [m.submitted_at for m in copied if m.submitted_at is not None]
+    ended = [m.ended_at for m in copied if m.ended_at is not None]
+    if not begun or not ended:
+        return None
+    took = (max(ended) - min(begun)).total_seconds()
+    try:
+        return _lesson(estimate, took, history.rate_bytes_per_s)
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None  # an estimate of another form; the run itself is told all the same
+
+
+def _is_plain(history: History) -> bool:
+    """Return whether a run was carried out as it was estimated, alone and from beginning to end."""
+    kept = any(
+        rate.rate_bytes_per_s is None
+        for batch in history.throttles.values()
+        for rate in (*batch.rates, *batch.late, *batch.earlier)
+    )
+    return (
+        history.ended is Outcome.DONE
+        and all(m.phase is Phase.DONE and m.tries == 1 and not m.replaced for m in history.moves)
+        and not (kept or history.foreign_before)
+        and history.pace.bounds is None
+        and history.start_at is None
+    )
+
+
+def _was_disturbed(records: Iterable[Record]) -> bool:
+    started = 0
+    for record in records:
+        p = record.payload
+        started += record.kind is Kind.STARTED
+        if (
+            record.kind in _DISTURBING
+            or (record.kind is Kind.REQUEST and not p.get("refused"))
+            or (record.kind is Kind.WAITING and p["why"])
+            or started > 1
+        ):
+            return True
+    return False
+
+
+def _lesson(estimate: Mapping[str, Any], took: float, rate: int) -> Lesson | None:
+    sides = {Side(row["side"]) for row in estimate["rows"]}
+    if took < LEAST_SECONDS or not sides <= {Side.LEADER, Side.FOLLOWER}:
+        return None  # what is copied between log dirs has a limit of its own
+    copied = [row["bytes"] for row in estimate["rows"]]
+    if None in copied:
+        return None
+    busiest = max(map(int, copied), default=0)
+    if rate == UNLIMITED:
+        return Lesson(None, took, busiest)
+    calibrated = estimate.get("calibration")
+    own = "uncalibrated_" if calibrated else ""
+    said = calibrated or estimate
+    seconds, between = said[f"{own}seconds"], said[f"{own}range_seconds"]
+    if seconds is None or estimate["limit"] is None or seconds - AROUND_SECONDS < LEAST_SECONDS:
+        return None
+    least, most = (float(end) - around for end, around in zip(between, AROUND_RANGE, strict=True))
+    side = Side(estimate["limit"]["side"])
+    return Lesson(side, took, busiest, float(seconds) - AROUND_SECONDS, (least, most))
+
+
+def to_json(lesson: Lesson) -> dict[str, Any]:
+    """Return a lesson as it is remembered of a run that has ended."""
+    return {
+        "side": None if lesson.side is None else lesson.side.value,
+        "took_seconds": lesson.took_seconds,
+        "busiest_bytes": lesson.busiest_bytes,
+        "estimated_seconds": lesson.estimated_seconds,
+        "range_seconds": lesson.range_seconds and list(lesson.range_seconds),
+    }
+
+
+def from_json(document: Mapping[str, Any]) -> Lesson:
+    """Return a lesson from its document; raises KeyError, TypeError or ValueError."""
+    between = document["range_seconds"]
+    least_most = None if between is None else (float(between[0]), float(between[1]))
+    side = None if document["side"] is None else Side(document["side"])
+    return Lesson(
+        side,
+        float(document["took_seconds"]),
+        int(document["busiest_bytes"]),
+        document["estimated_seconds"],
+        least_most,
+    )

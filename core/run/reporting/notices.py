@@ -1,0 +1,73 @@
+"""What is called out about a run: its end and its stalls, each of them once.
+
+Pure: it compares what was seen of a run with what is seen now; who shows the run rings and writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from core.run.reporting.views import MoveState, RunState, RunView
+from core.units import format_bytes, format_duration
+
+CALM = timedelta(seconds=60)
+"""A stall that comes again sooner is the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Words for a desktop notification; no secrets, nothing that only a colour tells."""
+
+    title: str
+    text: str
+
+
+class Notices:
+    """Follows the newest run; a run that is first seen ended, or stalled, is no news."""
+
+    def __init__(self) -> None:
+        self._run = ""
+        self._ended = self._stalled = False
+        self._stalled_at: datetime | None = None
+
+    def seen(self, run: RunView | None) -> Notice | None:
+        """Take in what is seen of a run; return what is new in it."""
+        if run is None:
+            return None
+        ended, why = run.state.ended, _stall(run)
+        if run.run != self._run:
+            self._run, self._ended, self._stalled = run.run, ended, bool(why)
+            self._stalled_at = run.seen_at if why else None
+            return None
+        if ended != self._ended:
+            self._ended = ended
+            return _end(run) if ended else None
+        again = self._stalled_at is None or run.seen_at - self._stalled_at >= CALM
+        news = bool(why) and not self._stalled and again
+        self._stalled = bool(why)
+        if why:
+            self._stalled_at = run.seen_at
+        if not news or ended:
+            return None
+        return Notice(f"trimtab: {run.cluster_name} is stuck", f"run {run.run}: {why}")
+
+
+def _stall(run: RunView) -> str:
+    if run.state is RunState.WAITING or run.paused_itself:
+        return run.why or "it waits"
+    stuck = [move for move in run.moves if move.state is MoveState.STUCK]
+    if not stuck or any(move.state is MoveState.MOVING for move in run.moves):
+        return ""
+    return f"{stuck[0].tp} {stuck[0].why}" if len(stuck) == 1 else f"{len(stuck):,} moves are stuck"
+
+
+def _end(run: RunView) -> Notice:
+    moved = f"{run.done:,} of {run.partitions:,} done, {format_bytes(run.moved_bytes)}"
+    if run.state is RunState.DIED:
+        text = f"run {run.run}: its process died; {moved}"
+    else:
+        why = f": {run.why}" if run.why else ""
+        took = format_duration(run.elapsed_seconds)
+        text = f"run {run.run} {run.state.value}{why}; {moved} in {took}"
+    return Notice(f"trimtab: {run.cluster_name}", text)

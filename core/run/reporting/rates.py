@@ -1,0 +1,377 @@
+"""Rates and times of a run, from the bytes that its samples saw arrive."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+from core.plan.plan import Move
+from core.run.journal.fold import History, MoveHistory, Phase
+from core.run.journal.records import Kind, Record, Sample
+from core.run.journal.throttle_values import Side
+from core.run.reporting.request_words import ends_a_pause
+from core.run.reporting.story import side_word
+from core.run.reporting.views import DUE, FLYING, BrokerProgress, MoveProgress, MoveState
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S
+from core.units import format_rate
+
+RATE_SECONDS = 12.0
+"""Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
+ARRIVING = (Side.FOLLOWER, Side.LOG_DIRS)
+"""The sides on which copies arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one sample says of one move."""
+
+    at: datetime
+    size_bytes: int | None
+    leader: int | None
+    arrived: tuple[int | None, ...]
+    since: float
+    """When its last byte came, as a timestamp."""
+    held: bool = False
+    """Whether a destination could not be asked, so that its bytes are those last known."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(size or 0 for size in self.arrived)
+
+
+def tracks(samples: Iterable[Sample]) -> dict[int, list[Point]]:
+    """Return the samples of each move, oldest first.
+
+    What a destination that is down holds is what it was last seen to hold.
+    """
+    found: defaultdict[int, list[Point]] = defaultdict(list)
+    for sample in samples:
+        held = frozenset(sample.payload.get("held", ()))
+        for index, size, leader, arrived, since in sample.payload["moves"]:
+            track = found[index]
+            known = track[-1].arrived if track else (None,) * len(arrived)
+            filled = tuple(
+                before if now is None else now for now, before in zip(arrived, known, strict=True)
+            )
+            missed = index in held or filled != tuple(arrived)
+            track.append(Point(sample.at, size, leader, filled, since, missed))
+    return found
+
+
+def _window(track: list[Point]) -> tuple[Point, Point]:
+    """Return the ends of a quota window, or the last two samples where these are further apart."""
+    newest = track[-1]
+    earlier = (p for p in track[:-1] if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
+    return next(earlier, track[-2] if len(track) > 1 else newest), newest
+
+
+def size_changes(track: Iterable[Point]) -> list[tuple[datetime, int]]:
+    """Return the leader's sizes when they were first seen: leaders are asked now and then only."""
+    changes: list[tuple[datetime, int]] = []
+    for point in track:
+        if point.size_bytes is not None and (not changes or changes[-1][1] != point.size_bytes):
+            changes.append((point.at, point.size_bytes))
+    return changes
+
+
+class Passed(NamedTuple):
+    """Bytes of one move that passed one broker's side, and when they were first seen."""
+
+    at: datetime
+    move: int
+    bytes: int
+
+
+def passed(
+    history: History, tracks: Mapping[int, Sequence[Point]], since: datetime
+) -> dict[tuple[int, Side], list[Passed]]:
+    """Return what each broker's side has copied since then, oldest first.
+
+    What came of a move after its last sample has come by the time at which it was done.
+    """
+    found: defaultdict[tuple[int, Side], list[Passed]] = defaultdict(list)
+    for index, track in tracks.items():
+        m = history.moves[index]
+        sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+        moments = [(p.at, p.leader, p.arrived) for p in track]
+        if m.phase is Phase.DONE and m.ended_at is not None and track[-1].size_bytes is not None:
+            whole = (track[-1].size_bytes,) * len(track[-1].arrived)
+            moments.append((m.ended_at, track[-1].leader, whole))
+        for (_, _, before), (at, leader, after) in pairwise(moments):
+            if at < since or before == after:
+                continue
+            for key, was, now in zip(sides, before, after, strict=True):
+                came = (now or 0) - (was or 0)
+                if came > 0:
+                    found[key].append(Passed(at, index, came))
+                    if key[1] is Side.FOLLOWER and leader is not None:
+                        found[leader, Side.LEADER].append(Passed(at, index, came))
+    for rows in found.values():
+        rows.sort()
+    return dict(found)
+
+
+def rate_now(m: MoveHistory, track: list[Point] | None) -> float | None:
+    """Return bytes/s over the last quota window, or since the submission when that is shorter."""
+    if not track:
+        return None
+    start, newest = _window(track)
+    begun, seconds = start.bytes, (newest.at - start.at).total_seconds()
+    if m.submitted_at is not None:
+        whole = (newest.at - m.submitted_at).total_seconds()
+        if whole <= RATE_SECONDS:
+            begun, seconds = 0, whole
+    return max(0, newest.bytes - begun) / seconds if seconds > 0 else None
+
+
+def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> float | None:
+    """Return the time left at the average so far; None while nothing has moved."""
+    if moved_bytes <= 0 or elapsed <= 0:
+        return None
+    return max(0.0, elapsed * (total_bytes - moved_bytes) / moved_bytes)
+
+
+def _arriving(m: MoveProgress) -> list[tuple[int, Side]]:
+    """Return the sides on which a move's copies arrive."""
+    adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
+    return [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
+
+
+def least_seconds(
+    history: History, moves: Sequence[MoveProgress], on: Collection[Side] = ARRIVING
+) -> float:
+    """Return the time that the limits leave no way around: the busiest destination's.
+
+    A leader's quota lets a window's worth through at wire speed; an average of that is no promise.
+    Only what arrives on the sides `on` counts.
+    """
+    due: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    for m in moves:
+        if m.state in DUE and m.total_bytes:
+            sides = _arriving(m)
+            for key in sides:
+                if key[1] in on:
+                    due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
+    least = 0.0
+    for (broker, side), left_bytes in due.items():
+        limit = heading_for(history, (broker, side))
+        if limit:
+            least = max(least, left_bytes / limit)
+    return least
+
+
+def slowest_seconds(
+    moves: Sequence[MoveProgress], of: Mapping[int, float], on: Collection[Side] = ARRIVING
+) -> float:
+    """Return when the last destination is done, if each goes on as fast as it receives now.
+
+    `of` is the pace of moves in flight, bytes/s; destinations of which one is not known are left
+    out: moves to some brokers may be far slower than the whole. Only what arrives on the sides
+    `on` counts.
+    """
+    due: defaultdict[int, float] = defaultdict(float)
+    speed: defaultdict[int, float] = defaultdict(float)
+    unknown: set[int] = set()
+    for index, m in enumerate(moves):
+        sides = _arriving(m)
+        if m.state not in DUE or not m.total_bytes:
+            continue
+        for broker in (broker for broker, side in sides if side in on):
+            due[broker] += (m.total_bytes - m.moved_bytes) / len(sides)
+            if m.state is MoveState.MOVING and of.get(index):
+                speed[broker] += of[index] / len(sides)
+            elif m.state in FLYING:
+                unknown.add(broker)
+    return max((due[b] / rate for b, rate in speed.items() if b not in unknown), default=0.0)
+
+
+def heading_for(history: History, key: tuple[int, Side]) -> int | None:
+    """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
+    held = history.rates.get(key)
+    if held is None or held.rate_bytes_per_s is None:
+        return held.limit_bytes_per_s if held else None
+    pace, most = history.pace, history.most_of(key)
+    asked = pace.apart.get(key, pace.first_bytes_per_s)
+    if key in pace.rates and pace.rates[key].is_refused(asked):
+        return held.rate_bytes_per_s
+    return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
+
+
+def average_of(m: MoveHistory, track: list[Point] | None) -> float | None:
+    """Return bytes/s since the submission."""
+    if not track or m.submitted_at is None:
+        return None
+    seconds = (track[-1].at - m.submitted_at).total_seconds()
+    return track[-1].bytes / seconds if seconds > 0 else None
+
+
+def left_range(
+    left_bytes: float, one: float | None, other: float | None, least: float = 0.0
+) -> tuple[float, float] | None:
+    """Return the time left at the better and at the worse of two rates, a tenth wider."""
+    rates = [rate for rate in (one, other) if rate]
+    if not rates or left_bytes < 0:
+        return None
+    low, high = left_bytes / max(rates), left_bytes / min(rates)
+    return 0.9 * max(low, least), 1.1 * max(high, least)
+
+
+def brokers_now(
+    history: History, tracks: Mapping[int, list[Point]], down: frozenset[int]
+) -> tuple[BrokerProgress, ...]:
+    """Return the brokers and sides of the moves in flight, the busiest first.
+
+    What is not known of one move counts for nothing; a side of which nothing is known has no rate.
+    """
+    flows: dict[tuple[int, Side], float | None] = {}
+
+    def flow(key: tuple[int, Side], rate: float | None) -> None:
+        known = flows.setdefault(key, None)
+        flows[key] = known if rate is None else (known or 0.0) + rate
+
+    averages = _averages(history, tracks)
+    for index in history.in_flight:
+        m, track = history.moves[index], tracks.get(index)
+        if not track or not m.move.receiving:
+            continue
+        rate = rate_now(m, track)
+        start, newest = _window(track)
+        came = [
+            (end or 0) - (begin or 0)
+            for begin, end in zip(start.arrived, newest.arrived, strict=True)
+        ]
+        whole = sum(came)
+        sent = 0.0
+        for broker, part in zip(m.move.receiving, came, strict=True):
+            share = part / whole if whole > 0 else 1 / len(came)
+            side = arriving_side(m.move, broker)
+            flow((broker, side), None if rate is None else rate * share)
+            sent += share if side is Side.FOLLOWER else 0.0
+        if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
+            flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
+    rows = [
+        replace(_broker(history, *key, rate, down), average_bytes_per_s=averages.get(key))
+        for key, rate in flows.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
+
+
+def arriving_side(move: Move, broker: int) -> Side:
+    """Return the side on which a receiving broker is limited."""
+    return Side.FOLLOWER if broker in move.adding else Side.LOG_DIRS
+
+
+def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple[int, Side], float]:
+    """Return bytes/s of each broker and side since the first move in which it has that part."""
+    came: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    begun: dict[tuple[int, Side], datetime] = {}
+    newest = max((track[-1].at for track in tracks.values()), default=None)
+    for index, m in enumerate(history.moves):
+        if m.submitted_at is None or not m.move.receiving:
+            continue
+        track = tracks.get(index)
+        if m.phase is Phase.DONE:
+            arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.receiving)
+        else:
+            arrived = track[-1].arrived if track else ()
+        parts = [
+            ((broker, arriving_side(m.move, broker)), size or 0)
+            for broker, size in zip(m.move.receiving, arrived, strict=False)
+        ]
+        leader = track[-1].leader if track and m.phase is not Phase.DONE else m.move.before[0]
+        if leader is not None and m.move.moves_data:
+            came_over = sum(size for (_, side), size in parts if side is Side.FOLLOWER)
+            parts.append(((leader, Side.LEADER), came_over))
+        for key, size in parts:
+            came[key] += size
+            begun[key] = min(begun.get(key, m.submitted_at), m.submitted_at)
+    if newest is None:
+        return {}
+    return {
+        key: came[key] / seconds
+        for key, since in begun.items()
+        if (seconds := (newest - since).total_seconds()) > 0
+    }
+
+
+def _broker(
+    history: History, broker: int, side: Side, rate: float | None, down: frozenset[int]
+) -> BrokerProgress:
+    intent = history.rates.get((broker, side))
+    limit = intent.limit_bytes_per_s if intent else None
+    why = ""
+    if broker in down:
+        why = "down"
+    elif limit is not None and intent is not None and intent.is_theirs:
+        why = f"foreign quota {format_rate(limit)}, kept"
+    elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
+        why = "at its limit"
+    return BrokerProgress(broker, side_word(side), rate, limit, why)
+
+
+LEAST_SECONDS = 5.0
+"""A shorter time says nothing: within a quota window a throttled copy stalls and bursts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """Bytes/s over what the newest samples saw of the run at work; None while too little."""
+
+    bytes_per_s: float | None = None
+    of: Mapping[int, float] = field(default_factory=dict)
+    """The same for each move in flight that was seen for long enough."""
+
+
+def recent(counted: Mapping[datetime, float], tracked: Mapping[int, Sequence[Point]]) -> Recent:
+    """Return the pace of the newest samples, as far as the run was at work (`at_work`)."""
+    came: dict[int, int] = {}
+    took: defaultdict[int, float] = defaultdict(float)
+    for index, track in tracked.items():
+        for before, after in pairwise(track):
+            if after.at in counted:
+                came[index] = came.get(index, 0) + max(0, after.bytes - before.bytes)
+                took[index] += counted[after.at]
+    whole = sum(counted.values())
+    return Recent(
+        sum(came.values()) / whole if whole >= LEAST_SECONDS else None,
+        {i: n / took[i] for i, n in came.items() if took[i] >= LEAST_SECONDS},
+    )
+
+
+def at_work(records: Iterable[Record], samples: Sequence[Sample]) -> dict[datetime, float]:
+    """Return the seconds before each sample in which the run was at work as it is now."""
+    gaps = _gaps(records)
+    return {
+        later.at: (later.at - earlier.at).total_seconds()
+        for earlier, later in pairwise(samples)
+        if not (earlier.payload["down"] or later.payload["down"])
+        and not _between(gaps, earlier.at, later.at)
+    }
+
+
+def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
+    """Return when the run was not at work as now; what goes on still ends at the end of time."""
+    gaps: list[tuple[datetime, datetime]] = []
+    paused: datetime | None = None
+    for record in records:
+        if record.kind is Kind.STARTED:
+            gaps.append((record.at, record.at))
+        elif record.kind is Kind.REQUEST and not record.payload.get("refused"):
+            if record.payload["kind"] == "throttle":
+                gaps.append((datetime.min.replace(tzinfo=record.at.tzinfo), record.at))
+            elif record.payload["kind"] == "pause":
+                paused = paused or record.at
+            elif paused is not None and ends_a_pause(record.payload):
+                gaps.append((paused, record.at))
+                paused = None
+    if paused is not None:
+        gaps.append((paused, datetime.max.replace(tzinfo=paused.tzinfo)))
+    return gaps
+
+
+def _between(gaps: Iterable[tuple[datetime, datetime]], start: datetime, end: datetime) -> bool:
+    return any(begin <= end and over > start for begin, over in gaps)

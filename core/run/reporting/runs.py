@@ -1,0 +1,327 @@
+"""The runs that this machine knows, from their journals; ended ones are kept in a summary.
+
+One file beside a cluster's journals. It may be lost or stale at any time: an entry holds only while
+the journal has the size and the time of change that it had when it was read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from core import files, paths
+from core.errors import IncompleteError, UsageError
+from core.plan.calibration import Calibration, Lesson, learn
+from core.run.journal.fold import History
+from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
+from core.run.journal.records import Kind, Record
+from core.run.reporting import lessons
+from core.run.reporting.lessons import lesson_of
+from core.run.reporting.progress import run_view, summary
+from core.run.reporting.views import RunState, RunSummary, RunView
+from core.units import format_time, parse_time
+
+FORMAT = 6
+NAME = "ended.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """An ended run in one line, whether it left anything in its cluster, and what it teaches."""
+
+    summary: RunSummary
+    left: bool
+    lesson: Lesson | None = None
+
+
+class Summaries:
+    """The ended runs of one folder; what was learnt is on disk after `save`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        self._entries = _read(self._path)
+        self._changed = False
+
+    def stamp(self, journal: Path) -> list[int] | None:
+        """Return what tells this content of a journal from another; take it before reading.
+
+        None when the journal is not there any more.
+        """
+        try:
+            found = journal.stat()
+        except OSError:
+            return None
+        return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+    def find(self, journal: Path) -> Remembered | None:
+        """Return what is known of a journal that has not changed since."""
+        entry = self._entries.get(journal.name)
+        try:
+            if not isinstance(entry, dict) or entry["stamp"] != self.stamp(journal):
+                return None
+            lesson = entry["lesson"] and lessons.from_json(entry["lesson"])
+            return Remembered(_from_json(entry["summary"]), bool(entry["left"]), lesson)
+        except (UsageError, KeyError, TypeError, ValueError):
+            return None  # it is read from its journal, which says what is wrong
+
+    def learn(self, journal: Path, stamp: list[int] | None, known: Remembered) -> None:
+        """Remember an ended run as it was at `stamp`."""
+        entry = {
+            "stamp": stamp,
+            "summary": _to_json(known.summary),
+            "left": known.left,
+            "lesson": known.lesson and lessons.to_json(known.lesson),
+        }
+        self._entries[journal.name] = entry
+        self._changed = True
+
+    def save(self) -> None:
+        """Write down what was learnt; on a disk that takes none it is learnt anew the next time."""
+        if self._changed:
+            entries = {
+                name: entry
+                for name, entry in self._entries.items()
+                if (self._path.parent / name).exists()
+            }
+            document = {"format": FORMAT, "runs": entries}
+            with suppress(OSError):
+                files.write_text(self._path, json.dumps(document, separators=(",", ":")))
+                self._path.chmod(0o600)
+            self._changed = False
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] == FORMAT and isinstance(document["runs"], dict):
+            return dict(document["runs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # nothing is remembered
+    return {}
+
+
+def _to_json(summary: RunSummary) -> dict[str, Any]:
+    document = {field.name: getattr(summary, field.name) for field in fields(summary)}
+    return document | {
+        "state": summary.state.value,
+        "started_at": format_time(summary.started_at),
+        "ended_at": format_time(summary.ended_at) if summary.ended_at else None,
+    }
+
+
+def _from_json(document: Mapping[str, Any]) -> RunSummary:
+    ended_at = document["ended_at"]
+    times = {
+        "state": RunState(document["state"]),
+        "started_at": parse_time(document["started_at"]),
+        "ended_at": parse_time(ended_at) if ended_at else None,
+    }
+    return RunSummary(**(dict(document) | times))
+
+
+log = logging.getLogger(__name__)
+
+STARTING_SECONDS = 30.0
+"""A run that has not said its process yet is taken for starting so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at a journal: the view, and what it was made from."""
+
+    view: RunView
+    records: tuple[Record, ...]
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """One of our runs that may have throttles set; `living` whether its process is there."""
+
+    history: History
+    living: bool
+
+    @property
+    def says(self) -> str:
+        if self.history.ended is not None:
+            doing = "which gave up"
+        else:
+            doing = "in progress" if self.living else "whose process has died"
+        return f"set by run {self.history.run}, {doing}"
+
+
+def read_run(cluster_id: str, run: str) -> RunView:
+    """Return a run as its journal tells it; raises JournalError when it cannot be read."""
+    return read_journal(cluster_id, run).view
+
+
+def read_journal(cluster_id: str, run: str) -> Reading:
+    """Return one look at a run's journal; raises JournalError when it cannot be read."""
+    path = journal_path(cluster_id, run)
+    with Journal.open(path) as journal, _whole(path):
+        history = History.fold(records := journal.records())
+        living = history.ended is not None or _is_living(path, history)
+        if not living:
+            # It may have ended well since it was read; what a dead process wrote is final.
+            history = History.fold(records := journal.records())
+        samples, pending = journal.samples(), journal.requests(history.requests_seen)
+        view = run_view(records, samples, living=living, history=history, pending=pending)
+    return Reading(view, records, history)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Raise JournalError for what records lead to that SQLite takes for whole, and are not."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        log.debug("reading %s", path, exc_info=True)
+        why = f"{type(error).__name__}: {error}"
+        raise JournalError(f"The journal {path} is damaged ({why}).") from error
+
+
+def _is_living(path: Path, history: History) -> bool:
+    if history.process is not None:
+        return history.process.alive
+    return time.time() - path.stat().st_mtime < STARTING_SECONDS
+
+
+def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
+    """Return the runs of a cluster that this machine knows, newest first.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = [known.summary for known in _all(cluster_id) if isinstance(known, Remembered)]
+    return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
+
+
+def calibration(cluster_id: str) -> Calibration:
+    """Return what the runs of a cluster that this machine knows teach about estimates."""
+    found = [known for known in _all(cluster_id) if isinstance(known, Remembered)]
+    found.sort(key=lambda known: known.summary.started_at, reverse=True)
+    return learn(known.lesson for known in found if known.lesson is not None)
+
+
+def unreadable(cluster_id: str) -> tuple[str, ...]:
+    """Return in words what is wrong with each journal that cannot be read."""
+    return tuple(wrong.title for wrong in _all(cluster_id) if isinstance(wrong, JournalError))
+
+
+def refuse_unreadable(cluster_id: str, what: str) -> None:
+    """Raise IncompleteError when a journal cannot be read; `what` is not known then."""
+    if wrong := unreadable(cluster_id):
+        raise IncompleteError(
+            f"{wrong[0]} Whether it {what} is not known.",
+            next="Mend or move that journal away first; nothing was changed.",
+        )
+
+
+def _all(cluster_id: str) -> list[Remembered | JournalError]:
+    """Return each run in one line, or why not; one that has ended is read only once."""
+    summaries = Summaries(paths.runs_dir(cluster_id))
+    found: list[Remembered | JournalError] = []
+    for path in _journals(cluster_id):
+        known = summaries.find(path)
+        try:
+            found.append(known or _learnt(summaries, path, cluster_id))
+        except JournalError as error:
+            if not _is_unborn(path):
+                found.append(error)
+    summaries.save()
+    return found
+
+
+def _is_unborn(path: Path) -> bool:
+    """Return whether its process died before it wrote what was asked: then it did nothing."""
+    with suppress(JournalError), Journal.open(path) as journal:
+        return not journal.records()
+    return False
+
+
+def _learnt(summaries: Summaries, path: Path, cluster_id: str) -> Remembered:
+    stamp = summaries.stamp(path)
+    look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
+    with _whole(path):
+        known = Remembered(
+            summary(look.view),
+            left=bool(look.view.leftovers),
+            lesson=lesson_of(look.records, look.history),
+        )
+    if look.history.ended is not None:
+        summaries.learn(path, stamp, known)
+    return known
+
+
+def clusters_with_runs() -> tuple[str, ...]:
+    """Return the folder names of clusters that have journals here."""
+    root = paths.runs_dir("any").parent
+    return tuple(sorted(folder.name for folder in root.iterdir())) if root.is_dir() else ()
+
+
+def runs_named(cluster_id: str, name: str) -> tuple[str, ...]:
+    """Return the ids of runs that `name` names: the one that is it, else those that contain it."""
+    runs = [path.name.removesuffix(SUFFIX) for path in _journals(cluster_id)]
+    return (name,) if name in runs else tuple(run for run in runs if name in run)
+
+
+def find_run(cluster_id: str, name: str) -> str:
+    """Return the id of the one run that `name` names; raises UsageError otherwise."""
+    matching = runs_named(cluster_id, name)
+    if len(matching) == 1:
+        return matching[0]
+    what = "No run here matches" if not matching else f"{len(matching):,} runs here match"
+    known = ", ".join((matching or runs_named(cluster_id, ""))[-5:]) or "none"
+    raise UsageError(f"{what} {name!r}.", next=f"There are: {known}.")
+
+
+def with_throttles(cluster_id: str) -> tuple[KnownRun, ...]:
+    """Return the runs that may have throttles or lowered retention there, and whether they live.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = []
+    summaries = Summaries(paths.runs_dir(cluster_id))
+    for path in _journals(cluster_id):
+        if (ended := summaries.find(path)) and not ended.left:
+            continue
+        with suppress(JournalError):
+            look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
+            if not look.view.state.ended or look.view.leftovers:
+                found.append(KnownRun(look.history, living=not look.view.state.ended))
+    return tuple(found)
+
+
+def unfinished(cluster_id: str) -> tuple[str, ...]:
+    """Return the runs in progress, also those whose process has died before they were done."""
+    living = [run.run for run in list_runs(cluster_id) if not run.state.ended]
+    return (*living, *left_behind(cluster_id))
+
+
+def left_behind(cluster_id: str) -> tuple[str, ...]:
+    """Return the runs whose process has died before they were done with the cluster.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = []
+    summaries = Summaries(paths.runs_dir(cluster_id))
+    for path in _journals(cluster_id):
+        if summaries.find(path):
+            continue  # it has ended, also if it left something
+        with suppress(JournalError):
+            with Journal.open(path) as journal:
+                if journal.has(Kind.ENDED) or not journal.has(Kind.PREFLIGHT):
+                    continue
+            run = path.name.removesuffix(SUFFIX)
+            if read_run(cluster_id, run).state is RunState.DIED:
+                found.append(run)
+    return tuple(found)
+
+
+def _journals(cluster_id: str) -> list[Path]:
+    return sorted(paths.runs_dir(cluster_id).glob(f"*{SUFFIX}"))

@@ -1,0 +1,327 @@
+"""The run's story in plain words, one line for each record that an operator wants to know of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from core.cluster.balancers import editor_in_words, remedy_of
+from core.cluster.probe.produce_latency import TOPIC_PREFIX
+from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.records import Kind, Record
+from core.run.journal.throttle_values import RateIntent, Side
+from core.run.reporting.request_words import asked_words, ends_a_pause
+from core.run.reporting.views import Level, RunEvent
+from core.units import counted, format_bytes, format_duration, format_rate
+
+PAUSED = "paused, as asked"
+
+
+def story(records: Iterable[Record], history: History, copied_bytes: int) -> tuple[RunEvent, ...]:
+    """Return the events of `records`, oldest first; `history` is the fold of all of them.
+
+    `copied_bytes` is what the moves that are done have copied.
+    """
+    events: list[RunEvent] = []
+    started, paced, waited, paused = False, "", "", False
+    for record in records:
+        if record.kind is Kind.REQUEST and ends_a_pause(record.payload):
+            paused = False
+        if record.kind is Kind.WAITING:
+            before, waited = waited, record.payload["why"]
+            if waited.startswith(PAUSED) and paused:
+                continue  # it has been told, whatever is in flight by now
+            paused |= waited.startswith(PAUSED)
+            if before and not waited and not paused:
+                # Whole: a colon is also in addresses and in the words of brokers.
+                cause = PAUSED if before.startswith(PAUSED) else before
+                text = f"goes on, no longer: {cause}"
+                events.append(RunEvent(record.at, record.kind.value, text, Level.GOOD))
+        if record.kind is Kind.STARTED and started:
+            text = f"brought back: process {record.payload['pid']} goes on"
+            events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))
+        started |= record.kind is Kind.STARTED
+        for text, level in _lines(record, history, copied_bytes):
+            if record.kind is Kind.RATES_CHANGING:
+                if text == paced:
+                    continue  # a ramp goes on for seconds
+                paced = text
+            events.append(RunEvent(record.at, record.kind.value, text, level))
+    return tuple(events)
+
+
+def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tuple[str, Level]]:
+    p = record.payload
+    match record.kind:
+        case Kind.CREATED:
+            yield (
+                f"journal opened; original order of {counted(len(p['moves']), 'partition')} kept",
+                Level.INFO,
+            )
+        case Kind.PREFLIGHT:
+            for _, sentence in p["said"]:
+                yield sentence, Level.LOOK
+        case Kind.MEASURED if p["trouble"]:
+            yield p["trouble"], Level.LOOK
+        case Kind.MEASURED:
+            most = max((p99 for _, _, p99 in p["before"]), default=0.0)
+            yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
+            if p["before"]:
+                topic = f"{TOPIC_PREFIX}{history.run}"
+                yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
+        case Kind.THROTTLE_SET:
+            yield throttled(history, p["batch"]), Level.INFO
+        case Kind.RATE_SET:
+            back = _brokers(broker for broker, _ in p["rates"])
+            yield f"throttles set and read back on what has returned: {back}", Level.INFO
+        case Kind.THROTTLE_FAILED:
+            yield f"{p['why']}; what was set is taken back", Level.ACT
+        case Kind.POSTPONED:
+            yield (
+                f"put off until the others are done: {named_moves(p['moves'], history)}",
+                Level.LOOK,
+            )
+        case Kind.SUBMITTED if p["moves"]:
+            batch = f"batch {p['batch'] + 1} of {history.batches}"
+            yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
+        case Kind.DIRS_MOVED if p["replicas"]:
+            yield f"copies between log dirs begin: {_dirs(p['replicas'], history)}", Level.INFO
+        case Kind.MOVED:
+            yield from _moved(p, history)
+        case Kind.RATE_RESTORED:
+            yield restored(p["rates"]), Level.INFO
+        case Kind.REQUEST:
+            what = asked_words(p["kind"], p, history)
+            asked = f"{what} asked for by {p.get('who', '?')} on {p.get('host', '?')}"
+            refused = p.get("refused")
+            yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
+        case Kind.RATES_CHANGING:
+            yield f"throttles: {p['why']}", Level.INFO
+        case Kind.RATES_CHANGED if p.get("refused"):
+            yield _not_changed(p), Level.LOOK
+        case Kind.PAIRS_TAKING:
+            yield p["why"], Level.LOOK
+        case (
+            Kind.DISTURBED
+            | Kind.PAIRS_PUT
+            | Kind.MOVES_ADDED
+            | Kind.RETENTION_LOWERING
+            | Kind.RETENTION_LOWERED
+            | Kind.RETENTION_AWAITED
+            | Kind.RETENTION_RESTORED
+            | Kind.ELECTED
+        ):
+            yield from happenings(record, history)
+        case Kind.CANCEL_SENT if p["moves"]:
+            yield f"cancelled in flight: {named_moves(p['moves'], history)}", Level.LOOK
+        case Kind.REORDERED:
+            yield f"original order submitted again: {named_moves(p['moves'], history)}", Level.INFO
+        case Kind.WAITING if p["why"]:
+            yield p["why"], Level.LOOK
+        case Kind.NOTIFIED if p["why"]:
+            yield f"nobody was told ({p['event']}): {p['why']}", Level.LOOK
+        case Kind.NOTIFIED:
+            yield f"told by {p['by']} ({p['event']})", Level.INFO
+        case Kind.CRASHED:
+            yield p["why"], Level.ACT
+        case Kind.ENDED:
+            yield _ended(record, history, copied_bytes)
+
+
+def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
+    for entry in p["moves"]:
+        m = history.moves[entry["index"]]
+        match Phase(entry["phase"]):
+            case Phase.DONE:
+                first = f"{m.move.after[0]} first as planned"
+                if not m.move.reassigns:
+                    placed = ", ".join(f"{b}: {path}" for b, path in m.move.dir_moves.items())
+                    yield f"{m.move.tp} done: in its log dir (broker {placed})", Level.GOOD
+                elif m.move.only_reorders:
+                    yield f"{m.move.tp} done: re-ordered, {first}", Level.GOOD
+                else:
+                    yield f"{m.move.tp} done: in ISR, {first}", Level.GOOD
+            case Phase.FAILED:
+                yield f"{m.move.tp} {entry['why']}", Level.ACT
+            case _:
+                yield f"{m.move.tp} {entry['why']}", Level.LOOK
+    if p["stop"]:
+        yield f"no further batch starts: {p['stop']}", Level.ACT
+
+
+def _dirs(replicas: Iterable[list[Any]], history: History) -> str:
+    """Return replicas on their way to a log dir, the first few of them."""
+    words = [f"{history.moves[i].move.tp} on broker {b} to {path}" for i, b, path in replicas]
+    more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+    return ", ".join(words[:3]) + more
+
+
+def throttled(history: History, batch: int) -> str:
+    """Return what throttles a batch set, and what was there before."""
+    rates = history.throttles[batch].rates
+    if not rates:
+        return "throttles as set before"
+    found = [_found(r) for r in rates if r.prior is not None]
+    before = f"{', '.join(found)}, others unset" if found else "all unset"
+    brokers = _brokers(r.broker for r in rates)
+    return f"throttles set and read back on {brokers}; before: {before}"
+
+
+def _found(rate: RateIntent) -> str:
+    kept = " (kept)" if rate.rate_bytes_per_s is None else ""
+    return f"b{rate.broker} {rate.side.value} {format_rate(rate.found_bytes_per_s)}{kept}"
+
+
+def _not_changed(p: Mapping[str, Any]) -> str:
+    kept = [
+        f"b{broker} {side} "
+        f"{'what was there' if now is None else format_rate(now)}, not {format_rate(refused)}"
+        for broker, side, refused, now in p["refused"]
+    ]
+    return f"throttles kept: {', '.join(kept)}: {p['why']}"
+
+
+def restored(rates: Iterable[Mapping[str, Any]]) -> str:
+    """Return how rates were put back, the unremarkable ones counted together."""
+    words = {
+        "set": "set as before",
+        "kept": "was kept",
+        "changed": "changed by somebody else meanwhile, left so",
+    }
+    rates = list(rates)
+    plain = [rate["broker"] for rate in rates if rate["how"] == "unset"]
+    parts = [f"{_brokers(plain)} unset again"] if plain else []
+    parts += [
+        f"b{rate['broker']} {rate['side']} {words[rate['how']]}"
+        for rate in rates
+        if rate["how"] in words
+    ]
+    return f"throttle rates: {', '.join(parts)}"
+
+
+def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Level]:
+    p = record.payload
+    took = format_duration((record.at - history.created_at).total_seconds())
+    newest = history.newest.values()
+    done = sum(m.phase is Phase.DONE for m in newest)
+    said = f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
+    why = f"; {p['why']}" if p["why"] else ""
+    match Outcome(p["outcome"]):
+        case Outcome.DONE:
+            return f"done: {said}; throttles as found{why}", Level.GOOD
+        case Outcome.CANCELLED if history.rolling_back:
+            return f"rolled back: {said}; throttles as found", Level.LOOK
+        case Outcome.CANCELLED:
+            return f"cancelled: {said} had been done; throttles as found{why}", Level.LOOK
+        case Outcome.INCOMPLETE:
+            return f"incomplete: {said}{why}", Level.ACT
+        case Outcome.FAILED:
+            return f"failed: {p['why']}", Level.ACT
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    """Return `broker 6`, or `brokers 2 6`."""
+    known = sorted(set(ids))
+    return f"broker{'' if len(known) == 1 else 's'} {' '.join(map(str, known))}"
+
+
+_DOES = {
+    Side.LEADER: "sends",
+    Side.FOLLOWER: "receives",
+    Side.LOG_DIRS: "log dirs",
+}
+
+
+def side_word(side: Side) -> str:
+    """Return what a broker does on a side."""
+    return _DOES[side]
+
+
+NAMED = 3
+
+
+def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
+    """Yield the lines of one record."""
+    p = record.payload
+    match record.kind:
+        case Kind.DISTURBED:
+            yield from _disturbed(p)
+        case Kind.PAIRS_PUT:
+            topics = _named([topic for topic, _, _ in p["lists"]])
+            yield f"throttle list of {topics} is whole again", Level.INFO
+        case Kind.MOVES_ADDED:
+            yield from _added(p, history)
+        case Kind.RETENTION_LOWERED if history.retention is not None:
+            if p["topics"]:
+                lowered = format_duration(history.retention.ms / 1000)
+                yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+            yield from _refused(p)
+        case Kind.RETENTION_LOWERING:
+            yield from _refused(p)
+        case Kind.RETENTION_AWAITED if p["of"]:
+            before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
+            saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (
+                after < before
+            )
+            yield f"logs of {p['moved']} of {p['of']} partitions are shorter{saved}", Level.INFO
+        case Kind.RETENTION_RESTORED:
+            changed = [topic for topic, how in p["topics"].items() if how == "changed"]
+            back = [topic for topic, how in p["topics"].items() if how in ("set", "unset", "found")]
+            if back:
+                yield f"retention of {_named(back)} as before", Level.INFO
+            if changed:
+                yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
+        case Kind.ELECTED if p["moves"]:
+            yield f"preferred leaders elected: {named_moves(p['moves'], history)}", Level.INFO
+        case _:
+            pass
+
+
+def _refused(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    for topic, why in p.get("refused", {}).items():
+        yield f"retention of {topic} stays as it is: {why}", Level.LOOK
+
+
+def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    freed = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("freed")]
+    if freed:
+        what = _named(freed)
+        yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
+    again = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
+    if again:
+        yield f"somebody else has put this run's throttles back: {_named(again)}", Level.LOOK
+    editor = p.get("editor", "")
+    who = editor_in_words(editor).rstrip(",").replace("somebody", "somebody else", 1)
+    what_helps = f" ({remedy_of(editor)})" if editor else ""
+    for mend, then in ((True, "put back"), (False, "left so")):
+        known = (r for r in p["rates"] if not (r.get("freed") or r.get("again")))
+        lost = [r for r in known if r["mend"] is mend]
+        rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
+        lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
+        if rates or lists:
+            what = _named([*rates, *lists])
+            said = f"{who} changed throttles of this run, {then}: {what}{what_helps}"
+            yield said, Level.LOOK
+
+
+def _added(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
+    if p["rollback"]:
+        count = len(p["moves"])
+        back = f"{counted(count, 'partition')} that had moved"
+        yield f"rolling back: {back} go back" if count else "rolling back", Level.LOOK
+    else:
+        for entry in p["moves"]:
+            after = ",".join(map(str, entry["after"]))
+            yield f"{entry['topic']}-{entry['partition']} goes to {after} instead", Level.LOOK
+    for index, why in p["refused"]:
+        yield f"{history.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
+
+
+def named_moves(indices: Sequence[int], history: History) -> str:
+    """Return the partitions of moves, the first few by name."""
+    return _named([str(history.moves[i].move.tp) for i in indices])
+
+
+def _named(names: Sequence[str]) -> str:
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,240 @@
+"""Why a move in flight gets nowhere, or goes slower than was asked, in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from core.plan.copying import PARTITION_FETCH_BYTES
+from core.run.journal.fold import History, MoveHistory
+from core.run.journal.records import Sample
+from core.run.journal.throttle_values import Side
+from core.run.reporting.rates import (
+    RATE_SECONDS,
+    Passed,
+    Point,
+    arriving_side,
+    heading_for,
+    passed,
+    size_changes,
+    tracks,
+)
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S, Key, growing_sides, never
+from core.units import format_rate
+
+STUCK_SECONDS = 30.0
+"""No byte for this long, longer than two quota windows, is stuck."""
+GROWTH_SECONDS = 20.0
+BUSY_SECONDS = 2 * RATE_SECONDS
+"""Over how long a side is looked at: within a quota window, bursts say little of a rate."""
+BUSY_SHARE = 0.5
+"""Of its limit, from which on a side is at it: of batches that a fetch cuts, what counts in a quota
+is up to twice what comes."""
+PASSED_OVER = 4
+"""A fetcher serves its partitions in turn: after so many rounds it is no turn that one lacks."""
+
+
+class Turns:
+    """Which broker sides are at their limit, so that who gets nothing there waits for its turn.
+
+    A quota that has let others' bytes pass lets none of its own pass for a while, in whichever
+    order fetchers come; within one fetcher partitions take turns.
+    """
+
+    def __init__(self, history: History, tracks: Mapping[int, Sequence[Point]]) -> None:
+        self._history, self._tracks = history, tracks
+        self._passed: dict[Key, list[Passed]] = {}
+        self._busy: frozenset[Key] = frozenset()
+        newest = max((track[-1].at for track in tracks.values()), default=None)
+        if newest is not None:
+            self._look(newest)
+
+    def _look(self, newest: datetime) -> None:
+        since = newest - timedelta(seconds=BUSY_SECONDS)
+        first = min(track[0].at for track in self._tracks.values())
+        seconds = (newest - max(first, since)).total_seconds()
+        if seconds < RATE_SECONDS:
+            return
+        self._passed = passed(self._history, self._tracks, first)
+        sizes = {i: size_changes(self._tracks.get(i, ())) for i in self._history.in_flight}
+        in_sync = {
+            key: sum(one.in_bytes_per_s * one.in_sync_followers for one in growing)
+            for key, growing in growing_sides(self._history, sizes, self._leaders()).items()
+            if key[1] is Side.LEADER
+        }
+        limits = {key: self._history.rates.get(key) for key in self._passed}
+        self._busy = frozenset(
+            key
+            for key, rows in self._passed.items()
+            for held in [limits[key]]
+            for limit in [held.limit_bytes_per_s if held is not None else None]
+            if limit is not None
+            and sum(row.bytes for row in rows if row.at > since) / seconds + in_sync.get(key, 0.0)
+            >= BUSY_SHARE * limit
+        )
+
+    def _leaders(self) -> dict[int, int]:
+        tracks = {i: self._tracks.get(i) for i in self._history.in_flight}
+        return {i: t[-1].leader for i, t in tracks.items() if t and t[-1].leader is not None}
+
+    def waited_for(self, index: int) -> str:
+        """Return what a move waits for that has had no byte for a window; "" for no turn."""
+        track = self._tracks.get(index)
+        if not track or track[-1].at.timestamp() - track[-1].since < RATE_SECONDS:
+            return ""
+        sides = _sides(self._history.moves[index], track[-1])
+        full = next((key for key in reversed(sides) if self._is_full(key, index)), None)
+        if full is None or self._is_passed_over(index):
+            return ""
+        return f"waits its turn: b{full[0]} is at its limit"
+
+    def _is_full(self, key: Key, index: int) -> bool:
+        """Return whether a side is at its limit with what others copy."""
+        if key not in self._busy:
+            return False
+        since = self._tracks[index][-1].since
+        return any(row.move != index and row.at.timestamp() > since for row in self._passed[key])
+
+    def _is_passed_over(self, index: int) -> bool:
+        """Return whether its fetchers have served all others they have so often without it."""
+        m, newest = self._history.moves[index], self._tracks[index][-1]
+        for broker in m.move.adding:
+            beside = {
+                i
+                for i, track in self._tracks.items()
+                if i != index
+                and broker in self._history.moves[i].move.adding
+                and track[-1].leader == newest.leader
+            }
+            rows = self._passed.get((broker, Side.FOLLOWER), ())
+            came = sum(
+                row.bytes
+                for row in rows
+                if row.move in beside and row.at.timestamp() > newest.since
+            )
+            if came > PASSED_OVER * (len(beside) + 1) * PARTITION_FETCH_BYTES:
+                return True
+        return False
+
+
+def _sides(m: MoveHistory, newest: Point) -> list[Key]:
+    """Return the sides whose limits hold for a move, its leader's first."""
+    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    if newest.leader is not None and m.move.adding:
+        sides.insert(0, (newest.leader, Side.LEADER))
+    return sides
+
+
+def stuck(
+    m: MoveHistory,
+    track: list[Point] | None,
+    down: frozenset[int],
+    disks: Mapping[int, str],
+    never: Mapping[tuple[int, Side], str],
+    *,
+    held: bool = False,
+    turn: bool = False,
+    unheld_at: datetime | None = None,
+) -> str:
+    """Return why a move in flight gets nowhere by itself, in words; "" while it does or may still.
+
+    `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
+    `never` are the sides whose quota is below what comes in (core.run.throttles.inflow). What is
+    `held` is meant to get no byte, and what was held until `unheld_at` is judged from then on;
+    what waits for its `turn` gets its bytes when it comes.
+    """
+    gone = [b for b in m.move.receiving if b in down]
+    if gone:
+        return f"b{gone[0]} is down"
+    if not track:
+        return ""
+    newest = track[-1]
+    since = max(newest.since, unheld_at.timestamp()) if unheld_at else newest.since
+    idle = newest.at.timestamp() - since
+    copies = len(m.move.receiving)
+    whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * copies
+    failing = next((disks[b] for b in m.move.receiving if b in disks), "")
+    if failing and not whole and (newest.held or idle >= STUCK_SECONDS):
+        return failing
+    if held:
+        return ""
+    hopeless = next((never[side] for side in _sides(m, newest) if side in never), "")
+    if hopeless and not whole:
+        return hopeless
+    if idle >= STUCK_SECONDS and not whole:
+        if newest.leader is not None and newest.leader in down:
+            return f"b{newest.leader}, its leader, is down"
+        if not turn:
+            return "no byte has come"
+    if turn:
+        return ""
+    free = (p for p in track if unheld_at is None or p.at >= unheld_at)
+    first = next((p for p in free if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
+    if first is not None and first.size_bytes is not None and newest.size_bytes is not None:
+        grown = (newest.size_bytes - first.size_bytes) * copies
+        if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
+            return "throttle below what is produced"
+    return ""
+
+
+def waiting_their_turn(history: History, samples: Sequence[Sample]) -> frozenset[int]:
+    """Return the moves in flight that get no byte only because others use up a limit."""
+    tracked = tracks(samples)
+    turns, never = Turns(history, tracked), never_sides(history, tracked)
+    newest = samples[-1].payload if samples else {}
+    down = frozenset(newest.get("down", ()))
+    disks = {int(broker): said for broker, said in newest.get("disks", {}).items()}
+
+    def is_stuck(index: int) -> bool:
+        m, track = history.moves[index], tracked.get(index)
+        return bool(stuck(m, track, down, disks, never, turn=True, unheld_at=history.unheld_at))
+
+    return frozenset(i for i in history.in_flight if turns.waited_for(i) and not is_stuck(i))
+
+
+def slowed(history: History, m: MoveHistory) -> str:
+    """Return which lower quota of somebody else's slows a move; "" for none."""
+    for broker in m.move.receiving:
+        key = broker, arriving_side(m.move, broker)
+        limit = history.rates.get(key)
+        if limit is not None and limit.is_theirs:
+            rate = limit.limit_bytes_per_s
+            if rate is not None and rate < history.asked_of(key):
+                return f"b{broker} quota {format_rate(rate)}, not ours"
+    return ""
+
+
+def is_held(history: History, m: MoveHistory) -> bool:
+    """Return whether a move waits on the floor: as it was paused so, or is ahead of its rate."""
+    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    if sides and all(side in history.held_back for side in sides):
+        return True
+    held = [history.rates.get(side) for side in sides]
+    return (
+        history.pace.floored
+        and bool(held)
+        and all(rate is not None and rate.limit_bytes_per_s == FLOOR_BYTES_PER_S for rate in held)
+    )
+
+
+def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict[Key, str]:
+    """Return the brokers and sides whose copies never end at the rates in force, and why."""
+    seen = {i: track for i in history.in_flight if (track := tracks.get(i))}
+    sizes = {index: size_changes(track) for index, track in seen.items()}
+    leaders = {i: track[-1].leader for i, track in seen.items() if track[-1].leader is not None}
+    left: defaultdict[Key, float] = defaultdict(float)
+    for index, track in seen.items():
+        newest, adding = track[-1], history.moves[index].move.adding
+        for broker, arrived in zip(adding, newest.arrived, strict=False):  # then log dirs
+            due = max(0, (newest.size_bytes or 0) - (arrived or 0))
+            left[broker, Side.FOLLOWER] += due
+            left[leaders.get(index, -1), Side.LEADER] += due
+    found = {}
+    for key, growing in growing_sides(history, sizes, leaders).items():
+        held = history.rates.get(key)
+        rate = held.limit_bytes_per_s if held is not None else None
+        if rate is not None and rate > FLOOR_BYTES_PER_S:
+            asked = heading_for(history, key) or rate  # one that rises yet is not judged as it is
+            found[key] = never(*key, max(rate, asked), growing, left[key])
+    return {key: why for key, why in found.items() if why}

@@ -1,0 +1,279 @@
+"""How long a run has yet to go: the estimate's own simulation, from where its copies stand now.
+
+Batches to come, limits that moves share and what is produced meanwhile count as in an estimate;
+how fast this run has been at its limits so far corrects it. Copies between log dirs are none of
+these. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+
+from core.plan.copying import (
+    FETCH_WAIT_SECONDS,
+    BrokerSide,
+    Copy,
+    Flow,
+    wait_seconds,
+)
+from core.plan.copying import Side as CopySide
+from core.plan.flowing import shared
+from core.plan.in_batches import InBatches
+from core.plan.replication import Conditions, Midway, played
+from core.plan.spread import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
+from core.run.journal.fold import History, MoveHistory
+from core.run.journal.moves import Wish
+from core.run.journal.throttle_values import Side
+from core.run.reporting.rates import Point, heading_for, passed, size_changes
+from core.run.throttles.inflow import Key, growth_bytes_per_s
+
+EVENTS = 800
+"""Fetches and waits that are played: the picture is made anew each second."""
+STEPS = 60
+"""Of what flows after them: each is a percent or two of what is left."""
+COUNTED_SECONDS = 24.0
+"""For how long before now bytes are counted in the quotas: no window remembers more."""
+LEADER_SECONDS = 20.0
+"""For how long a leader's log is taken to have grown since it was last seen to: it is asked more
+often than that."""
+OWN_SECONDS = 24.0
+"""The limits' own promise counts as so many seconds of what was seen: two quota windows."""
+SPEEDS = (0.4, 1.2)
+"""Beyond these it is not the limits that decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """Seconds of the whole run to its end, and of each move in flight."""
+
+    seconds: float
+    of: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What is still to be copied, the move of each copy, and which copies are in flight."""
+
+    copies: list[Copy]
+    indices: list[int]
+    flying: frozenset[int]
+
+
+def time_left(
+    history: History,
+    tracks: Mapping[int, Sequence[Point]],
+    at_work: Mapping[datetime, float],
+    now: datetime,
+) -> TimeLeft | None:
+    """Return the time left from `now` on, None where it depends on what is not known.
+
+    `at_work` are the seconds before each sample in which the run was at work as it is now.
+    """
+    due = _due(history, tracks, now)
+    limits = None if due is None else _limits(history, due.copies)
+    if due is None or limits is None:
+        return None
+    idle = _idle_seconds(history, due.copies)
+    speed = _speed(history, tracks, at_work)
+    moves = [history.moves[i] for i in due.indices]
+    submitted = [m.submitted_at for m in history.moves if m.submitted_at is not None]
+    since = (max(submitted, default=now) - now).total_seconds()
+    found = played(
+        due.copies,
+        idle,
+        Conditions(
+            math.inf,
+            math.inf,
+            LINK_BYTES_PER_S,
+            USUAL_CUT,
+            apart={side: limit * speed for side, limit in limits.items()},
+        ),
+        InBatches(
+            tuple(m.batch for m in moves),
+            frozenset(at for at, m in enumerate(moves) if m.long),
+            history.most_extra_bytes,
+        ),
+        Midway(due.flying, min(0.0, since), _counted(history, tracks, now)),
+        events=EVENTS,
+        steps=STEPS,
+    )
+    if not all(map(math.isfinite, found.ends)):
+        return None
+    of: defaultdict[int, float] = defaultdict(float)
+    for at in due.flying:
+        of[due.indices[at]] = max(of[due.indices[at]], found.ends[at])
+    return TimeLeft(max(found.ends) + END_SECONDS, dict(of))
+
+
+def _due(history: History, tracks: Mapping[int, Sequence[Point]], now: datetime) -> _Due | None:
+    """Return what is still to be copied; None for nothing, or where a size is not known."""
+    copies: list[Copy] = []
+    indices: list[int] = []
+    flying: list[int] = []
+    for index, m in enumerate(history.moves):
+        if m.phase.ended or m.replaced or m.wish is not Wish.GO_ON:
+            continue
+        adding = m.move.adding
+        if not adding:
+            continue
+        track = tracks.get(index, ()) if m.phase.in_flight else ()
+        grows, size = _size(m, track, now)
+        if size is None:
+            return None
+        leader = track[-1].leader if track else m.leader
+        if leader is None or leader < 0:
+            leader = m.move.before[0]
+        came = dict(zip(m.move.receiving, track[-1].arrived, strict=True)) if track else {}
+        followers = sum(one != leader for one in m.move.before)
+        for broker in adding:
+            if m.phase.in_flight:
+                flying.append(len(copies))
+            indices.append(index)
+            left = max(0.0, size - (came.get(broker) or 0))
+            copies.append(Copy(m.move.tp, leader, broker, left, grows, followers))
+    return _Due(copies, indices, frozenset(flying)) if copies else None
+
+
+def _size(m: MoveHistory, track: Sequence[Point], now: datetime) -> tuple[float, float | None]:
+    """Return how fast a leader's log grows, and how large it is by now; None if unknown."""
+    changes = size_changes(track)
+    seen = growth_bytes_per_s(changes)
+    grows = m.produced_bytes_per_s if seen is None else seen
+    if not changes:
+        return grows, None if m.size_bytes is None else float(m.size_bytes)
+    at, size = changes[-1]
+    return grows, size + grows * min(LEADER_SECONDS, max(0.0, (now - at).total_seconds()))
+
+
+def _limits(history: History, copies: Sequence[Copy]) -> dict[BrokerSide, float] | None:
+    """Return the limit of each side that copies; None where one has none."""
+    found: dict[BrokerSide, float] = {}
+    for side in {side for copy in copies for side in copy.sides}:
+        limit = _limit(history, (side.broker, Side(side.side.value)))
+        if limit is None:
+            return None
+        found[side] = limit
+    return found
+
+
+def _limit(history: History, key: Key) -> float | None:
+    """Return the limit of a side once it is as asked, also of one that has no move yet."""
+    if key in history.rates:
+        return heading_for(history, key)
+    if not history.rates:
+        return None
+    return float(history.pace.apart.get(key, history.pace.first_bytes_per_s))
+
+
+def _idle_seconds(history: History, copies: Sequence[Copy]) -> dict[Flow, float]:
+    """Return how long a fetcher is away that may fetch nothing: what else it follows is not known.
+
+    On a cluster to which anything is produced it is taken to follow some of it.
+    """
+    produced = sum(m.produced_bytes_per_s for m in history.moves)
+    flows = {copy.flow for copy in copies}
+    idle = wait_seconds(produced / len(flows)) if produced else FETCH_WAIT_SECONDS
+    return dict.fromkeys(flows, idle)
+
+
+def _counted(
+    history: History, tracks: Mapping[int, Sequence[Point]], now: datetime
+) -> dict[BrokerSide, list[tuple[float, float]]]:
+    """Return what each side has copied lately, as its quota has counted it: (when, bytes)."""
+    since = now - timedelta(seconds=COUNTED_SECONDS)
+    return {
+        BrokerSide(broker, CopySide(side.value)): [
+            ((row.at - now).total_seconds(), float(row.bytes)) for row in rows if row.at <= now
+        ]
+        for (broker, side), rows in passed(history, tracks, since).items()
+    }
+
+
+# -- how fast it has been ------------------------------------------------------------------------
+
+
+def _speed(
+    history: History, tracks: Mapping[int, Sequence[Point]], at_work: Mapping[datetime, float]
+) -> float:
+    """Return how fast this run was so far over what its limits would have given it.
+
+    What fetches cut off, or the machines do not keep up with, makes it slower. Until some quota
+    windows have been seen it is about 1.
+    """
+    flows = _seen(history, tracks, at_work)
+    sides = {side for of in flows.values() for flow in of for side in _sides(flow)}
+    limits = {side: _limit(history, (side.broker, Side(side.side.value))) for side in sides}
+    if not flows or any(limit is None for limit in limits.values()):
+        return 1.0
+    given = {side: float(limit or 0.0) for side, limit in limits.items()}
+    rates: dict[frozenset[tuple[Flow, int]], dict[Flow, float]] = {}
+    came = expected = seconds = 0.0
+    for at, of in flows.items():
+        key = frozenset((flow, round(seen.in_sync_bytes_per_s)) for flow, seen in of.items())
+        if key not in rates:
+            rates[key] = _fair(of, given)
+        came += sum(seen.came for seen in of.values())
+        expected += sum(min(rates[key][flow] * at_work[at], seen.due) for flow, seen in of.items())
+        seconds += at_work[at]
+    if not expected:
+        return 1.0
+    own = expected / seconds * OWN_SECONDS
+    low, high = SPEEDS
+    return min(max((came + own) / (expected + own), low), high)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one fetcher had to copy at the beginning of an interval, and what of it came."""
+
+    due: float = 0.0
+    came: float = 0.0
+    in_sync_bytes_per_s: float = 0.0
+    """What in-sync followers of the same partitions fetch from that leader."""
+
+
+def _seen(
+    history: History, tracks: Mapping[int, Sequence[Point]], at_work: Mapping[datetime, float]
+) -> dict[datetime, dict[Flow, _Seen]]:
+    """Return what was seen of each fetcher that had something to copy, by interval's end."""
+    found: defaultdict[datetime, dict[Flow, _Seen]] = defaultdict(dict)
+    for index, track in tracks.items():
+        m = history.moves[index]
+        adding, receiving = m.move.adding, m.move.receiving
+        for before, after in pairwise(track):
+            if after.at not in at_work or before.leader is None or before.size_bytes is None:
+                continue
+            followers = sum(one != before.leader for one in m.move.before)
+            for broker, was, now in zip(receiving, before.arrived, after.arrived, strict=True):
+                due = before.size_bytes - (was or 0)
+                if due > 0 and broker in adding:
+                    seen = found[after.at].setdefault(Flow(before.leader, broker), _Seen())
+                    seen.due += due
+                    in_sync = m.produced_bytes_per_s * followers / len(adding)
+                    seen.in_sync_bytes_per_s += in_sync
+                    seen.came += max(0, (now or 0) - (was or 0))
+    return dict(found)
+
+
+def _sides(flow: Flow) -> tuple[BrokerSide, BrokerSide]:
+    leader = BrokerSide(flow.leader, CopySide.LEADER)
+    return leader, BrokerSide(flow.destination, CopySide.FOLLOWER)
+
+
+def _fair(flows: Mapping[Flow, _Seen], limits: Mapping[BrokerSide, float]) -> dict[Flow, float]:
+    """Return what limits would give fetchers that share them, bytes/s."""
+    of = list(flows)
+    leaders, leader_of = np.unique([flow.leader for flow in of], return_inverse=True)
+    takers, taker_of = np.unique([flow.destination for flow in of], return_inverse=True)
+    send = np.array([limits[BrokerSide(b, CopySide.LEADER)] for b in leaders.tolist()], float)
+    send = send - np.bincount(leader_of, [seen.in_sync_bytes_per_s for seen in flows.values()])
+    receive = [limits[BrokerSide(broker, CopySide.FOLLOWER)] for broker in takers.tolist()]
+    rates = shared(leader_of, taker_of, send, np.array(receive), LINK_BYTES_PER_S)
+    return dict(zip(of, rates.tolist(), strict=True))

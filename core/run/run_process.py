@@ -1,0 +1,167 @@
+"""A run's process: the one lock of its cluster, how it is started, awaited and ended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core import files, passwords, paths
+from core.cluster.connect import Address
+from core.errors import ExitCode, TrimtabError
+from core.process import running_with
+from core.run import logout
+from core.run.audit import asker
+from core.run.journal.journal import SUFFIX, Journal, JournalError
+from core.run.options import address_to_json
+from core.run.reporting.runs import list_runs
+
+
+class BusyError(TrimtabError):
+    """Another run works on this cluster, started on this machine."""
+
+    exit_code = ExitCode.REFUSED
+
+
+def take_lock(cluster_id: str, *, patience_seconds: float = 0.0) -> int:
+    """Return a file descriptor that holds this cluster's lock; raises BusyError when it is held.
+
+    It goes with the process that holds it: a run that died does not hold it any more. Whoever has
+    just taken it has no journal yet, which would name the run: that is waited for so long.
+    """
+    folder = paths.runs_dir(cluster_id)
+    try:
+        paths.make_folder(folder)
+        handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            f"A run's journal cannot be made in {folder}: {error.strerror}.",
+            detail="No run starts without its journal.",
+            next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
+        ) from error
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            running = [run.run for run in list_runs(cluster_id) if not run.state.ended]
+            if not running and time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            os.close(handle)
+            raise _busy(running) from error
+        return handle
+
+
+def _busy(running: list[str]) -> BusyError:
+    who = f"Run {running[0]}" if running else "A run"
+    return BusyError(
+        f"{who} is in progress on this cluster.",
+        next="Wait for its end, or follow it: `trimtab runs attach "
+        f"{running[0] if running else 'ID'}`.",
+    )
+
+
+START_SECONDS = 20.0
+
+
+def log_path(path: Path) -> Path:
+    """Return where the process of the run with this journal logs to."""
+    return paths.log_dir() / f"run-{path.parent.name}-{path.name.removesuffix(SUFFIX)}.log"
+
+
+def log_size(path: Path) -> int:
+    """Return how much is in that log now."""
+    where = log_path(path)
+    return where.stat().st_size if where.exists() else 0
+
+
+def spawn(path: Path, lock: int, address: Address, *, moved: bool = False) -> None:
+    """Start the process and return once it stands on its own (it forks before any import).
+
+    It is told the address where the cluster has `moved`; the journal's is it otherwise.
+    """
+    where = log_path(path)
+    paths.make_folder(where.parent)
+    package_root = str(Path(__file__).resolve().parents[2])
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH")))),
+        "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
+    }
+    module = ("-P", "-m", "core.run.service")
+    elsewhere = (json.dumps(address_to_json(address)),) if moved else ()
+    with (
+        open(where, "ab", opener=files.private) as output,
+        passwords.open_pipe(address.command_config) as pipe,
+    ):
+        handed = () if pipe is None else (passwords.ON_STDIN,)
+        subprocess.run(
+            [
+                *(*logout.look().prefix(), sys.executable, *module, *handed, str(path), str(lock)),
+                *elsewhere,
+            ],
+            stdin=subprocess.DEVNULL if pipe is None else pipe,
+            stdout=output,
+            stderr=output,
+            pass_fds=(lock,),
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
+
+
+def await_start(path: Path, cluster_id: str, *, after: int = 1, log_from: int = 0) -> None:
+    """Return when the process has written a record after `after`; raise when it has died instead.
+
+    Its log is read from `log_from` for the reason.
+    """
+
+    def has_begun() -> bool:
+        with Journal.open(path) as journal:
+            return bool(journal.records(after=after))
+
+    deadline = time.monotonic() + START_SECONDS
+    slow = True
+    while slow and time.monotonic() < deadline:
+        if has_begun():
+            return
+        try:
+            os.close(take_lock(cluster_id))
+        except BusyError:
+            time.sleep(0.02)
+        else:
+            if has_begun():
+                return
+            slow = False
+    if slow and after > 1:
+        raise TrimtabError(
+            f"The run's process has not come up in {START_SECONDS:.0f} s; it may yet.",
+            next=f"Look again in a minute; its log is {log_path(path)}.",
+        )
+    if slow:
+        with Journal.open(path) as journal:  # not dead: it is told not to begin any more
+            journal.ask(datetime.now(UTC), "cancel", asker())
+    written = log_path(path).read_bytes()[log_from:].decode("utf-8", "replace")
+    tail = written.strip().splitlines()
+    raise TrimtabError(
+        "The run's process did not come up; nothing was changed.",
+        detail=tail[-1] if tail else "",
+        next=f"Its log is {log_path(path)}.",
+    )
+
+
+def forget_runs(cluster_id: str) -> None:
+    """End the processes of this cluster's runs and remove their journals."""
+    folder = paths.runs_dir(cluster_id)
+    if not folder.is_dir():
+        return
+    for process in running_with({str(path) for path in folder.glob("*.run")}):
+        process.stop()
+    shutil.rmtree(folder)

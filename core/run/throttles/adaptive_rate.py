@@ -1,0 +1,208 @@
+"""Which sides hold a run up: the others gain nothing by being faster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from core.run.journal.produce_latency import SideSeen, Strain, strain
+from core.run.journal.rates import Bounds, Key, Pace, SideRate
+from core.run.journal.throttle_values import Side
+from core.run.throttles.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
+from core.units import format_rate
+
+NEAR_SHARE = 0.8
+"""A side that needs less than this of the longest time left ends early enough as it is."""
+
+
+def holding_up(
+    rates_bytes_per_s: Mapping[Key, int], left_bytes: Mapping[Key, float | None]
+) -> frozenset[Key]:
+    """Return the sides that need the longest time at their rates for what they have left.
+
+    One of which that is not known may be among them, and is not left out.
+    """
+    seconds = {
+        key: left / rate if rate > 0 else 0.0
+        for key, rate in rates_bytes_per_s.items()
+        if (left := left_bytes.get(key)) is not None
+    }
+    longest = max(seconds.values(), default=0.0)
+    return frozenset(
+        key
+        for key in rates_bytes_per_s
+        if key not in seconds or seconds[key] >= NEAR_SHARE * longest
+    )
+
+
+RAMP_SECONDS = 1.0
+"""How long a raised rate is left before it is raised again."""
+RAMP_FACTOR = 1.2
+"""How much more than what is wanted may pass while a rate rises."""
+CALM_STEP, CAREFUL_STEP = 0.10, 0.05
+"""By which part an adaptive rate rises: before there was any trouble, and afterwards."""
+CAREFUL_SECONDS = 12.0
+"""How long an adaptive rate is watched after trouble before it rises: one quota window."""
+TROUBLED_SECONDS = 120.0
+"""How long trouble is remembered."""
+LATE_STEP, ISR_STEP = 0.7, 0.5
+"""What is left of a rate when clients wait longer, and when a follower falls out of step."""
+USED_SHARE = 0.7
+"""A side that uses less of its rate than this does not hold the run up: it is not raised."""
+SPARE_SHARE, BLIND_SHARE = 0.8, 0.5
+"""Of a broker's spare capacity: while a probe watches, and while nothing does."""
+INFLOW_FACTOR = 1.25
+"""How far above what comes in an adaptive rate stays, so that the run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateChange:
+    """Rates to set now, and why in one sentence."""
+
+    rates: Mapping[Key, int]
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the payload of a journal record."""
+        return {
+            "rates": [
+                {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
+                for (broker, side), rate in self.rates.items()
+            ],
+            "why": self.why,
+        }
+
+
+def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateChange | None:
+    """Return the next change of rates, or None: what is to be lowered before what may be raised."""
+    rates = {key: held.rate_bytes_per_s for key, held in pace.rates.items()}
+    slowest = holding_up(rates, {key: one.left_bytes for key, one in seen.items()})
+    wishes = [
+        (key, held, rate, why)
+        for key, held in sorted(pace.rates.items(), key=lambda item: (item[0][0], item[0][1].value))
+        for rate, why in [
+            _wish(pace, key, held, seen.get(key, SideSeen()), now, holds_up=key in slowest)
+        ]
+        if not held.is_refused(rate)
+    ]
+    lower = {key: rate for key, held, rate, _ in wishes if rate < held.rate_bytes_per_s}
+    if lower:
+        return RateChange(lower, next(why for key, _, _, why in wishes if key in lower))
+    higher = {
+        key: rate
+        for key, held, rate, _ in wishes
+        if rate > held.rate_bytes_per_s and _passed(held.changed_at, now, RAMP_SECONDS)
+    }
+    if not higher:
+        return None
+    return RateChange(higher, next(why for key, _, _, why in wishes if key in higher))
+
+
+def _raised(rate: int, wanted: int) -> int:
+    """Return the next step on the way up: at most a tenth of what is wanted, ever less.
+
+    While a rate r rises, r + 11.5 s x its rise passes: that is kept below what is wanted and a
+    fifth, so that 3 s never bring 4 s' worth. From the floor it takes about 20 s.
+    """
+    step = (RAMP_FACTOR * wanted - rate) / CREDIT_SECONDS
+    return min(wanted, rate + max(1, round(min(step, wanted / 10))))
+
+
+def _wish(
+    pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime, *, holds_up: bool
+) -> tuple[int, str]:
+    """Return the rate that one side should have next, and why."""
+    if held.theirs:
+        return held.rate_bytes_per_s, ""
+    if pace.floored:
+        if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
+            return held.at_most(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
+        return held.rate_bytes_per_s, ""
+    if pace.bounds is None:
+        wanted = held.at_most(pace.rate_of(key))
+        if wanted < held.rate_bytes_per_s:
+            return wanted, f"slowed down to {format_rate(wanted)}, as asked"
+        why = f"on the way to {format_rate(wanted)}, little by little"
+        return _raised(held.rate_bytes_per_s, wanted), why
+    return _adapted(pace.bounds, key, held, seen, now, holds_up=holds_up)
+
+
+def _adapted(
+    bounds: Bounds, key: Key, held: SideRate, seen: SideSeen, now: datetime, *, holds_up: bool
+) -> tuple[int, str]:
+    """Return the adaptive rate of one side: a tenth more while all is calm, much less at once.
+
+    Only a side that holds the run up gets more.
+    """
+    rate = held.rate_bytes_per_s
+    ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
+    least = held.at_most(min(bounds.most_bytes_per_s, max(bounds.least_bytes_per_s, ends_at)))
+    most = max(held.at_most(_ceiling(bounds, key, seen)), least)
+    if rate > most:
+        return most, _above(bounds, key, most)
+    if rate < least:
+        return _raised(rate, least), f"{_name(key)} gets {format_rate(least)} at least"
+    found, trouble = strain(seen, held.changed_at), held.troubled_at
+    careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
+    watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
+    used = seen.flow_bytes_per_s + seen.inflow_bytes_per_s
+    needs = holds_up and rate < most and used >= USED_SHARE * rate
+    match found:
+        case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
+            why = f"{_name(key)} slows down: {seen.out_of_step}"
+            return max(least, round(rate * ISR_STEP)), why
+        case Strain.LATE:
+            ratio = f"{seen.latency_ratio or 0:.1f}"
+            why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
+            return max(least, round(rate * LATE_STEP)), why
+        case Strain.CALM | Strain.UNKNOWN if needs:
+            if not watched and (careful or found is Strain.UNKNOWN):
+                return rate, ""
+            step = CAREFUL_STEP if careful else CALM_STEP
+            return min(most, max(rate + 1, round(rate * (1 + step)))), _why_more(bounds, key, found)
+        case _:
+            return rate, ""
+
+
+def _why_more(bounds: Bounds, key: Key, found: Strain) -> str:
+    calm = "producers wait no longer than before"
+    spare = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
+    return f"{_name(key)} may {_DOES[key[1]]} more: {calm if found is Strain.CALM else spare}"
+
+
+def _ceiling(bounds: Bounds, key: Key, seen: SideSeen) -> int:
+    """Return the most that a side may get; while nothing tells how it fares, the least."""
+    blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
+    if spare is None:
+        return bounds.least_bytes_per_s if blind else bounds.most_bytes_per_s
+    most = min(bounds.most_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
+    return max(bounds.least_bytes_per_s, most)
+
+
+def _above(bounds: Bounds, key: Key, most: int) -> str:
+    """Return why a side gets no more than this."""
+    if most == bounds.most_bytes_per_s:
+        return f"{_name(key)} gets {format_rate(most)} at most"
+    spare = bounds.spare_bytes_per_s.get(key)
+    if spare is None:
+        return f"nothing tells how {_name(key)} fares: it keeps to {format_rate(most)}"
+    return f"{_name(key)} has {format_rate(spare)} to spare"
+
+
+def _passed(since: datetime, now: datetime, seconds: float) -> bool:
+    """Return whether so long has passed; a clock that was set back holds nothing up."""
+    return now < since or now - since >= timedelta(seconds=seconds)
+
+
+_DOES = {Side.LEADER: "send", Side.FOLLOWER: "receive", Side.LOG_DIRS: "copy between log dirs"}
+_DOING = {
+    Side.LEADER: "sending",
+    Side.FOLLOWER: "receiving",
+    Side.LOG_DIRS: "copying between log dirs",
+}
+
+
+def _name(key: Key) -> str:
+    return f"b{key[0]} {_DOING[key[1]]}"

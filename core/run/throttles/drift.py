@@ -1,0 +1,263 @@
+"""Throttles kept as they should be while moves are in flight: rates as wanted, pairs in place."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from core.cluster.configs import ConfigSource, ConfigValue, Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.plan.throttle_lists import batch_lists, missing
+from core.run.journal.fold import History, Phase
+from core.run.journal.held_throttles import Away, Key, Pair
+from core.run.journal.moves import MoveHistory, Wish
+from core.run.journal.throttle_values import (
+    ListKey,
+    RateIntent,
+    Side,
+    as_it_stands,
+    is_as_found,
+    own_list,
+    own_rate,
+)
+from core.run.steps import (
+    ChangeRates,
+    IntendRates,
+    IntendThrottles,
+    LostPairs,
+    LostRate,
+    NoteDisturbed,
+    Observed,
+    PutPairs,
+    SetRates,
+    SetThrottles,
+    TakePairs,
+)
+from core.run.throttles import removal as guard
+from core.run.throttles.adaptive_rate import next_rates
+from core.run.throttles.desired import sides
+
+
+def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
+    """Somebody else changed or deleted throttles of ours.
+
+    A rate that is another one now is theirs, until it is ours again or another one is asked for.
+    What is gone, or as it was found, is put back, as Kafka's own tool deletes every throttle in the
+    cluster when it sees no move in flight (`--verify`), and operators put configs back as they were
+    declared, in a rhythm of their own. So are entries that were there before us, without which our
+    moves would not be limited. Each time, as long as a move needs it: that takes two calls.
+    """
+    rates = tuple(_lost_rates(history, observed))
+    lists = tuple(_lost_pairs(history, observed))
+    return NoteDisturbed(rates, lists, observed.editor) if rates or lists else None
+
+
+def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
+    for (broker, side), intent in history.rates.items():
+        answer = observed.throttles.get(Resource.broker(broker))
+        if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
+            continue
+        if intent.rate_bytes_per_s is None:
+            again = as_it_stands(intent, answer) is not intent
+            lost = again or is_freed(history, intent, answer)
+        else:
+            lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
+        if lost:
+            yield lost_rate(history, (broker, side), answer)
+
+
+def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+    """Return whether a lower rate that was kept limits no longer as it did when it was found."""
+    kept = intent.found_bytes_per_s
+    most = history.asked_of((intent.broker, intent.side))
+    if kept is None or kept > most:
+        return False
+    found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    now = replace(intent, prior=found.value or None).found_bytes_per_s
+    return now is None or now > most
+
+
+def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
+    """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
+    broker, side = key
+    intent = history.rates[key]
+    kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
+    found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
+    mend = not kept and cleared
+    value = found.value or None
+    return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
+
+
+def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
+    for key, wanted in wanted_lists(history).items():
+        answer = observed.throttles.get(Resource.topic(key[0]))
+        if answer is None or isinstance(answer, Fault) or key in history.lists_due:
+            continue
+        value = own_list(answer, key[1])
+        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in history.away)
+        if gone:
+            yield LostPairs(*key, value, gone)
+
+
+def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:
+    """Return the entries that moves need which are limited, whoever has set these entries."""
+    limited = (m.move for m in under_way(history) if m.limited)
+    lists = batch_lists(limited)
+    found = {(topic, Side.LEADER): pairs for topic, pairs in lists.leader.items()}
+    return found | {(topic, Side.FOLLOWER): pairs for topic, pairs in lists.follower.items()}
+
+
+def under_way(history: History) -> Iterator[MoveHistory]:
+    """Yield the moves that are in flight, or about to be: their throttles are being set."""
+    for m in history.moves:
+        begins = m.limited and not history.stopped
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and begins):
+            yield m
+
+
+def catch_up(
+    history: History, observed: Observed
+) -> IntendThrottles | SetThrottles | SetRates | IntendRates | None:
+    """Moves in flight lack a limit: brokers were down, or the run had none until now.
+
+    What is refused rests for a while, so that it holds nothing else up.
+    """
+    flying = [i for i in history.in_flight if history.moves[i].batch not in observed.resting]
+    for index in flying:
+        m = history.moves[index]
+        if not (history.limit_late and m.move.receiving and m.wish is Wish.GO_ON):
+            continue
+        throttle = history.throttles.get(m.batch)
+        if throttle is not None and not throttle.set:
+            return SetThrottles(m.batch)
+        if not m.limited:
+            return IntendThrottles(m.batch, tuple(_unlimited(history, m.batch)))
+    for index in flying:
+        m = history.moves[index]
+        if not m.limited:
+            continue
+        needed = [key for key in sides(m.move) if key[0] in observed.alive]
+        due = tuple(key for key in needed if key in history.rates_due)
+        if due:
+            return SetRates(m.batch, due)
+        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in history.rates))
+        if brokers:
+            return IntendRates(m.batch, brokers)
+    return None
+
+
+def _unlimited(history: History, batch: int) -> Iterator[int]:
+    for index in history.batch(batch):
+        m = history.moves[index]
+        if m.phase.in_flight and m.move.receiving and not m.limited:
+            yield index
+
+
+def change_rates(history: History, observed: Observed) -> ChangeRates | None:
+    """Rates are not what is wanted now: another was asked for, a pause, an adaptive one.
+
+    One that is not in force yet is not raised further; nothing waits for it that is to be lower.
+    """
+    if not (history.in_flight or history.queued):
+        return None
+    step = guard.hold_back(history, observed)
+    if step is not None:
+        return step
+    held = {
+        key: replace(rate, most_bytes_per_s=history.most_of(key))
+        for key, rate in history.pace.rates.items()
+        if key[0] in observed.alive and key not in history.held_back
+    }
+    pace = replace(history.pace, rates=held, apart=_still_apart(history, observed))
+    change = next_rates(pace, observed.seen, observed.now)
+    if change is None:
+        return None
+    rates = tuple(
+        (key, rate)
+        for key, rate in change.rates.items()
+        if key not in history.rates_due or rate < held[key].rate_bytes_per_s
+    )
+    return ChangeRates(rates, change.why) if rates else None
+
+
+def _still_apart(history: History, observed: Observed) -> Mapping[Key, int]:
+    """Return the lower rates, but of brokers that send what another one sent when it began.
+
+    Less would do for what they led; of what a leader that died has left them it is not known.
+    """
+    more = {
+        (row.leader, Side.LEADER)
+        for m in (history.moves[index] for index in history.in_flight)
+        if m.move.moves_data
+        and (row := observed.rows.get(m.move.tp)) is not None
+        and row.leader != m.leader
+        and observed.is_settled(m.move.tp)
+    }
+    return {key: rate for key, rate in history.pace.apart.items() if key not in more}
+
+
+def move_pairs(history: History, observed: Observed) -> TakePairs | PutPairs | None:
+    """A follower that fell out of step may not come back while its leader's own pair is listed.
+
+    The pair goes out of the leader list until the ISR is whole; the follower side still limits
+    the copy. Pairs that somebody deleted are put back. What is refused rests for a while.
+    """
+    wanted = dict(_wanted_away(history, observed))
+    taking = [
+        pair
+        for pair in wanted
+        if history.away.get(pair, Away.TAKING) is Away.TAKING and not _rests(observed, pair)
+    ]
+    if taking:
+        return TakePairs(_by_list(taking), wanted[taking[0]])
+    back = [
+        pair
+        for pair in history.away
+        if pair not in wanted and _goes_on(history, pair) and not _rests(observed, pair)
+    ]
+    return PutPairs(_by_list(back)) if back else None
+
+
+def _rests(observed: Observed, pair: Pair) -> bool:
+    return Resource.topic(pair[0]) in observed.left_alone
+
+
+def _wanted_away(history: History, observed: Observed) -> Iterator[tuple[Pair, str]]:
+    for tp in _flying(history):
+        row, listed = observed.rows.get(tp), observed.reassignments.get(tp)
+        if row is None or listed is None:
+            continue
+        pair = f"{tp.partition}:{row.leader}"
+        intent = history.lists.get((tp.topic, Side.LEADER))
+        sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
+        if sick and intent is not None and pair in intent.pairs:
+            why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
+            yield (tp.topic, Side.LEADER, pair), why
+
+
+def _out_of_step(row: PartitionRow, listed: Reassignment) -> Iterator[int]:
+    """Yield the replicas that are not new and not in sync: they would be held back as copies."""
+    return (b for b in row.replicas if b not in listed.adding and b not in row.isr)
+
+
+def _goes_on(history: History, pair: Pair) -> bool:
+    topic, _, entry = pair
+    return any(
+        m.move.tp.topic == topic and entry.startswith(f"{m.move.tp.partition}:")
+        for m in history.moves
+        if not m.phase.ended
+    )
+
+
+def _flying(history: History) -> Iterator[TopicPartition]:
+    return (history.moves[index].move.tp for index in history.in_flight)
+
+
+def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], ...]:
+    found: defaultdict[tuple[str, Side], list[str]] = defaultdict(list)
+    for topic, side, pair in pairs:
+        found[topic, side].append(pair)
+    return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())

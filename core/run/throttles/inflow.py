@@ -1,0 +1,163 @@
+"""What each broker and side has to carry: what is produced meanwhile, and what is left.
+
+Pure; told by how fast the leaders' logs grow, within seconds, and not by waiting for a stall.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from core.run.journal.fold import History
+from core.run.journal.moves import MoveHistory, Wish
+from core.run.journal.throttle_values import Side
+from core.units import format_rate
+
+if TYPE_CHECKING:
+    from core.run.journal.fold import History
+
+
+GROWTH_SECONDS = 2.0
+"""For how long a log is watched before its growth is believed."""
+CREDIT_SECONDS = 11.5
+"""How much of its rate a leader lets pass before it limits anything."""
+FLOOR_BYTES_PER_S = 1
+"""One fetch (10 MiB from each leader at most) passes in 11 s, as also at a rate of 0: a quota that
+has counted nothing lets the next one through."""
+
+Key = tuple[int, Side]
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """One moving partition in a broker's quota: what is produced, and who fetches it there."""
+
+    in_bytes_per_s: float
+    in_sync_followers: int
+    adding: int
+
+
+def growth_bytes_per_s(sizes: Sequence[tuple[datetime, int]]) -> float | None:
+    """Return how fast a leader's log grows, from its sizes over some seconds; None if unknown.
+
+    Times in which retention made it smaller are left out.
+    """
+    grown = seconds = 0.0
+    for (began, before), (ended, after) in pairwise(sizes):
+        if after >= before and ended > began:
+            grown += after - before
+            seconds += (ended - began).total_seconds()
+    return grown / seconds if seconds >= GROWTH_SECONDS else None
+
+
+def inflow_bytes_per_s(side: Side, growing: Iterable[Growing]) -> float:
+    """Return what counts in a broker's quota besides the copies, as long as the moves last.
+
+    A leader's: what in-sync followers and new replicas fetch of what is produced meanwhile; a
+    follower's: what its own new replicas do.
+    """
+    return sum(
+        one.in_bytes_per_s * (one.in_sync_followers + one.adding if side is Side.LEADER else 1)
+        for one in growing
+    )
+
+
+def never(
+    broker: int, side: Side, rate_bytes_per_s: int, growing: Sequence[Growing], left_bytes: float
+) -> str:
+    """Return why the copies of a broker's side never end at a rate, "" when they do.
+
+    A quota below what comes in never catches up, unless a leader's first window covers the rest.
+    """
+    inflow = inflow_bytes_per_s(side, growing)
+    credit = CREDIT_SECONDS * rate_bytes_per_s if side is Side.LEADER else 0.0
+    if inflow <= 0 or rate_bytes_per_s > inflow or left_bytes <= credit:
+        return ""
+    what = "sends" if side is Side.LEADER else "receives"
+    return (
+        f"b{broker} {what} {format_rate(inflow)} of what is produced meanwhile: "
+        f"at {format_rate(rate_bytes_per_s)} its copies never catch up"
+    )
+
+
+def growing_sides(
+    history: History,
+    sizes: Mapping[int, Sequence[tuple[datetime, int]]],
+    leaders: Mapping[int, int],
+) -> dict[Key, list[Growing]]:
+    """Return what grows in each broker's quota, by side.
+
+    `sizes` holds for each move its leader's sizes and when they were first seen, `leaders` who
+    leads it. Logs of which nothing is known yet are left out.
+    """
+    produced = {i: growth_bytes_per_s(sizes.get(i, ())) or 0.0 for i in history.in_flight}
+    return _in_quotas(history, produced, leaders)
+
+
+def expected_sides(history: History, indices: Iterable[int]) -> dict[Key, list[Growing]]:
+    """Return the same of moves that fly together, by what was produced when the run was made."""
+    moves = {index: history.moves[index] for index in indices}
+    produced = {index: m.produced_bytes_per_s for index, m in moves.items()}
+    leaders = {
+        i: next(iter(m.move.before), None) if m.leader is None else m.leader
+        for i, m in moves.items()
+    }
+    found = _in_quotas(history, produced, leaders)
+    for index, m in moves.items():
+        for broker in m.move.dir_moves if produced[index] else ():
+            found.setdefault((broker, Side.LOG_DIRS), []).append(Growing(produced[index], 0, 1))
+    return found
+
+
+def _in_quotas(
+    history: History, produced: Mapping[int, float], leaders: Mapping[int, int | None]
+) -> dict[Key, list[Growing]]:
+    found: defaultdict[Key, list[Growing]] = defaultdict(list)
+    for index, rate in produced.items():
+        move, leader = history.moves[index].move, leaders.get(index)
+        if leader is None or not rate or not move.adding:
+            continue
+        followers = sum(broker != leader for broker in move.before)
+        one = Growing(rate, followers, len(move.adding))
+        found[leader, Side.LEADER].append(one)
+        for broker in move.adding:
+            found[broker, Side.FOLLOWER].append(one)
+    return dict(found)
+
+
+def remaining_bytes(
+    history: History,
+    arrived: Mapping[int, Sequence[int]],
+    sizes: Mapping[int, int],
+    leaders: Mapping[int, int],
+) -> dict[Key, int | None]:
+    """Return the bytes left by broker and side; None where one size is not known.
+
+    By move: `arrived` is what each of its receiving brokers holds, `sizes` the leader's newest
+    size, `leaders` who leads it; what they do not tell is as the preflight found it.
+    """
+    found: defaultdict[Key, int | None] = defaultdict(int)
+    for index, m in enumerate(history.moves):
+        if m.phase.ended or m.replaced or m.wish is not Wish.GO_ON:
+            continue
+        size = sizes.get(index, m.size_bytes)
+        leader = leaders.get(index, m.leader)
+        came = arrived.get(index) or (0,) * len(m.move.receiving)
+        for broker, part in zip(m.move.receiving, came, strict=True):
+            for key in _sides(m, broker, leader):
+                before = found[key]
+                found[key] = (
+                    None if size is None or before is None else before + max(0, size - part)
+                )
+    return dict(found)
+
+
+def _sides(m: MoveHistory, broker: int, leader: int | None) -> tuple[Key, ...]:
+    if broker not in m.move.adding:
+        return ((broker, Side.LOG_DIRS),)
+    received = (broker, Side.FOLLOWER)
+    return (received,) if leader is None else ((leader, Side.LEADER), received)

@@ -1,0 +1,64 @@
+"""What topics' throttle lists hold now, which no broker's copy of the metadata can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault, is_missing
+from core.plan.throttle_lists import entries
+from core.run.journal.throttle_values import LISTS, ListKey, own_list
+
+LAG_SECONDS = 1.0
+"""For how long one broker may show what another does not any more."""
+UNSUPPORTED = "UNSUPPORTED_VERSION"
+
+
+def told_lists(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+    """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
+    answers = held_lists(client, clock, keys)
+    faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
+    told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+    return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
+
+
+def held_lists(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    """Return the entries of these lists as the controller holds them.
+
+    Of a cluster that does not tell, what two looks some time apart have shown alike.
+    """
+    named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
+    answers = client.list_entries(list(named)) if named else {}
+    found = {named[asked]: answer for asked, answer in answers.items()}
+    untold = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    return found | _shown_twice(client, clock, untold)
+
+
+def _shown_twice(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    if not keys:
+        return {}
+    first = _shown(client, keys)
+    clock.sleep(LAG_SECONDS)
+    then = _shown(client, keys)
+    unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
+    return {key: now if now == first[key] else unsettled for key, now in then.items()}
+
+
+def _shown(
+    client: ClusterClient, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    found = client.configs([Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS)
+    return {
+        (topic, side): answer
+        if isinstance(answer := found[Resource.topic(topic)], Fault)
+        else entries(own_list(answer, side))
+        for topic, side in keys
+    }

@@ -1,0 +1,262 @@
+"""Signals for an adaptive rate: produce latency, what copies get, who has left the ISR.
+
+What copies get and what comes in are told by its samples, who falls out of step by the cluster's
+description, and what producers wait by a probe, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from core.clock import Clock
+from core.cluster.probe.produce_latency import Window
+from core.cluster.state import ClusterState
+from core.plan.copying import alive_ids
+from core.run.journal.produce_latency import Before, Measured, SideSeen, before
+from core.run.journal.throttle_values import Side
+from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
+
+if TYPE_CHECKING:
+    from core.run.journal.fold import History
+    from core.run.steps import Observed
+
+
+FLOW_SECONDS = 12.0
+"""Copies under a quota stall and burst: what they get is told by a whole window."""
+SETTLED_SECONDS = 3.0
+"""How long a follower must be out of step to be believed: brokers lag behind the controller."""
+KEPT_SIZES = 8
+BEFORE_WINDOWS = 7
+"""So many windows of a probe are awaited before a run begins. The median one counts: the first may
+still feel how the run itself was started, and of three, two such have been seen."""
+
+Key = tuple[int, Side]
+
+
+class Probe(Protocol):
+    """What measures how long producers wait; see core.cluster.probe.produce_latency."""
+
+    @property
+    def trouble(self) -> str: ...
+    @property
+    def places(self) -> Mapping[int, tuple[int, ...]]: ...
+    def windows(self) -> dict[int, tuple[Window, ...]]: ...
+
+
+class Senses:
+    """Keeps the newest of what was seen; nothing of it outlives the process."""
+
+    def __init__(self, probe: Probe | None) -> None:
+        self._probe = probe
+        self._samples: deque[tuple[datetime, dict[int, tuple[int, ...]]]] = deque()
+        self._leaders: dict[int, int] = {}
+        self._out_since: dict[Key, tuple[str, datetime]] = {}
+        self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
+        self._left: dict[Key, int | None] | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Return why producers' waits are not known, "" while they are or may yet be."""
+        if self._probe is None:
+            return "produce latency is not measured: nobody produces to a simulated cluster"
+        return self._probe.trouble
+
+    @property
+    def ready(self) -> bool:
+        """Return whether what producers wait before the run is known, or never will be."""
+        if self._probe is None or self._probe.trouble:
+            return True
+        windows = self._probe.windows()
+        return bool(windows) and all(len(seen) >= BEFORE_WINDOWS for seen in windows.values())
+
+    def before(self) -> dict[int, Before]:
+        """Return what producers to each broker wait now, which is before the run begins."""
+        windows = self._probe.windows() if self._probe else {}
+        found = {broker: before(seen) for broker, seen in windows.items()}
+        return {broker: wait for broker, wait in found.items() if wait is not None}
+
+    def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
+        """Take one of the journal's samples in (core.run.engine.sampler)."""
+        came = {}
+        for index, size, leader, arrived, _ in sample["moves"]:
+            came[index] = tuple(part or 0 for part in arrived)
+            self._leaders[index] = -1 if leader is None else leader
+            sizes = self._sizes.setdefault(index, deque(maxlen=KEPT_SIZES))
+            if size is not None and (not sizes or sizes[-1][1] != size):
+                sizes.append((at, size))
+        self._samples.append((at, came))
+        self._left = None
+        while (at - self._samples[0][0]).total_seconds() > FLOW_SECONDS:
+            self._samples.popleft()
+
+    def sides(
+        self,
+        history: History,
+        state: ClusterState,
+        waited: Mapping[int, Before],
+        keys: Iterable[Key],
+    ) -> dict[Key, SideSeen]:
+        """Return what is known of these sides; `waited` is what `before` once said."""
+        flows = self._flows(history)
+        growing = growing_sides(history, self._sizes, self._leaders)
+        fallen = self._fallen(state)
+        if self._left is None:  # with each sample anew: a long plan has many moves
+            self._left = self._remaining(history)
+        windows = self._probe.windows() if self._probe else {}
+        places = self._probe.places if self._probe else {}
+        found = {}
+        for key in keys:
+            told_by = teller(places, key)
+            found[key] = SideSeen(
+                before=waited.get(told_by),
+                windows=windows.get(told_by, ()),
+                out_of_step=fallen.get(key, ""),
+                flow_bytes_per_s=flows.get(key, 0.0),
+                inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
+                left_bytes=self._left.get(key, 0),
+            )
+        return found
+
+    def _remaining(self, history: History) -> dict[Key, int | None]:
+        arrived = self._samples[-1][1] if self._samples else {}
+        sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
+        leaders = {index: leader for index, leader in self._leaders.items() if leader >= 0}
+        return remaining_bytes(history, arrived, sizes, leaders)
+
+    def _fallen(self, state: ClusterState) -> dict[Key, str]:
+        """Return who is out of step for long enough: a replica that has just arrived seems so."""
+        now = out_of_step(state)
+        self._out_since = {
+            key: (why, since if why == before else state.fetched_at)
+            for key, why in now.items()
+            for before, since in [self._out_since.get(key, ("", state.fetched_at))]
+        }
+        return {
+            key: why
+            for key, (why, since) in self._out_since.items()
+            if (state.fetched_at - since).total_seconds() >= SETTLED_SECONDS
+        }
+
+    def _flows(self, history: History) -> dict[Key, float]:
+        """Return what the copies in flight get, over a quota window."""
+        flows: defaultdict[Key, float] = defaultdict(float)
+        if len(self._samples) < 2:
+            return {}
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        seconds = (ended - began).total_seconds()
+        if seconds <= 0:  # the wall clock was set back
+            return {}
+        for index, arrived in last.items():
+            earlier = first.get(index, (0,) * len(arrived))
+            came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
+            move = history.moves[index].move
+            for broker, rate in zip(move.receiving, came, strict=True):
+                if broker in move.adding:
+                    flows[broker, Side.FOLLOWER] += rate
+                    flows[self._leaders[index], Side.LEADER] += rate
+                else:
+                    flows[broker, Side.LOG_DIRS] += rate
+        return dict(flows)
+
+
+def teller(places: Mapping[int, Sequence[int]], key: Key) -> int:
+    """Return whose messages tell of a broker's side: its own, or those that it follows first."""
+    broker, side = key
+    if side is Side.FOLLOWER:
+        follows = [leader for leader, replicas in places.items() if broker in replicas[1:]]
+        return min(follows, key=lambda leader: places[leader].index(broker), default=broker)
+    return broker
+
+
+def out_of_step(state: ClusterState) -> dict[Key, str]:
+    """Return which broker's sides have a follower that lives and is out of the ISR, in words.
+
+    New replicas are out of it by nature, and a broker that is down is out of step for its own
+    reasons.
+    """
+    alive = [broker.id for broker in state.brokers if broker.alive]
+    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, alive)
+    found: dict[Key, str] = {}
+    for replica in np.flatnonzero(lost).tolist():
+        row = int(state.partition_of_replica[replica])
+        broker, leader = int(state.replica_broker[replica]), int(state.leader[row])
+        why = f"broker {broker} has left the ISR of {state.tp(row)}"
+        found.setdefault((leader, Side.LEADER), why)
+        found.setdefault((broker, Side.FOLLOWER), why)
+    return found
+
+
+MEASURE_SECONDS = 45.0
+"""How long a run waits for what producers wait before it; then what is known must do."""
+
+
+class ClosableProbe(Probe, Protocol):
+    """A probe that can be closed; see core.cluster.probe.produce_latency."""
+
+    @property
+    def left(self) -> str: ...
+
+    def close(self) -> None: ...
+
+
+OpenProbe = Callable[[Sequence[int]], ClosableProbe | None]
+"""Opens a probe of these brokers; None where nothing can be probed."""
+
+
+class Measuring:
+    """The senses of one process; they open with the first look at a run that adapts its rate."""
+
+    def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
+        self._open_probe, self._clock = open_probe, clock
+        self._probe: ClosableProbe | None = None
+        self._senses: Senses | None = None
+        self._since = 0.0
+        self._cleared = False
+        self.left = ""
+        """What a probe could not take away again, in words."""
+
+    def look(self, history: History, observed: Observed, state: ClusterState) -> Observed:
+        """Return what is observed with how brokers fare, if this run adapts its rate."""
+        if not history.preflight or not history.adapts_rate:
+            if history.preflight and history.pace.adapted and not self._cleared:
+                self._opened(history, state)  # closing it takes away what another process left
+            self.close()
+            return observed
+        found = self._opened(history, state)
+        before = history.measured.before if history.measured else {}
+        return replace(
+            observed,
+            measured=self._measured(found) if history.measured is None else None,
+            seen=found.sides(history, state, before, history.pace.rates),
+        )
+
+    def _measured(self, found: Senses) -> Measured | None:
+        late = self._clock.monotonic() - self._since >= MEASURE_SECONDS
+        if not found.ready and not late:
+            return None
+        return Measured(found.before(), found.trouble)
+
+    def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
+        if self._senses is not None:
+            self._senses.take_sample(at, sample)
+
+    def close(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self.left = self._probe.left
+        self._cleared |= self._senses is not None
+        self._probe = self._senses = None
+
+    def _opened(self, history: History, state: ClusterState) -> Senses:
+        if self._senses is None:
+            involved = {b for m in history.moves for b in (*m.move.before, *m.move.after)}
+            self._probe = self._open_probe(sorted(involved & alive_ids(state)))
+            self._senses = Senses(self._probe)
+            self._since = self._clock.monotonic()
+        return self._senses

@@ -1,0 +1,286 @@
+"""Setting: throttles put into force, each looked at right before it is written and read back after.
+
+Whatever was read earlier decides nothing: somebody else may have changed it since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.configs import ConfigChange, Resource
+from core.cluster.faults import Fault, is_missing, is_unanswered, passes, refuses_value
+from core.plan.plan import Move
+from core.plan.throttle_lists import ALL
+from core.run.journal import throttle_values as throttle
+from core.run.journal.held_throttles import Key
+from core.run.journal.recorder import Chronicle
+from core.run.journal.records import Kind
+from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent
+from core.run.steps import LostPairs, LostRate
+from core.run.throttles import desired as intents
+from core.run.throttles.drift import is_freed, lost_rate
+from core.run.throttles.lists import told_lists
+from core.run.throttles.release import READ_BACK_SECONDS
+from core.run.throttles.restorer import Returning, faults_of
+
+RETURNED_SECONDS = 1.0
+"""How soon a broker that has just come back, and has no rate yet, is asked again."""
+UNANSWERED_SECONDS = 12.0
+"""How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
+LONGEST_REST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why throttles are not in force; `unknown` may have them, or may have them yet."""
+
+    why: str
+    unknown: frozenset[Resource] = frozenset()
+    passing: bool = False
+    """The same is worth asking again: nothing speaks against it for good."""
+    unanswered: bool = False
+    """Some of it may act late."""
+    unread: bool = False
+    """All of it was taken, and some is not there: somebody may have changed it right after."""
+    values: frozenset[Resource] = frozenset()
+    """What was refused for the value that it was to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long a batch's limits are left alone, and why."""
+
+    why: str
+    until: float
+    seconds: float
+
+
+class Setting(Returning):
+    """Sets the throttles of one run."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        super().__init__(client, clock, chronicle)
+        self._rests: dict[int, Rest] = {}
+        self._unread: set[int] = set()
+        self._unwritten: Counter[Key | ListKey] = Counter()
+        """How often what somebody deletes has been put back since that was last journalled."""
+
+    @property
+    def resting(self) -> dict[int, str]:
+        """Return which batches' limits were refused and are left alone for now, and why."""
+        now = self._clock.monotonic()
+        return {batch: rest.why for batch, rest in self._rests.items() if now < rest.until}
+
+    def _rest(self, batch: int, why: str) -> None:
+        """Say what moves in flight lack, and let all else go on before it is asked again."""
+        self._chronicle.note_waiting(why)
+        last = self._rests.get(batch)
+        seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
+        self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
+
+    def _is_worth_another(self, batch: int, refusal: Refusal) -> bool:
+        """Return whether a batch's limits are to be set again: once more where they were taken.
+
+        A cluster that takes them and never shows them would be asked for ever.
+        """
+        if not refusal.unread:
+            return refusal.passing
+        again = batch not in self._unread
+        self._unread.add(batch)
+        return again
+
+    def _set_later(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
+        """Say why nothing goes on, and wait a little."""
+        self._chronicle.note_waiting(why)
+        self._clock.sleep(seconds)
+
+    def note_lost(
+        self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...], editor: str = ""
+    ) -> bool:
+        """Journal what somebody else did to our throttles; return whether it was anything.
+
+        The same over again is put back at once, and journalled the 1st, 2nd, 4th, 8th … time.
+        """
+        lists = self._lost_for_sure(lists)
+        if not (rates or lists):
+            return False
+        times = {key: self._times(key) for key in _keys(rates, lists)}
+        if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
+            self._unwritten.update(times.keys())
+            return True
+        for key in times:
+            self._unwritten.pop(key, None)
+        self._done(
+            Kind.DISTURBED,
+            rates=[lost.to_json() | {"times": times[lost.broker, lost.side]} for lost in rates],
+            lists=[lost.to_json() | {"times": times[lost.topic, lost.side]} for lost in lists],
+            **({"editor": editor} if editor else {}),
+        )
+        return True
+
+    def _times(self, key: Key | ListKey) -> int:
+        """Return how often somebody has deleted this, since the run was last resumed."""
+        written = self._history.mends.get(key, 0)
+        return written + 1 + (self._unwritten[key] if written else 0)
+
+    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
+        """Put back what was deleted, if the journal tells all of it already; return whether so."""
+        for lost in rates:
+            known = self._history.rates[lost.broker, lost.side]
+            if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
+                return False
+        for gone in lists:
+            ours = self._history.lists.get((gone.topic, gone.side))
+            if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
+                return False
+        pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
+        whole = [self._history.rates[lost.broker, lost.side] for lost in rates]
+        return self._refused(pairs, whole) is None
+
+    def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
+        """Return which pairs the controller does not hold either; a broker may be behind."""
+        held, failed = self._held((lost.topic, lost.side) for lost in lists)
+        sure = []
+        for lost in lists:
+            there = held.get((lost.topic, lost.side))
+            if there is None or Resource.topic(lost.topic) in failed or ALL in there:
+                continue
+            gone = tuple(pair for pair in lost.pairs if pair not in there)
+            if gone:
+                prior = throttle.list_now(lost.prior, there)
+                sure.append(replace(lost, pairs=gone, prior=prior))
+        return tuple(sure)
+
+    def _look_again(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
+        """Journal rates anew that somebody has set, changed or freed since they were intended."""
+        found = self._found((), rates)
+        changed = set()
+        for rate in rates:
+            answer = found[Resource.broker(rate.broker)]
+            if isinstance(answer, Fault):
+                continue
+            if rate.rate_bytes_per_s is None:
+                stale = is_freed(self._history, rate, answer)
+            else:
+                stale = not (throttle.is_ours(rate, answer) or throttle.is_as_found(rate, answer))
+            if stale:
+                changed.add((rate.broker, rate.side))
+        answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
+        known = self._history.rates.keys() - changed
+        if changed:
+            anew = [r for r in self._rates(moves, answered, known) if (r.broker, r.side) in changed]
+            payload = [rate.to_json() for rate in anew]
+            self._chronicle.write(Kind.RATE_INTENT, batch=batch, rates=payload)
+
+    def _still_held(self, held: Mapping[Key, RateIntent]) -> list[Key]:
+        """Return which rates nobody has changed up to now; journal the others as lost."""
+        found = self._found((), held.values())
+        lost: dict[Key, LostRate] = {}
+        for key, intent in held.items():
+            answer = found[Resource.broker(key[0])]
+            if not isinstance(answer, Fault) and not throttle.stands(intent, answer):
+                lost[key] = lost_rate(self._history, key, answer)
+        if lost:
+            self.note_lost(tuple(lost.values()), ())
+        return [key for key in held if key not in lost]
+
+    def _keep_refused(self, keys: Collection[Key], refusal: Refusal) -> set[Key]:
+        """Journal which rates stay as they were, as the cluster refuses other values; return them.
+
+        Asked again, it would refuse them again, and all else would wait for that.
+        """
+        rates = self._history.rates
+        keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
+        found = self._found((), [rates[key] for key in keys])
+        kept: dict[Key, int | None] = {}
+        for key in keys:
+            answer, intent = found[Resource.broker(key[0])], rates[key]
+            if isinstance(answer, Fault):
+                continue
+            now = throttle.as_rate(throttle.own_rate(answer, key[1]))
+            if now in intent.perhaps:
+                kept[key] = now
+            elif key in self._history.pace.rates and throttle.is_as_found(intent, answer):
+                kept[key] = None
+        if kept:
+            refused = [
+                [broker, side.value, rates[broker, side].rate_bytes_per_s, rate]
+                for (broker, side), rate in kept.items()
+            ]
+            self._chronicle.write(Kind.RATES_CHANGED, rates=[], refused=refused, why=refusal.why)
+        return set(kept)
+
+    def _rates(
+        self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
+    ) -> tuple[RateIntent, ...]:
+        history = self._history
+        return intents.intend_rates(
+            moves,
+            history.pace.first_bytes_per_s,
+            found,
+            known,
+            most_bytes_per_s=history.rate_bytes_per_s,
+            apart=history.pace.apart,
+            override=history.override_rates,
+        )
+
+    def _refused(
+        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
+    ) -> Refusal | None:
+        """Set throttles and read them back; return why they are not in force, or None."""
+        for changes in (intents.list_changes(lists), intents.rate_changes(rates)):
+            faults = self._alter(changes)
+            if faults:
+                unknown = frozenset(r for r, fault in faults.items() if passes(fault))
+                passing = all(passes(f) or is_missing(f) for f in faults.values())
+                unanswered = any(is_unanswered(fault) for fault in faults.values())
+                values = frozenset(r for r, fault in faults.items() if refuses_value(fault))
+                why = first_fault("setting", faults)
+                return Refusal(why, unknown, passing, unanswered, values=values)
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while True:
+            off = intents.not_in_force(lists, rates, self._found(lists, rates))
+            if not off:
+                return None
+            if self._clock.monotonic() >= deadline:
+                why = f"throttles were set but do not read back: {', '.join(off)}"
+                return Refusal(why, unread=True)
+            self._clock.sleep(0.05)
+
+    def _found(
+        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
+    ) -> dict[Resource, Any]:
+        """Return the configs that these throttles are in, as they are now."""
+        topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
+        brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
+        return self._shown(topics, brokers)
+
+    def _held(
+        self, keys: Iterable[ListKey]
+    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+        return told_lists(self._client, self._clock, list(keys))
+
+    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+        return dict(self._client.configs(resources, names)) if resources else {}
+
+    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
+        return faults_of(self._client.alter_configs(changes)) if changes else {}
+
+    def _shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
+        return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
+
+
+def _keys(rates: Iterable[LostRate], lists: Iterable[LostPairs]) -> Iterator[Key | ListKey]:
+    yield from ((lost.broker, lost.side) for lost in rates)
+    yield from ((lost.topic, lost.side) for lost in lists)
+
+
+def first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:
+    """Return the first of these faults in one sentence."""
+    resource, fault = next(iter(faults.items()))
+    return f"{doing} the throttle of {resource.kind.value} {resource.name} failed: {fault}"

@@ -1,0 +1,64 @@
+"""A run's state and what it observes, made by hand for `next_step`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from run_help import begun_history, move
+
+from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.plan.plan import Move
+from core.run.journal.fold import History, MoveHistory, Phase
+from core.run.journal.moves import Wish
+from core.run.steps import Observed
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TP = TopicPartition("foo", 1)
+ALIVE = frozenset(range(10))
+
+
+def cancel(past: History) -> None:
+    past.cancel_requested = True
+    for m in past.moves:
+        m.wish = Wish.CANCEL
+
+
+def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
+    limited = "throttles" in more
+    submitted = [MoveHistory(m, batch=0, phase=phase, limited=limited) for m in moves]
+    past = begun_history(100, NOON, **{"moves": submitted, "batch_size": 200, **more})
+    if past.cancel_requested:
+        cancel(past)
+    return past
+
+
+def observed(
+    replicas: tuple[int, ...] | None,
+    isr: tuple[int, ...] | None = None,
+    *,
+    listed: Reassignment | None = None,
+    steady: float = 0.0,
+    alive: frozenset[int] = ALIVE,
+    others: Mapping[TopicPartition, Reassignment] | None = None,
+    gone: bool = False,
+    hidden: str = "",
+) -> Observed:
+    """Return a cluster that shows partition foo-1 like this; None for no such partition."""
+    rows = {}
+    if replicas is not None:
+        leader = (isr or replicas)[0]
+        rows[TP] = PartitionRow("foo", 1, leader, replicas, replicas if isr is None else isr)
+    flying = dict(others or {}) | ({TP: listed} if listed else {})
+    return Observed(
+        flying,
+        rows,
+        alive,
+        {TP: steady},
+        gone=frozenset([TP]) if gone else frozenset(),
+        hidden={TP: hidden} if hidden else {},
+    )
+
+
+MOVE = move("foo", 1, (3, 2, 1), (0, 2, 1))

@@ -1,0 +1,488 @@
+"""What the cluster refuses, hides or does not answer: said, compared, and never done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from run_help import (
+    MB,
+    TARGETS,
+    TWO,
+    Faulty,
+    Start,
+    ask,
+    cluster,
+    plan_of,
+    spend,
+    submitted,
+    throttles,
+    unreachable,
+)
+
+from core.cluster.configs import (
+    FOLLOWER_RATE,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Resource,
+)
+from core.cluster.faults import AllDeniedError, Fault
+from core.cluster.metadata import TopicPartition
+from core.run.engine.executor import Runner
+from core.run.external.throttles import Whose, find_throttles
+from core.run.journal.fold import Outcome
+from core.run.reporting.config_changes import changes
+from core.run.reporting.report import report
+from core.run.reporting.runs import with_throttles
+from core.run.reporting.views import MoveState, RunState
+from core.run.steps import Poll, Preflight, Submit
+from core.units import format_rate
+
+T = Resource.topic("t")
+
+
+def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    run.until(lambda step: isinstance(step, Poll))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.DONE
+    assert [m.why for m in run.view().moves] == ["its topic was deleted"] * 2 + [""]
+    assert all(FOLLOWER_RATE not in a for r, a in throttles(client).items() if r.name == "4")
+
+
+def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)}))
+    run.until(lambda step: isinstance(step, Preflight))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert run.view().why == "nothing was left to move: every topic was deleted"
+    del before[Resource.topic("t")]
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("batch_size", [1, 200], ids=["queued", "in flight"])
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Fault("TOPIC_AUTHORIZATION_FAILED", "no"), "TOPIC_AUTHORIZATION_FAILED"),
+        (None, "not in the cluster's description"),
+    ],
+    ids=["describe refused", "a broker that lags"],
+)
+def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
+    start: Start, batch_size: int, answer: Fault | None, reason: str
+) -> None:
+    client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe()
+    faulty = Faulty(client)
+    targets = {("u", 0): (4, 1, 2), ("t", 0): (4, 2)}
+    run = start(client, plan_of(client, targets), through=faulty, batch_size=batch_size)
+    run.until(lambda step: isinstance(step, Submit))
+    faulty.replaced["describe"] = lambda real: without_t
+    faulty.replaced["configs"] = lambda real, resources, names=None: (
+        real(resources, names) | ({T: answer} if answer and T in resources else {})
+    )
+    run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
+    since = client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 60)
+    assert run.view().state is RunState.WAITING
+    assert reason in run.view().why
+    faulty.replaced = {}
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "u-0": (4, 1, 2)}
+
+
+def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def refuse(real: Callable[..., Any], targets: dict[TopicPartition, Any]) -> Any:
+        kept = {tp: target for tp, target in targets.items() if tp != ("t", 0)}
+        refused = {TopicPartition("t", 0): Fault("INVALID_REPLICA_ASSIGNMENT", "no such broker")}
+        return {**real(kept), **(refused if ("t", 0) in targets else {})}
+
+    faulty.replaced["alter_reassignments"] = refuse
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert [m.state for m in run.view().moves] == [MoveState.FAILED, MoveState.DONE, MoveState.DONE]
+    assert "INVALID_REPLICA_ASSIGNMENT" in run.view().moves[0].why
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it is lost"])
+def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_lost(
+    start: Start, arrives: bool
+) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    sent: list[int] = []
+
+    def lose(real: Callable[..., Any], targets: Any) -> Any:
+        sent.append(len(targets))
+        if len(sent) > 1:
+            return real(targets)
+        if arrives:
+            real(targets)
+        return unreachable()
+
+    faulty.replaced["alter_reassignments"] = lose
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.runner.run() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
+    assert sent == ([3] if arrives else [3, 3])
+
+
+def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def deaf(real: Callable[..., Any], changes: Any) -> Any:
+        heard = [change for change in changes if change.name != FOLLOWER_RATE]
+        return real(heard) if heard else {}
+
+    faulty.replaced["alter_configs"] = deaf
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "do not read back" in run.view().why
+    assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("theirs", [None, "44444444"], ids=["deleted", "raised"])
+def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
+    start: Start, theirs: str | None
+) -> None:
+    """Seen on real brokers: the run had ended at once, and left its other moves undone."""
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    changed: list[ConfigChange] = []
+
+    def overtaken(real: Callable[..., Any], changes: Any) -> Any:
+        answer = real(changes)
+        rates = [change for change in changes if change.name == FOLLOWER_RATE]
+        if rates and not changed:
+            op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
+            changed.append(ConfigChange(rates[0].resource, FOLLOWER_RATE, op, theirs))
+            client.alter_configs(changed)
+        return answer
+
+    faulty.replaced["alter_configs"] = overtaken
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.DONE
+    resource = changed[0].resource
+    if theirs is not None:
+        before[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
+    assert throttles(client) == before
+
+
+def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        if any(change.resource == Resource.broker(4) for change in changes):
+            rest = [change for change in changes if change.resource != Resource.broker(4)]
+            return {**real(rest), Resource.broker(4): Fault("CLUSTER_AUTHORIZATION_FAILED", "no")}
+        return real(changes)
+
+    faulty.replaced["alter_configs"] = refuse
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "CLUSTER_AUTHORIZATION_FAILED" in run.view().why
+    assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+def _refusing_changes_of(resource: Resource) -> Callable[..., Any]:
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        rest = [change for change in changes if change.resource != resource]
+        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
+        return {**(real(rest) if rest else {}), **said}
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("call", "resource"),
+    [("alter_configs", Resource.topic("t")), ("alter_configs", Resource.broker(4))],
+    ids=["list", "rate"],
+)
+def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
+    start: Start, call: str, resource: Resource
+) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced[call] = _refusing_changes_of(resource)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    records, since = len(run.journal.records()), client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 300)
+    assert "POLICY_VIOLATION" in run.view().why
+    assert run.view().state is RunState.WAITING
+    assert len(run.journal.records()) - records < 10
+    faulty.replaced = {}
+    assert run.to_the_end(60) is Outcome.DONE
+    assert throttles(client) == before
+
+
+def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
+    before = throttles(client)
+    faulty = Faulty(client)
+    targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
+    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2)
+    run.until(lambda _: len(run.runner.history.rates) == 0)
+    assert run.view().state is RunState.WAITING
+    assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
+    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
+    faulty.replaced = {}
+    assert run.to_the_end(60) is Outcome.DONE
+    assert throttles(client) == before
+
+
+def _most(rate: int) -> Callable[..., Any]:
+    """A broker whose policy for configs refuses rates above this one."""
+
+    def refuse(real: Callable[..., Any], changes: list[ConfigChange]) -> Any:
+        over = {
+            c.resource
+            for c in changes
+            if c.op is ConfigOp.SET and c.name == FOLLOWER_RATE and int(c.value) > rate
+        }
+        answers = real([c for c in changes if c.resource not in over])
+        return answers | dict.fromkeys(over, Fault("POLICY_VIOLATION", "no more than that"))
+
+    return refuse
+
+
+def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 4}, size_bytes=2000 * MB)
+    before, faulty = throttles(client), Faulty(client)
+    targets = {("t", p): (4, 2) for p in range(4)}
+    run = start(client, plan_of(client, targets), through=faulty, batch_size=2)
+    run.until(submitted)
+    faulty.replaced["alter_configs"] = _most(100 * MB)
+
+    def rate() -> int:
+        return int(throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value or 0)
+
+    ask(run, "throttle", rate_bytes_per_s=500 * MB)
+    spend(run, 60)
+    risen = rate()
+    assert 10 * MB < risen <= 100 * MB
+    (said,) = [e.text for e in run.view().events if "throttles kept" in e.text]
+    assert "POLICY_VIOLATION" in said
+    assert f"b4 follower {format_rate(risen)}, not " in said
+    ask(run, "throttle", rate_bytes_per_s=2 * MB)
+    spend(run, 5)
+    assert rate() == 2 * MB
+    ask(run, "pause", floor=True)
+    spend(run, 5)
+    assert rate() == 1
+    ask(run, "resume")
+    ask(run, "throttle", rate_bytes_per_s=90 * MB)
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+    told = changes(run.journal.records(), run.runner.history)
+    during = [int(v) for c in told if c.config == FOLLOWER_RATE for v in c.during]
+    assert max(during) <= 100 * MB
+
+
+def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    before, faulty = throttles(client), Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run.until(submitted)
+    faulty.replaced["alter_configs"] = lambda real, changes: {
+        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
+    }
+    ask(run, "throttle", rate_bytes_per_s=500 * MB)
+    spend(run, 30)
+    set_to: list[int] = []
+
+    def noted(real: Callable[..., Any], changes: list[ConfigChange]) -> Any:
+        set_to.extend(int(c.value) for c in changes if c.name == FOLLOWER_RATE)
+        return real(changes)
+
+    ask(run, "throttle", rate_bytes_per_s=2 * MB)
+    spend(run, 30)
+    faulty.replaced["alter_configs"] = noted
+    spend(run, 30)
+    assert set_to
+    assert max(set_to) == 2 * MB
+    faulty.replaced = {}
+    ask(run, "throttle", rate_bytes_per_s=90 * MB)
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("hidden", ["lists", "all"])
+def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
+    start: Start, hidden: str
+) -> None:
+    """A real client raises where all that one call asks for is denied: one topic, mostly."""
+    client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
+    before, faulty = throttles(client), Faulty(client)
+    targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
+    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run.until(lambda step: isinstance(step, Poll))
+    denied = {"alter_configs", "list_entries"} | ({"configs"} if hidden == "all" else set())
+    for call in denied:
+        faulty.replaced[call] = _denying(T)
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2, 600)
+    run.until(lambda _: len(run.runner.history.rates) == 0, 60)
+    assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
+    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert run.view().why.endswith("it is left")
+
+
+def _denying(topic: Resource) -> Callable[..., Any]:
+    """Answer as KafkaClient does: a fault for what is denied, an error where that is all."""
+
+    def deny(real: Callable[..., Any], asked: list[Any], *names: Any) -> Any:
+        fault = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
+        refused = [one for one in asked if _touched(one) == topic]
+        if refused and len(refused) == len(asked):
+            raise AllDeniedError(fault)
+        answers = real([one for one in asked if one not in refused], *names)
+        keys = (topic if isinstance(one, ConfigChange) else one for one in refused)
+        return answers | dict.fromkeys(keys, fault)
+
+    return deny
+
+
+def _touched(asked: Any) -> Resource:
+    if isinstance(asked, ConfigChange):
+        return asked.resource
+    return asked if isinstance(asked, Resource) else asked[0]
+
+
+def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
+    client = cluster({"t": [(1, 2, 3)]})
+    faulty = Faulty(client)
+    faulty.replaced["configs"] = _denying(T)
+    run = start(client, plan_of(client, {("t", 0): (3, 1, 2)}), through=faulty)
+    assert run.runner.run() is Outcome.DONE
+    assert run.replicas() == {"t-0": (3, 1, 2)}
+
+
+def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.until(lambda _: "a cancel leaves it" in run.view().why)
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
+    assert run.view().why.endswith("it is left")
+    left = run.view(living=False).leftovers
+    assert left is not None
+    assert {entry[0] for entry in left.lists} == {"t"}
+
+
+def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_moment(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["cancel"] = lambda real, tps: dict.fromkeys(tps, Fault("REQUEST_TIMED_OUT"))
+    run.cancel()
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    run.cancel()
+    del faulty.replaced["cancel"]
+    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    spend(run, 10)
+    assert run.runner.history.ended is None
+    faulty.replaced.clear()
+    assert run.to_the_end(60) is Outcome.CANCELLED
+    assert throttles(client) == before
+
+
+def _refusing(answers: list[Fault]) -> Callable[..., Any]:
+    def refuse(real: Callable[..., Any], partitions: Any) -> Any:
+        return dict.fromkeys(partitions, answers[0]) if answers else real(partitions)
+
+    return refuse
+
+
+def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+    answers = [Fault("NOT_CONTROLLER", "not now")]
+    faulty.replaced["alter_reassignments"] = _refusing(answers)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
+    assert run.view().why == "t-0 is not taken yet (NOT_CONTROLLER: not now): it is asked again"
+    assert run.view().state is RunState.WAITING
+    run.until(lambda _: client.elapsed_seconds > 300)
+    assert 6 <= faulty.calls.count("alter_reassignments") <= 16
+    assert [e.text for e in run.view().events].count(run.view().why) == 1
+    answers.clear()
+    assert run.to_the_end(120) is Outcome.DONE
+    assert run.view().moves[0].why == ""
+
+
+@pytest.mark.parametrize("call", ["cancel", "alter_reassignments"])
+def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
+    start: Start, call: str
+) -> None:
+    client = cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB)
+    faulty = Faulty(client)
+    answers = [Fault("REQUEST_TIMED_OUT")]
+    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced[call] = _refusing(answers)
+    run.cancel()
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    since, calls = client.elapsed_seconds, faulty.calls.count(call)
+    run.until(lambda _: client.elapsed_seconds > since + 100)
+    assert "REQUEST_TIMED_OUT" in run.view().why
+    assert faulty.calls.count(call) - calls <= 25
+    answers.clear()
+    assert run.to_the_end(60) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (3, 2, 1)}
+
+
+def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["reassignments"] = unreachable
+    run.runner = Runner(run.journal, run.through, client.clock, patience_seconds=0)
+    assert run.runner.run() is Outcome.INCOMPLETE
+    left = run.view(living=False).leftovers
+    assert left is not None
+    assert set(left.moves) == set(client.reassignments())
+    assert {entry[0] for entry in left.lists} == {"t"}
+    assert {rate.broker for rate in left.rates} == {1, 2, 3, 4}
+    assert "It left in the cluster:" in report(run.look(living=False))
+    state = client.describe()
+    (known,) = with_throttles(state.cluster_id)
+    ours = [t for t in find_throttles(client, state, [known]).found if t.whose is Whose.OURS]
+    assert {t.run for t in ours} == {known.history.run}
+    assert "which gave up" in ours[0].why

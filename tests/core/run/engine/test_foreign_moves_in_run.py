@@ -1,0 +1,113 @@
+"""Moves that others make, cancel or override while a run goes: waited for, and left to them."""
+
+from __future__ import annotations
+
+import pytest
+from run_help import (
+    MB,
+    TWO,
+    Start,
+    cluster,
+    plan_of,
+    set_config,
+    spend,
+    throttles,
+)
+
+from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, Resource
+from core.cluster.metadata import TopicPartition
+from core.plan.plan import current_target
+from core.run.journal.fold import History, Outcome, Phase
+from core.run.reporting.views import MoveState, RunState
+from core.run.steps import NoteEnded, Poll, Submit
+
+T = Resource.topic("t")
+
+
+def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3})
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=2)
+    run.until(lambda step: isinstance(step, Poll))
+    client.cancel([TopicPartition("t", 0)])
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert [m.state for m in run.view().moves] == [
+        MoveState.FAILED,
+        MoveState.DONE,
+        MoveState.CANCELLED,
+    ]
+    assert "t-0 was cancelled by somebody else" in run.view().why
+    assert throttles(client) == before
+
+
+def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
+    run.until(lambda step: isinstance(step, NoteEnded))
+    assert run.runner.history.moves[0].phase is Phase.FAILED
+    assert "changed by somebody else" in run.runner.history.moves[0].why
+    run.to_the_end()
+    assert current_target(client.describe(), TopicPartition("t", 0)) == (1, 5)
+
+
+def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(start: Start) -> None:
+    sizes = {TopicPartition("t", 0): 900 * MB, TopicPartition("t", 1): 5 * MB}
+    client = cluster({"t": TWO["t"]}, size_bytes=sizes)
+    set_config(client, Resource.broker(5), FOLLOWER_RATE, "20000000")
+    set_config(client, T, FOLLOWER_LIST, "0:5")
+    client.alter_reassignments({TopicPartition("t", 0): (5, 2)})
+    before = throttles(client)
+    plan = plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
+    run = start(client, plan, allow=frozenset({"foreign-move"}), rate=50 * MB)
+    run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
+    assert [m.state for m in run.view().moves] == [MoveState.QUEUED, MoveState.DONE]
+    lists = throttles(client)[T]
+    assert lists[FOLLOWER_LIST].value == "0:5"
+    assert run.view().state is RunState.WAITING
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
+    assert throttles(client) == before
+    assert History.fold(run.journal.records()) == run.runner.history
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "elsewhere"])
+def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
+    start: Start, ends: str
+) -> None:
+    client = cluster({"t": [(1, 2), (1, 2)]})
+    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(2)}), batch_size=1)
+    run.until(lambda step: isinstance(step, Submit))
+    theirs = TopicPartition("t", 1)
+    client.stop_broker(6)
+    client.alter_reassignments({theirs: (1, 6)})
+    run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
+    since = client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 60)
+    assert client.reassignments()[theirs].target == (1, 6)
+    if ends == "cancelled":
+        client.cancel([theirs])
+        assert run.to_the_end() is Outcome.DONE
+        return
+    client.start_broker(6)
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert run.view().moves[1].why == "has other replicas than planned from"
+    assert run.replicas()["t-1"] == (1, 6)
+
+
+def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3}, size_bytes=50 * MB)
+    wanted = {("t", p): (3, 2) for p in range(3)}
+    run = start(client, plan_of(client, wanted), rate=5 * MB, batch_size=1, allow=("foreign-move",))
+    run.until(lambda step: isinstance(step, Submit))
+    stuck, free = TopicPartition("t", 1), TopicPartition("t", 2)
+    for broker, tp in ((6, stuck), (5, free)):
+        client.stop_broker(broker)
+        client.alter_reassignments({tp: (broker, 2)})
+    spend(run, 60)
+    client.cancel([free])
+    client.alter_reassignments({free: (1, 2)})
+    spend(run, 120)
+    assert run.replicas()["t-2"] == (3, 2)
+    assert "t-1 is being moved by somebody else" in run.runner.history.waiting

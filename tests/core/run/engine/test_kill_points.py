@@ -1,0 +1,93 @@
+"""A run that dies goes on: a part of the kill points, on the simulator; `make chaos` plays all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from chaos.dying import Doom, Where
+from chaos.kill_points import (
+    Case,
+    Verdict,
+    cancelled_and_killed,
+    deaths_again,
+    every_cancel,
+    every_death,
+    judged,
+)
+from chaos.storm import Storm
+
+from core.run.journal.fold import Outcome
+
+pytestmark = pytest.mark.long
+
+CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """The run that nothing befalls: how many records, calls and looks it has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("quiet")))
+        return judged(Case())
+
+
+def play(cases: Sequence[Case], ends: Sequence[Outcome] = (Outcome.DONE,)) -> None:
+    wrong = [(str(v.case), v.wrong) for v in (judged(case, ends) for case in cases) if v.wrong]
+    assert cases
+    assert not wrong
+
+
+def test_a_run_among_others_throttles_leaves_all_as_it_was(quiet: Verdict) -> None:
+    assert (quiet.outcome, quiet.wrong) == (Outcome.DONE, ())
+
+
+@pytest.mark.parametrize("where", [w for w in Where if w.kills])
+def test_a_run_that_is_killed_anywhere_ends_as_planned(quiet: Verdict, where: Where) -> None:
+    points = list(every_death(quiet, where))
+    play(points[:: max(1, len(points) // 4)])
+
+
+@pytest.mark.parametrize("where", [Where.LOST, Where.NEVER, Where.FULL])
+def test_a_lost_answer_or_a_full_disk_costs_time_and_nothing_else(
+    quiet: Verdict, where: Where
+) -> None:
+    points = list(every_death(quiet, where))
+    play(points[1 :: max(1, len(points) // 2)])
+
+
+@pytest.mark.parametrize("call", [1, 2, 12])
+def test_a_call_that_timed_out_and_acts_late_leaves_nothing(quiet: Verdict, call: int) -> None:
+    play([Case((Doom(Where.LATE, call),))], tuple(Outcome))
+
+
+def test_a_run_that_dies_while_it_recovers_ends_as_planned(quiet: Verdict) -> None:
+    play(list(deaths_again(quiet, seed=1, count=3)))
+
+
+def test_a_run_whose_every_life_writes_an_intent_and_its_end_only_ends_as_planned(
+    quiet: Verdict,
+) -> None:
+    """Each life writes that it started, and two records more."""
+    play([Case((Doom(Where.AFTER, 3),) * quiet.records)])
+
+
+def test_a_cancel_at_any_step_leaves_the_original_order_and_every_throttle(
+    quiet: Verdict,
+) -> None:
+    cases = list(every_cancel(quiet))
+    play(cases[2 :: len(cases) // 4], CANCELLED)
+    play(list(cancelled_and_killed(quiet, seed=1, count=2)), CANCELLED)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_run_through_a_storm_loses_nothing_and_leaves_nothing(seed: int) -> None:
+    """Brokers go and return, others move and edit, answers are lost, the process is killed."""
+    report = Storm(seed).play()
+    assert not report.wrong, report.happened

@@ -1,0 +1,126 @@
+"""A run between log dirs that dies or loses an answer: all ends as planned, nothing unthrottled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
+from run_help import MB, cluster, throttles
+
+from core.cluster.configs import LOG_DIRS_RATE, Resource
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.plan import Move, Plan
+from core.run.journal.fold import History, Outcome, Phase
+from core.run.service import RunOptions
+
+POINTS = 3
+"""About how many places of each kind are played; all of them were, once."""
+DIRS = ("/var/lib/kafka/0", "/var/lib/kafka/1")
+T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+def lying(client: SimulatedCluster) -> dict[tuple[TopicPartition, int], tuple[str, ...]]:
+    """Return where each replica lies, then where it is being copied to."""
+    found: dict[tuple[TopicPartition, int], tuple[str, ...]] = {}
+    for answer in client.log_dirs(range(1, 7)):
+        for log in sorted(answer.replicas, key=lambda log: log.future):
+            place = TopicPartition(log.topic, log.partition), answer.broker
+            found[place] = (*found.get(place, ()), log.log_dir)
+    return found
+
+
+def unlimited(client: SimulatedCluster) -> Iterator[str]:
+    """Yield what is copied between log dirs without a limit, now."""
+    for (tp, broker), dirs in lying(client).items():
+        if len(dirs) > 1:
+            answer = client.configs([Resource.broker(broker)], [LOG_DIRS_RATE])
+            found = dict(answer)[Resource.broker(broker)]
+            if not isinstance(found, dict) or LOG_DIRS_RATE not in found:
+                yield f"{tp} is copied on broker {broker} without a limit"
+
+
+class Played:
+    """One run: two replicas across, one that goes elsewhere, and one that does both."""
+
+    def __init__(self, doom: Doom | None = None, ask: Ask | None = None) -> None:
+        self.client = cluster({"t": [(1, 2), (2, 1), (1, 3)]}, size_bytes=4 * MB)
+        self.before, self.rates = lying(self.client), throttles(self.client)
+        moves = [self._move(T0, (1, 2), (1, 2)), self._move(T1, (2, 1), (2, 4))]
+        self.plan = Plan.of(
+            [*moves, self._move(T2, (1, 3), (5, 3))], cluster_id=self.client.describe().cluster_id
+        )
+        self.wrong: list[str] = []
+        clock = Watch(self.client, 3600, lambda: self.wrong.extend(unlimited(self.client)))
+        options = RunOptions(2 * MB, batch_size=2)
+        self.lives = Lives(
+            begin(self.client, self.plan, options), self.client, clock, (ask,) if ask else ()
+        )
+        try:
+            self.history: History = self.lives.through((doom,) if doom else ())
+        except Stuck:
+            self.history = self.lives.history()
+            self.wrong.append(f"it does not end: {self.history.waiting}")
+        self.wrong += self._misplaced()
+
+    def _move(self, tp: TopicPartition, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
+        found = tuple(self.before[tp, b][0] for b in before)
+        held = dict(zip(before, found, strict=True))
+        named = tuple(DIRS[1 - DIRS.index(held.get(b, DIRS[0]))] for b in after)
+        return Move(tp, before, after, None, named, found)
+
+    def _misplaced(self) -> Iterator[str]:
+        now = lying(self.client)
+        for m in self.history.moves:
+            done = m.phase is Phase.DONE and not m.why
+            if m.phase is Phase.DONE and m.why:
+                continue  # a cancel came when its reassignment was done
+            wanted = m.move.wanted_dirs if done else m.move.found_dirs
+            for broker, path in wanted.items():
+                if now.get((m.move.tp, broker)) != (path,):
+                    yield f"{m.move.tp} on broker {broker}: {now.get((m.move.tp, broker))}"
+        if any(len(dirs) > 1 for dirs in now.values()):
+            yield "a copy is under way still"
+        if throttles(self.client) != self.rates:
+            yield "throttles are not as found"
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("quiet")))
+        return Played()
+
+
+def test_it_ends_as_planned_and_as_found(quiet: Played) -> None:
+    assert (quiet.history.ended, quiet.wrong) == (Outcome.DONE, [])
+
+
+@pytest.mark.parametrize("where", [w for w in Where if w is not Where.LATE])
+def test_a_death_or_a_lost_answer_anywhere_costs_time_and_nothing_else(
+    quiet: Played, where: Where
+) -> None:
+    first = quiet.lives.fates[0]
+    count = first.records if where.counts_records else first.calls
+    wrong = {}
+    for at in range(2, count + 1, max(1, count // POINTS)):
+        played = Played(Doom(where, at))
+        if played.wrong or played.history.ended is not Outcome.DONE:
+            wrong[at] = (played.history.ended, played.wrong[:2])
+    assert not wrong
+
+
+def test_a_cancel_at_any_look_leaves_every_replica_where_it_was_or_is_to_be(quiet: Played) -> None:
+    wrong = {}
+    for look in range(2, quiet.lives.looks + 1, quiet.lives.looks // (2 * POINTS)):
+        played = Played(ask=Ask(look, "cancel"))
+        if played.wrong or played.history.ended not in (Outcome.CANCELLED, Outcome.DONE):
+            wrong[look] = (played.history.ended, played.wrong[:2])
+    assert not wrong

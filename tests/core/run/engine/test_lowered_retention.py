@@ -1,0 +1,311 @@
+"""What retention lowered for a run leaves out, and what is told of the bytes that are left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
+
+from core.cluster.client import OffsetAt
+from core.cluster.configs import Resource
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.spec import GroupSpec
+from core.load.snapshot import Load
+from core.run.external.leftovers import left_in_cluster
+from core.run.journal.fold import Outcome
+from core.run.journal.records import Kind
+from core.run.reporting.config_changes import changes
+from core.run.reporting.documents import run_document
+from core.run.reporting.notifier import notice
+from core.run.reporting.report import markdown, report
+from core.run.reporting.views import RunState
+from core.run.steps import LowerRetention, NoteShorter, Poll, Preflight
+from core.units import format_bytes
+
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+T = Resource.topic("t")
+
+
+def test_a_topic_that_is_only_compacted_keeps_its_retention_and_is_not_waited_for(
+    start: Start,
+) -> None:
+    configs = {"t": {"cleanup.policy": "compact"}, "u": {"cleanup.policy": "compact,delete"}}
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]}, topic_configs=configs)
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS)
+    assert run.to_the_end() is Outcome.DONE
+    lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
+    assert [p["topics"] for p in lowered] == [["u"]]
+
+
+def test_a_run_of_nothing_but_compacted_topics_begins_at_once(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"cleanup.policy": "compact"}})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS)
+    assert run.to_the_end() is Outcome.DONE
+    assert not any("waits for leaders" in event.text for event in run.view().events)
+
+
+def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> None:
+    segments = {"t": {"segment.bytes": str(MB)}}
+    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS // 2)
+    assert run.to_the_end() is Outcome.DONE
+    history, view = run.runner.history, run.view()
+    left = history.moves[0].size_bytes
+    assert left is not None
+    assert 80 * MB < left < 101 * MB
+    assert 80 * MB < view.moved_bytes < 101 * MB
+    events = [event.text for event in view.events]
+    said = f"logs of 1 of 1 partitions are shorter: {format_bytes(left)} to copy, not 200 MB"
+    assert said in events
+    assert events[-1].startswith(f"done: 1 of 1 partition, {format_bytes(view.moved_bytes)} in ")
+    assert notice("ended", history, client.now, "")["moved_bytes"] == left
+
+
+def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
+    faulty = Faulty(client)
+    plan = plan_of(client, {("t", 0): (4, 2)})
+    run = start(client, plan, retention_ms=60_000, through=faulty)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    faulty.replaced["offsets"] = lambda real, partitions, at: {}
+    since = client.elapsed_seconds
+    run.until(lambda step: isinstance(step, NoteShorter), 600)
+    assert client.elapsed_seconds - since > 300
+    assert "logs of 0 of 1 partitions are shorter" in [e.text for e in run.view().events]
+
+
+def test_the_logs_of_a_topic_that_was_deleted_are_not_waited_for(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
+    plan = plan_of(client, {("t", 0): (4, 2)})
+    run = start(client, plan, retention_ms=60_000)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert "every topic was deleted" in run.view().why
+
+
+# -- what a run that died or gave up leaves --------------------------------------------------------
+
+
+def a_run(start: Start, own_ms: int | None) -> Run:
+    configs = {"t": {"retention.ms": str(own_ms)}} if own_ms else {}
+    client = cluster({"t": [(1, 2)]}, topic_configs=configs)
+    plan = plan_of(client, {("t", 0): (3, 2)})
+    return start(client, plan, retention_ms=HOUR_MS, through=Faulty(client))
+
+
+@pytest.mark.parametrize(("own_ms", "before"), [(WEEK_MS, "7 d 0 h"), (None, "unset")])
+def test_a_run_that_died_says_whose_retention_it_left_lowered(
+    start: Start, own_ms: int | None, before: str
+) -> None:
+    run = a_run(start, own_ms)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    run.until(lambda step: isinstance(step, Poll))
+    look = run.look(living=False)
+    left = look.view.leftovers
+    assert look.view.state is RunState.DIED
+    assert left
+    words = f"retention of t: 1 h 00 m, before {before}"
+    assert words in report(look)
+    assert f"- {words}" in markdown(look).splitlines()
+    assert run_document(look)["left"]["retention"] == [
+        {"topic": "t", "retention_ms": HOUR_MS, "before": str(own_ms) if own_ms else None}
+    ]
+    assert left_in_cluster(run.client, left) == left
+    set_config(run.client, T, "retention.ms", "7200000")
+    assert not left_in_cluster(run.client, left), "somebody has set it since"
+    set_config(run.client, T, "retention.ms", str(HOUR_MS))
+    assert run.to_the_end() is Outcome.DONE
+    assert run.view().leftovers is None
+
+
+def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start) -> None:
+    run = a_run(start, WEEK_MS)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    left = run.view(living=False).leftovers
+    assert left
+    faulty: Any = run.through
+    faulty.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
+        resources, Fault("TOPIC_AUTHORIZATION_FAILED")
+    )
+    assert left_in_cluster(faulty, left) == left
+    assert not left_in_cluster(faulty, left, surely=True)
+
+
+# -- what is kept elsewhere, and who has yet to read it --------------------------------------------
+
+REMOTE = "remote.storage.enable"
+
+
+def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {REMOTE: "true"}})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "remote-storage" in run.view().events[-1].text
+    assert run.replicas() == {"t-0": (1, 2)}
+    assert not changes(run.journal.records(), run.runner.history)
+
+
+def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS)
+    run.until(lambda step: isinstance(step, Preflight))
+    set_config(client, T, REMOTE, "true")
+    assert run.to_the_end() is Outcome.DONE
+    changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
+    assert "retention of u" in changed
+    assert "retention of t" not in changed
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "allow", "outcome"),
+    [
+        (WEEK_MS, (), Outcome.FAILED),
+        (WEEK_MS, ("unread",), Outcome.DONE),
+        (HOUR_MS // 2, (), Outcome.DONE),  # it has less already: nothing is deleted
+    ],
+)
+def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
+    start: Start, own_ms: int, allow: tuple[str, ...], outcome: Outcome
+) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": str(own_ms)}})
+    faulty = Faulty(client)
+
+    def groups(real: Any, matching: Any = None, lost: Any = None) -> Any:
+        lost(Fault("COORDINATOR_NOT_AVAILABLE"))
+        return real(matching, lost)
+
+    faulty.replaced["groups"] = groups
+    plan = plan_of(client, {("t", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS, through=faulty, allow=frozenset(allow))
+    assert run.to_the_end() is outcome
+
+
+@pytest.mark.parametrize(
+    ("stops", "rates_known", "allow", "outcome"),
+    [
+        (True, True, (), Outcome.FAILED),
+        (True, True, ("unread",), Outcome.DONE),
+        (False, True, (), Outcome.DONE),
+        (False, False, (), Outcome.FAILED),  # how old what it has yet to read is, nobody knows
+    ],
+    ids=["stopped", "stopped, allowed", "reads on", "rates unknown"],
+)
+def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
+    start: Start, stops: bool, rates_known: bool, allow: tuple[str, ...], outcome: Outcome
+) -> None:
+    client = cluster(
+        {"t": [(1, 2)]}, in_bytes_per_s=50_000.0, groups=(GroupSpec("g", ("t",), 1, 60.0),)
+    )
+    state, tp = client.describe(), TopicPartition("t", 0)
+    faulty = Faulty(client)
+    ends = [client.offsets([tp], OffsetAt.LATEST)[tp]]
+    client.clock.sleep(60)
+    ends.append(client.offsets([tp], OffsetAt.LATEST)[tp])
+    run = start(
+        client,
+        plan_of(client, {("t", 0): (3, 2)}),
+        retention_ms=HOUR_MS,
+        start_at=client.now + timedelta(hours=3),
+        through=faulty,
+        allow=frozenset(allow),
+    )
+    if stops:
+        stopped = client.groups()
+        faulty.replaced["groups"] = lambda real, *args, **options: stopped
+    if rates_known:
+        per_second = np.array([(ends[1] - ends[0]) / 60])
+        load = replace(Load.unknown(state), messages_per_s=per_second)
+        run.runner._load = lambda state: load
+    assert run.to_the_end(5 * 3600) is outcome
+    if outcome is Outcome.FAILED:
+        assert "unread" in run.view().why
+        assert "alter_configs" not in faulty.calls
+
+
+# -- what cannot be read ---------------------------------------------------------------------------
+
+
+def unread(fault: str, times: int) -> Any:
+    """Answer so often with a fault when a topic's retention is asked for before it is lowered."""
+    left = [times]
+
+    def configs(real: Any, resources: Any, names: Any) -> Any:
+        if "cleanup.policy" not in names or T not in resources or not left[0]:
+            return real(resources, names)
+        left[0] -= 1
+        return {**real(resources, names), T: Fault(fault, "no")}
+
+    return configs
+
+
+def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) -> None:
+    run = a_run(start, WEEK_MS)
+    faulty: Any = run.through
+    faulty.replaced["configs"] = unread("REQUEST_TIMED_OUT", 2)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.runner.history.waiting
+    assert run.to_the_end() is Outcome.DONE
+    lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
+    assert [p["topics"] for p in lowered] == [["t"]]
+
+
+def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    faulty = Faulty(client)
+    faulty.replaced["configs"] = unread("TOPIC_AUTHORIZATION_FAILED", 1000)
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS, through=faulty)
+    assert run.to_the_end() is Outcome.DONE
+    told = [event.text for event in run.view().events]
+    assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
+    assert "retention of u lowered to 1 h 00 m" in told
+    changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
+    assert "retention of u" in changed
+    assert "retention of t" not in changed
+
+
+def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_changed(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS)
+    write = run.journal.write
+
+    def dying(at: Any, kind: Kind, payload: Any) -> Any:
+        written = write(at, kind, payload)
+        if kind is Kind.RETENTION_LOWERING:
+            raise KeyboardInterrupt
+        return written
+
+    run.journal.write = dying  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        run.to_the_end()
+    set_config(client, T, "retention.ms", "600000")
+    run.again()
+    assert run.to_the_end() is Outcome.DONE
+    found = changes(run.journal.records(), run.runner.history)
+    assert [c.name for c in found if c.config == "retention.ms"] == ["u"]
+
+
+def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start: Start) -> None:
+    segments = {"t": {"segment.bytes": str(MB)}}
+    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS // 2)
+    run.until(lambda step: isinstance(step, Poll) and "retention is lowered" in step.waiting)
+    ask(run, "retarget", move=0, after=[4, 2])
+    run.to_the_end()
+    assert run.replicas() == {"t-0": (4, 2)}
+    kinds = [record.kind for record in run.journal.records()]
+    assert kinds.count(Kind.RETENTION_RESTORED) == 1
+    assert kinds.index(Kind.RETENTION_RESTORED) > kinds.index(Kind.SUBMITTED)
+    assert (run.runner.history.moves[-1].size_bytes or 0) < 200 * MB

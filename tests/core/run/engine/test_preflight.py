@@ -1,0 +1,115 @@
+"""What is refused before a run has written anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_help import (
+    MB,
+    TARGETS,
+    TWO,
+    Faulty,
+    Start,
+    cluster,
+    plan_of,
+)
+
+from core import paths
+from core.cluster.capacity import Capacity, with_capacity
+from core.cluster.metadata import TopicPartition
+from core.cluster.observer import observe
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import ClusterState
+from core.errors import DocumentError
+from core.load.layout import live
+from core.load.locate import newest_load
+from core.load.snapshot import Load
+from core.plan.estimate import estimate_at
+from core.plan.estimate_document import to_json
+from core.run.journal.fold import Outcome
+
+WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}
+
+
+def _dead(client: SimulatedCluster) -> None:
+    client.stop_broker(4)
+
+
+def _moving(client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (5, 2)})
+
+
+def _moved(client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (2, 1)})
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "check"),
+    [(_dead, "dead-broker"), (_moving, "foreign-move"), (_moved, "stale")],
+    ids=["dead broker", "foreign move", "changed layout"],
+)
+def test_preflight_refuses_and_writes_nothing(
+    start: Start, meanwhile: Callable[[SimulatedCluster], None], check: str
+) -> None:
+    client = cluster(TWO)
+    plan = plan_of(client, TARGETS)
+    meanwhile(client)
+    faulty = Faulty(client)
+    run = start(client, plan, through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert check in run.view().why
+    assert not WRITES & set(faulty.calls)
+
+
+def test_another_cluster_is_not_touched(start: Start) -> None:
+    client, other = cluster(TWO), cluster(TWO, cluster_id="another-cluster-000000")
+    faulty = Faulty(other)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.runner.run() is Outcome.FAILED
+    assert "another-cluster-000000" in run.view().why
+    assert not WRITES & set(faulty.calls)
+
+
+def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    at = client.now + timedelta(hours=1)
+    run = start(client, plan_of(client, TARGETS), start_at=at, through=faulty)
+    until = client.elapsed_seconds + 3600 + 20
+    written: list[float] = []
+
+    def another(real: Callable[..., ClusterState]) -> ClusterState:
+        away = client.elapsed_seconds < until
+        return replace(real(), cluster_id="another-cluster-000000") if away else real()
+
+    def write(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        written.append(client.elapsed_seconds)
+        return real(*args, **options)
+
+    faulty.replaced = {"describe": another} | dict.fromkeys(WRITES, write)
+    assert run.runner.run() is Outcome.DONE
+    assert min(written) >= until
+    assert any("another-cluster-000000" in event.text for event in run.view().events)
+
+
+def test_a_damaged_snapshot_fails_no_run(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    client = cluster(TWO)
+    state, plan = observe(client), plan_of(client, TARGETS)
+    limited = with_capacity(client, Capacity(100 * MB, 100 * MB))
+    asked = to_json(estimate_at(state, Load.unknown(state), plan, 5 * MB))
+    damaged = live(paths.load_root(), state.cluster_id)
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("not Arrow")
+    with pytest.raises(DocumentError):
+        newest_load(state)
+    run = start(client, plan, through=limited, estimate=asked)
+    assert run.to_the_end() is Outcome.DONE
+    assert run.runner.history.estimate is not None

@@ -1,0 +1,124 @@
+"""Whole runs on a simulated cluster: what is asked is done, and its journal says it first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from run_help import (
+    MB,
+    TARGETS,
+    TWO,
+    Faulty,
+    Start,
+    cluster,
+    plan_of,
+    throttles,
+)
+
+from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
+from core.plan.plan import Plan
+from core.run.journal.fold import History, Outcome
+from core.run.journal.records import Kind
+from core.run.reporting.views import RunState
+from core.run.steps import Poll
+from core.units import UNLIMITED
+
+
+def test_a_run_ends_as_planned_and_leaves_no_throttle(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    run = start(client, plan_of(client, TARGETS))
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
+    assert throttles(client) == before
+    assert run.view().state is RunState.DONE
+    assert run.view().moved_bytes == run.view().total_bytes == 40 * MB
+
+
+def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    intents = {
+        "alter_reassignments": Kind.SUBMITTING,
+        "alter_configs": Kind.THROTTLE_INTENT,
+    }
+
+    def recorded(call: str) -> Callable[..., Any]:
+        def check(real: Callable[..., Any], *args: Any) -> Any:
+            assert intents[call] in {record.kind for record in run.journal.records()}
+            return real(*args)
+
+        return check
+
+    faulty.replaced = {call: recorded(call) for call in intents}
+    assert run.to_the_end() is Outcome.DONE
+    assert set(intents) <= set(faulty.calls)
+
+
+def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    run.until(lambda step: isinstance(step, Poll))
+    found = throttles(client)
+    topic = found[Resource.topic("t")]
+    assert set((topic[LEADER_LIST].value or "").split(",")) == {
+        *("0:1", "0:2", "0:4", "1:1", "1:2", "1:3"),
+    }
+    assert set((topic[FOLLOWER_LIST].value or "").split(",")) == {"0:4", "1:3"}
+    assert not found[Resource.topic("u")][LEADER_LIST].value
+    assert {b for b in range(1, 7) if LEADER_RATE in found[Resource.broker(b)]} == {1, 2, 3, 4}
+    assert {b for b in range(1, 7) if FOLLOWER_RATE in found[Resource.broker(b)]} == {3, 4}
+
+
+def test_a_throttled_run_takes_its_time(start: Start) -> None:
+    client = cluster({"t": [(1,)]}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, {("t", 0): (2,)}), rate=5 * MB)
+    run.to_the_end()
+    assert 10.5 < client.elapsed_seconds < 15
+
+
+@pytest.mark.parametrize(("targets", "rate"), [({("u", 0): (3, 1, 2)}, 5 * MB), (TARGETS, -1)])
+def test_a_reorder_or_no_limit_sets_no_throttle(
+    start: Start, targets: dict[tuple[str, int], tuple[int, ...]], rate: int
+) -> None:
+    assert rate in (5 * MB, UNLIMITED)
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, targets), rate=rate, through=faulty)
+    assert run.to_the_end() is Outcome.DONE
+    assert "alter_configs" not in faulty.calls
+
+
+def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3})
+    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=1)
+    assert run.to_the_end() is Outcome.DONE
+    kinds = [record.kind for record in run.journal.records()]
+    assert kinds.count(Kind.SUBMITTING) == 3
+    moved, submitted = kinds.index(Kind.MOVED), kinds.index(Kind.SUBMITTED)
+    assert submitted < moved < len(kinds) - 1 - kinds[::-1].index(Kind.SUBMITTING)
+    assert kinds.index(Kind.RATE_RESTORED) > len(kinds) - 1 - kinds[::-1].index(Kind.MOVED)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_folding_the_journal_again_gives_the_same_history_after_every_step(
+    start: Start, cancelled: bool
+) -> None:
+    client = cluster(TWO, size_bytes=5 * MB)
+    run = start(client, plan_of(client, TARGETS), batch_size=2)
+    steps = 0
+    while run.runner.history.ended is None:
+        run.runner.advance()
+        steps += 1
+        if cancelled and steps == 6:
+            run.cancel()
+        assert History.fold(run.journal.records()) == run.runner.history
+
+
+def test_an_empty_plan_ends_at_once(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, Plan(client.describe().cluster_id))
+    assert run.to_the_end() is Outcome.DONE

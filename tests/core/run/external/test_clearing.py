@@ -1,0 +1,274 @@
+"""Clearing throttles: what no move needs goes, exactly; what somebody needs stays and is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from cli_help import SLOW, Here, validate
+from in_process import Hand
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    ask,
+    cluster,
+    plan_of,
+    set_config,
+    spend,
+    throttles,
+)
+from waiting import eventually
+
+from core.cluster.configs import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    LOG_DIRS_RATE,
+    ConfigChange,
+    ConfigOp,
+    Resource,
+)
+from core.cluster.faults import Fault
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import ExitCode
+from core.run import audit
+from core.run.external.clearing import Clearing, clear, plan_clearing
+from core.run.external.leftovers import left_in_cluster
+from core.run.journal.fold import History
+from core.run.journal.throttle_values import Side, own_list
+from core.run.reporting.runs import KnownRun
+from core.run.steps import Poll
+
+T, U = Resource.topic("t"), Resource.topic("u")
+Changes = set[tuple[str, str, ConfigOp, str | None]]
+
+
+@pytest.fixture
+def client() -> SimulatedCluster:
+    """Partition t-0 moves to 3, for somebody else; u rests."""
+    client = cluster({"t": [(1, 2), (1, 2)], "u": [(1, 2)]}, size_bytes=20000 * MB)
+    assert client.alter_reassignments({TopicPartition("t", 0): (1, 3)})
+    return client
+
+
+def look(client: SimulatedCluster, *named: Resource, runs: Any = ()) -> Clearing:
+    return plan_clearing(client, client.describe(), runs, named)
+
+
+def changes(clearing: Clearing) -> Changes:
+    return {(c.resource.name, c.name, c.op, c.value) for c in clearing.changes}
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "value", "change"),
+    [
+        (T, FOLLOWER_LIST, "0:3", None),
+        (T, FOLLOWER_LIST, "*", None),
+        (T, FOLLOWER_LIST, "0:3,1:2", (ConfigOp.SUBTRACT, "1:2")),
+        (T, LEADER_LIST, "1:2", (ConfigOp.DELETE, None)),
+        (U, LEADER_LIST, "0:1,0:2", (ConfigOp.DELETE, None)),
+        (U, LEADER_LIST, "", (ConfigOp.DELETE, None)),
+        (U, LEADER_LIST, "*", None),
+        (Resource.broker(3), FOLLOWER_RATE, "5", None),
+        (Resource.broker(5), LEADER_RATE, "5", (ConfigOp.DELETE, None)),
+        (Resource.broker(5), LOG_DIRS_RATE, "5", None),
+    ],
+)
+def test_only_what_no_move_needs_is_cleared(
+    client: SimulatedCluster,
+    resource: Resource,
+    name: str,
+    value: str,
+    change: tuple[ConfigOp, str | None] | None,
+) -> None:
+    set_config(client, resource, name, value)
+    found = look(client)
+    assert changes(found) == ({(resource.name, name, *change)} if change else set())
+    assert clear(client, client.clock, found) == {}
+    assert changes(look(client)) == set()
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "value"),
+    [
+        (T, FOLLOWER_LIST, "0:3"),
+        (U, LEADER_LIST, "*"),
+        (Resource.broker(3), FOLLOWER_RATE, "5"),
+        (Resource.broker(5), LOG_DIRS_RATE, "5"),
+    ],
+)
+def test_what_is_named_is_cleared_all_the_same_and_nothing_else(
+    client: SimulatedCluster, resource: Resource, name: str, value: str
+) -> None:
+    set_config(client, resource, name, value)
+    set_config(client, Resource.broker(6), LEADER_RATE, "7")
+    found = look(client, resource)
+    assert changes(found) == {(resource.name, name, ConfigOp.DELETE, None)}
+    clear(client, client.clock, found)
+    assert throttles(client)[Resource.broker(6)][LEADER_RATE].value == "7"
+
+
+@pytest.fixture
+def run(client: SimulatedCluster, start: Start) -> Run:
+    run = start(client, plan_of(client, {("u", 0): (4, 2)}))
+    set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
+    run.until(lambda step: isinstance(step, Poll))
+    return run
+
+
+def test_what_a_run_in_progress_works_with_is_never_touched(
+    client: SimulatedCluster, run: Run
+) -> None:
+    set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
+    named = (U, *(Resource.broker(b) for b in (1, 2, 4)))
+    found = look(client, *named, runs=[KnownRun(run.runner.history, living=True)])
+    assert not found.changes
+    assert {why for _, why in found.kept} == {
+        f"run {run.runner.history.run} is in progress and works with it"
+    }
+
+
+def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
+    client: SimulatedCluster, run: Run
+) -> None:
+    client.cancel([TopicPartition("u", 0)])
+    client.clock.sleep(1)
+    clear(client, client.clock, look(client, runs=[KnownRun(run.runner.history, living=False)]))
+    now = throttles(client)
+    assert now[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
+    assert not now[U][LEADER_LIST].value
+    assert not now[U][FOLLOWER_LIST].value
+
+
+class _Killed(BaseException):
+    """As `kill -9`: nothing of the run's is done after it."""
+
+
+def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it_back(
+    client: SimulatedCluster, start: Start
+) -> None:
+    """The journal tells the new rate, the broker holds the one before."""
+    through = Faulty(client)
+    run = start(client, plan_of(client, {("u", 0): (4, 2)}), through=through)
+    set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
+    run.until(lambda step: isinstance(step, Poll))
+
+    def killed(real: Any, asked: Any) -> Any:
+        raise _Killed
+
+    through.replaced["alter_configs"] = killed
+    ask(run, "throttle", rate_bytes_per_s=3 * MB)
+    with pytest.raises(_Killed):
+        spend(run, 60)
+    client.cancel([TopicPartition("u", 0)])
+    client.clock.sleep(1)
+    left = run.view(living=False).leftovers
+    assert left is not None
+    stands = left_in_cluster(client, left)
+    assert {(r.broker, r.side, r.rate_bytes_per_s) for r in stands.rates} == {
+        *((broker, Side.LEADER, 5 * MB) for broker in (1, 2, 4)),
+        (4, Side.FOLLOWER, 5 * MB),
+    }
+    known = KnownRun(History.fold(run.journal.records()), living=False)
+    clear(client, client.clock, look(client, runs=[known]))
+    assert throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
+    assert 4 not in {rate.broker for rate in left_in_cluster(client, left).rates}
+
+
+@pytest.mark.parametrize("found", ["0:1,0:2", ""])
+def test_what_somebody_appends_after_it_was_listed_is_not_cleared_with_it(
+    client: SimulatedCluster, found: str
+) -> None:
+    set_config(client, U, LEADER_LIST, found)
+    listed = look(client)
+    added = ConfigChange(U, LEADER_LIST, ConfigOp.APPEND, "9:5")
+    assert client.alter_configs([added]) == {U: None}
+    assert clear(client, client.clock, listed) == {}
+    assert throttles(client)[U][LEADER_LIST].value == "9:5"
+
+
+def test_a_list_of_which_the_controller_says_nothing_was_not_cleared(
+    client: SimulatedCluster,
+) -> None:
+    set_config(client, U, LEADER_LIST, "0:1,0:2")
+    through: Any = Faulty(client)
+    listed = look(client)
+    through.replaced["list_entries"] = lambda real, lists: dict.fromkeys(
+        lists, Fault("REQUEST_TIMED_OUT", "no answer")
+    )
+    assert clear(through, client.clock, listed) == {U: "REQUEST_TIMED_OUT: no answer"}
+    through.replaced.clear()
+    assert clear(through, client.clock, look(client)) == {}
+    assert own_list(throttles(client)[U], Side.LEADER) is None
+
+
+def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
+    client: SimulatedCluster,
+) -> None:
+    set_config(client, U, LEADER_LIST, "0:1,0:2")
+    through: Any = Faulty(client)
+    through.replaced["list_entries"] = lambda real, lists: dict.fromkeys(
+        lists, Fault("UNSUPPORTED_VERSION")
+    )
+    assert clear(through, client.clock, look(client)) == {}
+    assert own_list(throttles(client)[U], Side.LEADER) is None
+
+
+# -- on the command line ---------------------------------------------------------------------------
+
+
+def test_clear_lists_asks_and_says_what_was_done(here: Here) -> None:
+    quiet = Resource.broker(max(broker.id for broker in here.state().brokers))
+    here.client.alter_configs([ConfigChange(quiet, LEADER_RATE, ConfigOp.SET, "12345678")])
+    code, _, err = here("throttles", "clear")
+    assert code == ExitCode.USAGE
+    assert "there is no terminal" in err
+    assert "12345678" in err
+    code, out, _ = here("throttles", "clear", "--yes", "--json")
+    assert code == ExitCode.DONE
+    validate("throttles-clear", json.loads(out))
+    assert [entry["value"] for entry in json.loads(out)["cleared"]] == ["12345678"]
+    assert "nothing to clear" in here("throttles", "clear", "--yes")[2]
+    code, _, err = here("throttles", "clear", "orders")
+    assert code == ExitCode.USAGE
+    assert "topic:orders" in err
+    noted = [line.entry["what"] for line in audit.read() if line.entry is not None]
+    assert noted == ["clear", "configs", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("topic:tt", "There is no topic tt."),
+        ("broker:99", "There is no broker 99.\nThe brokers are 1, 2, 3, 4, 5, 6."),
+    ],
+)
+def test_a_name_that_there_is_none_of_is_refused(
+    hand: Hand, client: SimulatedCluster, name: str, said: str
+) -> None:
+    code, _, err = hand.on(client)("throttles", "clear", name, "--yes")
+    assert code == ExitCode.USAGE
+    assert said in err
+
+
+def test_what_a_killed_run_left_is_kept_while_its_moves_are_in_flight(here: Here) -> None:
+    run = json.loads(here("apply", here.plan(skip=80), *SLOW)[1])["run"]
+    eventually(lambda: bool(here.client.reassignments()))
+    code, _, err = here("throttles", "clear", "--yes")
+    assert code == ExitCode.DONE
+    assert f"run {run} is in progress and works with it" in err
+    assert "nothing to clear" in err
+    os.kill(json.loads(here("runs", "show", run, "--json")[1])["pid"], signal.SIGKILL)
+    eventually(lambda: "died" in here("runs", "ls")[1])
+    assert "moves in flight run under it" in here("throttles", "clear", "--yes")[2]
+    here.client.cancel(list(here.client.reassignments()))
+    eventually(lambda: not here.client.reassignments())
+    assert here("throttles", "clear", "--yes")[0] == ExitCode.DONE
+    assert "No throttle is set." in here("throttles", "ls")[2]

@@ -1,0 +1,224 @@
+"""The journal: what it keeps, who may write, and which files it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from core.run.journal.journal import (
+    FORMAT,
+    KEPT_SAMPLES,
+    Journal,
+    JournalError,
+    journal_path,
+    refuse_network,
+)
+from core.run.journal.records import Kind
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "0101-120000.run"
+
+
+def test_records_come_back_as_they_were_written(path: Path) -> None:
+    with Journal.create(path) as journal:
+        first = journal.write(NOON, Kind.CREATED, {"run": "r", "text": "naïve"})
+        second = journal.write(NOON + timedelta(seconds=1.5), Kind.WAITING, {"why": ""})
+        assert journal.records() == (first, second)
+        assert journal.records(after=first.seq) == (second,)
+    with Journal.open(path) as again:
+        assert again.records() == (first, second)
+
+
+def test_requests_of_another_process_are_seen(path: Path) -> None:
+    with Journal.create(path) as journal, Journal.open(path) as other:
+        other.ask(NOON, "cancel", {"who": "ann"})
+        (request,) = journal.requests()
+        assert (request.kind, request.payload) == ("cancel", {"who": "ann"})
+        assert journal.requests(after=request.seq) == ()
+
+
+def test_samples_are_bounded(path: Path) -> None:
+    with Journal.create(path) as journal:
+        for number in range(KEPT_SAMPLES + 30):
+            journal.sample(NOON + timedelta(seconds=number), {"n": number})
+        samples = journal.samples()
+    assert len(samples) == KEPT_SAMPLES
+    assert samples[-1].payload == {"n": KEPT_SAMPLES + 29}
+
+
+def test_every_write_is_synced(path: Path) -> None:
+    with Journal.create(path):
+        pass
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    database.close()
+    with Journal.open(path) as journal:
+        assert journal._database.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_samples_wait_for_no_disk_and_records_do(path: Path) -> None:
+    with Journal.create(path) as journal:
+        said: list[str] = []
+        journal._database.set_trace_callback(said.append)
+        journal.sample(NOON, {"n": 1})
+        journal.write(NOON, Kind.WAITING, {"why": "x"})
+        journal._database.set_trace_callback(None)
+    words = ("synchronous", "INSERT INTO samples", "INSERT INTO records", "COMMIT")
+    told = [next((w for w in words if w in one), "") for one in said]
+    modes = [one.split()[-1] for one in said if "synchronous" in one]
+    assert [word for word in told if word] == [
+        *("synchronous", "INSERT INTO samples", "COMMIT", "synchronous"),
+        "INSERT INTO records",
+    ]
+    assert modes == ["NORMAL", "FULL"]
+
+
+def test_a_sample_that_cannot_be_written_leaves_records_synced(path: Path) -> None:
+    with Journal.create(path) as journal:
+        with pytest.raises(TypeError):
+            journal.sample(NOON, {"n": object()})
+        journal._database.execute("ALTER TABLE samples RENAME TO gone")
+        with pytest.raises(JournalError):
+            journal.sample(NOON, {"n": 1})
+        assert not journal._database.in_transaction
+        assert journal._database.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_only_its_owner_may_read_it(path: Path) -> None:
+    Journal.create(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_run_is_never_written_over(path: Path) -> None:
+    Journal.create(path).close()
+    with pytest.raises(FileExistsError):
+        Journal.create(path)
+
+
+def test_a_kind_of_record_that_is_not_known_is_a_newer_trimtabs(path: Path) -> None:
+    with Journal.create(path) as journal:
+        journal._insert("records", NOON, "teleported", {})
+        with pytest.raises(JournalError, match=r"newer trimtab.*teleported") as refused:
+            journal.records()
+    assert "damaged" not in str(refused.value)
+
+
+def test_the_present_kinds_have_a_format_of_their_own(path: Path) -> None:
+    """Whoever adds a kind of record, or a meaning to one, gives the format the next number."""
+    kinds = hashlib.sha256(",".join(kind.value for kind in Kind).encode()).hexdigest()[:8]
+    assert (FORMAT, kinds) == (3, "4078cc08")
+
+
+def test_a_journal_of_the_first_format_is_read_and_gets_this_one_as_it_goes_on(path: Path) -> None:
+    with Journal.create(path) as journal:
+        journal.write(NOON, Kind.WAITING, {"why": "first"})
+    _of_format(path, 1)
+    with Journal.open(path) as journal:
+        assert [record.kind for record in journal.records()] == [Kind.WAITING]
+        assert _format(path) == 1
+        journal.prove_writable()
+    assert _format(path) == FORMAT
+
+
+def _of_format(path: Path, number: int) -> None:
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {number}")
+    database.close()
+
+
+def _format(path: Path) -> int:
+    database = sqlite3.connect(path)
+    (number,) = database.execute("PRAGMA user_version").fetchone()
+    database.close()
+    return int(number)
+
+
+def _newer(path: Path) -> None:
+    _of_format(path, FORMAT + 1)
+
+
+def _someone_elses(path: Path) -> None:
+    path.unlink()
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE something (x)")
+    database.close()
+
+
+def _text(path: Path) -> None:
+    path.write_text("not a journal at all, but long enough to look like a file " * 50)
+
+
+def _truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (_newer, "written by a newer trimtab: it has format 4"),
+        (_someone_elses, "not a run journal"),
+        (_text, "damaged"),
+        (_truncated, "damaged"),
+        (Path.unlink, "no run journal"),
+    ],
+)
+def test_a_file_that_must_not_be_trusted_is_refused(
+    path: Path, spoil: Callable[[Path], None], says: str
+) -> None:
+    with Journal.create(path) as journal:
+        for _ in range(200):
+            journal.write(NOON, Kind.WAITING, {"why": "x" * 100})
+    spoil(path)
+    with pytest.raises(JournalError, match=says), Journal.open(path) as journal:
+        journal.check()
+
+
+def test_a_journal_damaged_inside_is_refused(path: Path) -> None:
+    with Journal.create(path) as journal:
+        for _ in range(200):
+            journal.write(NOON, Kind.WAITING, {"why": "x" * 100})
+    content = bytearray(path.read_bytes())
+    content[8192:12288] = b"\xff" * 4096
+    path.write_bytes(content)
+    with Journal.open(path) as journal, pytest.raises(JournalError, match="damaged"):
+        journal.check()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match="cannot be made"):
+        Journal.create(tmp_path / "file" / "runs" / "r.run")
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("36 27 0:40 / {0} rw - nfs4 server:/export rw", True),
+        ("36 27 0:40 / {0} rw - cifs //server/share rw", True),
+        ("36 27 0:40 / {0} rw - fuse.sshfs host: rw", True),
+        ("36 27 0:40 / {0} rw - ext4 /dev/sda1 rw", False),
+        ("36 27 0:40 / /elsewhere rw - nfs4 server:/export rw", False),
+    ],
+)
+def test_a_network_file_system_is_refused(tmp_path: Path, line: str, refused: bool) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"27 1 254:0 / / rw - ext4 /dev/vda rw\n{line.format(tmp_path.resolve())}\n")
+    if refused:
+        with pytest.raises(JournalError, match="network file system"):
+            refuse_network(tmp_path, mounts)
+    else:
+        refuse_network(tmp_path, mounts)
+
+
+def test_cluster_ids_and_runs_cannot_leave_their_folder() -> None:
+    path = journal_path("../../etc", "../passwd")
+    assert ".." not in path.parts

@@ -1,0 +1,135 @@
+"""What is asked of a run, taken into its history: what is wanted of it changes, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from next_step_help import history
+from run_help import move
+
+from core.run.journal.fold import History, Phase
+from core.run.journal.moves import Wish
+from core.run.journal.rates import Bounds
+from core.run.journal.requests import refusal, take
+
+MOVES = [move("foo", p, (3, 2, 1), (0, 2, 1)) for p in range(4)]
+
+
+def a_run() -> History:
+    """Return a run of four moves: done, in flight, queued, failed."""
+    past = history(*MOVES)
+    phases = (Phase.DONE, Phase.SUBMITTED, Phase.QUEUED, Phase.FAILED)
+    for m, phase in zip(past.moves, phases, strict=True):
+        m.phase = phase
+    return past
+
+
+def wishes(past: History) -> list[Wish]:
+    return [m.wish for m in past.moves]
+
+
+def test_a_cancel_of_all_takes_back_what_has_not_ended() -> None:
+    past = a_run()
+    take(past, "cancel", {})
+    assert wishes(past) == [Wish.GO_ON, Wish.CANCEL, Wish.CANCEL, Wish.GO_ON]
+    assert (past.cancel_requested, past.leave_requested) == (True, False)
+    for m in past.moves:
+        m.phase = Phase.CANCELLED
+    take(past, "cancel", {"moves": None})
+    assert past.leave_requested
+    take(past, "rollback", {})
+    assert not past.leave_requested, "what goes back may wait for what it has set"
+
+
+def test_a_further_cancel_while_moves_go_back_gives_no_throttle_up() -> None:
+    past = a_run()
+    take(past, "cancel", {})
+    past.waiting = "foo-1 is not taken yet: it is asked again"
+    take(past, "cancel", {})
+    assert (past.leave_copies, past.leave_requested) == (True, False)
+    take(past, "rollback", {})
+    assert not past.leave_copies
+
+
+def test_a_cancel_of_one_move_leaves_the_others() -> None:
+    past = a_run()
+    take(past, "cancel", {"moves": [0, 1]})
+    assert wishes(past) == [Wish.GO_ON, Wish.CANCEL, Wish.GO_ON, Wish.GO_ON]
+    assert not past.cancel_requested
+
+
+def test_only_queued_moves_are_skipped() -> None:
+    past = a_run()
+    take(past, "skip", {"moves": [0, 1, 2, 3]})
+    assert wishes(past) == [Wish.GO_ON, Wish.GO_ON, Wish.SKIP, Wish.GO_ON]
+
+
+def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> None:
+    past = a_run()
+    past.stopped = "foo-3 was changed by somebody else"
+    past.moves[3].tries = 2
+    take(past, "retry", {"moves": [0, 1, 3]})
+    assert [m.phase for m in past.moves][3] is Phase.QUEUED
+    assert (past.moves[3].batch, past.moves[3].tries, past.stopped) == (1, 0, "")
+    assert past.moves[0].phase is Phase.DONE
+
+
+def test_a_pause_holds_until_it_is_resumed() -> None:
+    past = a_run()
+    take(past, "pause", {"floor": True})
+    assert (past.paused, past.pace.floored) == (True, True)
+    take(past, "resume", {})
+    assert (past.paused, past.pace.floored) == (False, False)
+
+
+def test_another_rate_is_for_all_batches_to_come() -> None:
+    past = a_run()
+    take(past, "throttle", {"rate_bytes_per_s": 7})
+    assert (past.rate_bytes_per_s, past.pace.rate_bytes_per_s) == (7, 7)
+    take(past, "throttle", {"auto": {"least_bytes_per_s": 1, "most_bytes_per_s": 9}})
+    assert past.pace.bounds == Bounds(1, 9)
+
+
+def test_a_move_is_retargeted_by_taking_it_back_first() -> None:
+    past = a_run()
+    take(past, "retarget", {"move": 1, "after": [5, 2, 1]})
+    assert (past.moves[1].wish, past.moves[1].retarget) == (Wish.CANCEL, (5, 2, 1))
+    take(past, "retarget", {"move": 0, "after": [5, 2, 1]})
+    assert past.moves[0].retarget is None
+
+
+def test_a_roll_back_takes_back_what_goes_on_and_ends_a_pause() -> None:
+    past = a_run()
+    take(past, "pause", {"floor": True})
+    take(past, "rollback", {})
+    assert (past.rollback_requested, past.paused, past.pace.floored) == (True, False, False)
+    assert wishes(past) == [Wish.GO_ON, Wish.CANCEL, Wish.CANCEL, Wish.GO_ON]
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "refused"),
+    [
+        ("dance", {}, "this trimtab does not know what it is to dance"),
+        ("skip", {"moves": [9]}, "there is no move 9"),
+        ("retarget", {"move": -1, "after": [1]}, "there is no move -1"),
+        (
+            "retarget",
+            {"move": 0, "after": [-1]},
+            "a broker's id is never negative, and each broker is named once",
+        ),
+        (
+            "retarget",
+            {"move": 0},
+            "the request to retarget cannot be read: it needs a move's number and brokers' ids",
+        ),
+        ("throttle", {"rate_bytes_per_s": 0}, "0 bytes/s is no rate to go on at"),
+        ("throttle", {"rate_bytes_per_s": -1}, "-1 bytes/s is no rate to go on at"),
+        ("cancel", {"moves": [0]}, ""),
+        ("pause", {}, ""),
+    ],
+)
+def test_what_cannot_be_taken_up_is_refused_in_a_sentence(
+    kind: str, payload: dict[str, Any], refused: str
+) -> None:
+    assert refusal(a_run(), kind, payload) == refused

@@ -1,0 +1,180 @@
+"""A list of many runs folds no journal twice, and never tells what a journal does not say."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import NOON
+from run_help import MB, move
+
+from core import paths
+from core.cluster.connect import Address
+from core.plan.plan import Plan
+from core.process import Process
+from core.run.journal.fold import History
+from core.run.journal.journal import Journal
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
+from core.run.reporting.runs import (
+    NAME,
+    calibration,
+    left_behind,
+    list_runs,
+    unreadable,
+    with_throttles,
+)
+from core.run.reporting.views import RunState
+
+CLUSTER = "c"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record which runs are folded."""
+    seen: list[str] = []
+    fold = History.fold
+
+    def count(records: Any) -> History:
+        history = fold(records)
+        seen.append(history.run)
+        return history
+
+    monkeypatch.setattr(History, "fold", count)
+    return seen
+
+
+def a_run(*, ended: bool = True) -> Path:
+    plan = Plan(CLUSTER, (move("t", 0, (1, 2), (3, 2)),))
+    with create_journal(
+        Address("b:9092"), CLUSTER, plan, RunOptions(5 * MB), None, at=NOON
+    ) as journal:
+        if ended:
+            end(journal)
+        return journal.path
+
+
+def end(journal: Journal) -> None:
+    moved = {"index": 0, "phase": "done", "why": "", "leader": 3}
+    journal.write(NOON, Kind.MOVED, {"moves": [moved], "stop": ""})
+    journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+
+def test_an_ended_run_is_read_once_and_told_the_same(folded: list[str]) -> None:
+    a_run(), a_run()
+    first = list_runs(CLUSTER)
+    assert len(folded) == 2
+    folded.clear()
+    assert list_runs(CLUSTER) == first
+    assert unreadable(CLUSTER) == ()
+    assert with_throttles(CLUSTER) == ()
+    assert folded == []
+
+
+def test_a_run_that_has_died_is_told_without_opening_those_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a_run(), a_run()
+    dead = a_run(ended=False)
+    gone = {"pid": Process.this().pid, "pid_started": "long ago"}
+    found = {"sizes": [1], "leaders": [1], "min_insync": {}, "said": []}
+    with Journal.open(dead) as journal:
+        journal.write(NOON, Kind.STARTED, gone)
+        journal.write(NOON, Kind.PREFLIGHT, found)
+    assert left_behind(CLUSTER) == (dead.stem,)
+    list_runs(CLUSTER)
+    opened: set[str] = set()
+    open_ = Journal.open
+
+    def count(path: Path) -> Journal:
+        opened.add(path.stem)
+        return open_(path)
+
+    monkeypatch.setattr(Journal, "open", count)
+    assert left_behind(CLUSTER) == (dead.stem,)
+    assert opened == {dead.stem}
+
+
+def test_a_run_that_goes_on_is_read_each_time(folded: list[str]) -> None:
+    path = a_run(ended=False)
+    list_runs(CLUSTER)
+    folded.clear()
+    with Journal.open(path) as journal:
+        end(journal)
+    (run,) = list_runs(CLUSTER)
+    assert run.state is RunState.DONE
+    assert folded == [path.stem]
+
+
+def test_a_journal_that_was_changed_is_read_again(folded: list[str]) -> None:
+    path = a_run()
+    list_runs(CLUSTER)
+    path.write_text("garbage, long enough to look like something" * 100)
+    assert list_runs(CLUSTER) == ()
+    assert "damaged" in unreadable(CLUSTER)[0]
+
+
+@pytest.mark.parametrize("payload", ["{}", "[]", "1", '{"moves": [99], "why": 3}'])
+def test_a_journal_whose_records_have_changed_is_named_and_stops_nothing(payload: str) -> None:
+    whole = a_run()
+    good = whole.read_bytes()
+    for kind in Kind:
+        whole.write_bytes(good)
+        with closing(sqlite3.connect(whole)) as database, database:
+            changed = database.execute(
+                "UPDATE records SET payload = ? WHERE kind = ?", (payload, kind.value)
+            ).rowcount
+        if changed:
+            runs, wrong = list_runs(CLUSTER), unreadable(CLUSTER)
+            assert len(runs) + len(wrong) == 1
+            assert all("is damaged" in why for why in wrong)
+        calibration(CLUSTER)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format":1,"runs":{"x":1}}', '{"format":99}', "{"])
+def test_what_is_remembered_may_be_lost_or_damaged(text: str, folded: list[str]) -> None:
+    a_run()
+    first = list_runs(CLUSTER)
+    (paths.runs_dir(CLUSTER) / NAME).write_text(text)
+    folded.clear()
+    assert list_runs(CLUSTER) == first
+    assert len(folded) == 1
+
+
+def test_a_run_that_is_gone_is_not_listed_and_another_of_its_name_is_itself() -> None:
+    path, _ = a_run(), a_run()
+    list_runs(CLUSTER)
+    path.unlink()
+    assert len(list_runs(CLUSTER)) == 1
+    assert a_run(ended=False) == path
+    assert {run.state for run in list_runs(CLUSTER)} == {RunState.DONE, RunState.STARTING}
+
+
+def test_where_nothing_can_be_written_runs_are_listed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a_run()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("core.run.reporting.runs.files.write_text", full)
+    assert len(list_runs(CLUSTER)) == 1
+
+
+def test_a_journal_that_nothing_was_written_to_is_of_no_run() -> None:
+    """Its process died before it said what was asked: it has done nothing to the cluster."""
+    folder = paths.runs_dir(CLUSTER)
+    Journal.create(folder / "0101-000000.run").close()
+    assert unreadable(CLUSTER) == ()
+    assert list_runs(CLUSTER) == ()
+    (folder / "0101-000001.run").touch()  # that of a run may have been cut off
+    assert "not a run journal" in unreadable(CLUSTER)[0]

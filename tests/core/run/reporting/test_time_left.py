@@ -1,0 +1,270 @@
+"""The time left that a run tells over its course, on the simulator and of journals made by hand."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from courses import Said, longer_than_the_whole, scored, tenths
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_help import MB, Run, Start, cluster, plan_of, spend, submitted
+from simulated import small_spec
+from told_help import FOLLOWER, LIMIT, NOON, SIZE, records, samples
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.sandbox.workload_spec import skewed_workload
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.load.simulated_load import Picture, snapshot_of
+from core.plan.copying import copying
+from core.plan.estimate import estimate_at
+from core.plan.estimate_document import to_json
+from core.plan.planner.planner import suggest
+from core.plan.planner.wanted import Wanted
+from core.run.journal.fold import Outcome
+from core.run.journal.records import Kind, Record, Sample
+from core.run.launch import prepared
+from core.run.options import RunOptions
+from core.run.reporting.progress import run_view
+from core.run.reporting.views import MoveState
+
+LOOK_SECONDS = 4.0
+
+
+def suggested(start: Start, seed: int) -> tuple[Run, float]:
+    """Return a run of a suggested plan under load, and what was estimated of it.
+
+    Its rate is so that copying takes one to three minutes.
+    """
+    rng = random.Random(seed)
+    brokers = range(1, rng.choice((4, 4, 5, 6)) + 1)
+    workload = skewed_workload(brokers, bytes_per_s=rng.uniform(0.5, 4) * MB, seed=seed)
+    kept_seconds = rng.uniform(300, 900)
+    rates = {
+        TopicPartition(topic.name, p): rate
+        for topic in workload.topics
+        for p, rate in enumerate(topic.bytes_per_s)
+    }
+    sizes = {tp: int(rate * kept_seconds * rng.uniform(0.5, 2)) for tp, rate in rates.items()}
+    layout = {topic.name: topic.replicas for topic in workload.topics}
+    batch_bytes = rng.choice((4_000, 15_000, 90_000))
+    client = SimulatedCluster(
+        small_spec(layout, size_bytes=sizes, in_bytes_per_s=rates, batch_bytes=batch_bytes), seed
+    )
+    client.advance(30)
+    picture = Picture.of(client)
+    state, load = picture.state, snapshot_of(client, picture, 1).aligned(picture.state)
+    plan = suggest(state, load, Wanted()).plan
+    sides = copying(state, load, plan).side_loads.values()
+    seconds = rng.uniform(60, 200)
+    rate = round(max(side.bytes / seconds + side.background for side in sides))
+    estimate = estimate_at(state, load, plan, rate)
+    options = prepared(RunOptions(rate), state, load, plan)
+    run = start(
+        client,
+        plan,
+        rate=rate,
+        estimate=to_json(estimate),
+        batches=options.batches,
+        long=options.long,
+        produced=options.produced,
+    )
+    assert estimate.seconds is not None
+    return run, estimate.seconds
+
+
+def course_of(run: Run) -> tuple[list[Said], float]:
+    """Carry a run to its end; return what it said on its way, and how long it took."""
+    began, course = run.client.elapsed_seconds, []
+    while run.runner.history.ended is None:
+        spend(run, LOOK_SECONDS)
+        if run.runner.history.ended is None:
+            view = run.view()
+            singles = [m.left_seconds for m in view.moves if m.left_seconds is not None]
+            at = run.client.elapsed_seconds - began
+            course.append(Said(at, view.left_seconds, max(singles, default=None)))
+    assert run.runner.history.ended is Outcome.DONE
+    return course, run.client.elapsed_seconds - began
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: int) -> None:
+    run, _ = suggested(start, seed)
+    assert run.runner.history.batches > 2
+    course, took = course_of(run)
+    found = scored([tenths(course, took)])
+    assert found["median"] <= 0.05, found
+    assert found["worst"] <= 0.15, found
+    assert not longer_than_the_whole(course)
+    ends = [one.at + one.left for one in course if one.left is not None]
+    assert max(abs(b - a) for a, b in pairwise(ends)) <= 0.1 * took, "it jumps"
+
+
+def test_batches_to_come_are_counted(start: Start) -> None:
+    """Three brokers are filled side by side at first; then one gets as much again, alone."""
+    client = cluster({"t": [(1, 2), (2, 1), (6, 1), (1, 2), (2, 6)]}, size_bytes=60 * MB)
+    plan = plan_of(
+        client,
+        {
+            ("t", 0): (3, 2),
+            ("t", 1): (4, 1),
+            ("t", 2): (5, 1),
+            ("t", 3): (3, 2),
+            ("t", 4): (4, 6),
+        },
+    )
+    run = start(client, plan, rate=2 * MB, batches=((0, 1, 2), (3,), (4,)))
+    course, took = course_of(run)
+    assert scored([tenths(course, took)])["worst"] <= 0.1
+    whole = [one.left for one in course if one.left is not None]
+    assert whole[2] > 1.3 * 5 * 60 * MB / (3 * 2 * MB), "longer than at the pace of the beginning"
+
+
+def test_a_limit_that_moves_share_is_no_limit_of_each(start: Start) -> None:
+    client = cluster({"t": [(1, 2), (2, 1), (6, 1)]}, size_bytes=40 * MB)
+    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 1), ("t", 2): (3, 1)})
+    run = start(client, plan, rate=2 * MB)
+    run.until(submitted)
+    spend(run, 5)
+    view = run.view()
+    assert view.left_seconds == pytest.approx(60, rel=0.2)
+    lefts = [m.left_seconds for m in view.moves]
+    assert all(left is not None and left <= 60 * 1.2 for left in lefts)
+
+
+@pytest.mark.parametrize(("share", "least", "most"), [(1.0, 340, 375), (0.5, 480, 700)])
+def test_what_a_run_has_shown_of_its_limits_corrects_them(
+    share: float, least: float, most: float
+) -> None:
+    """The second move is in a batch to come: only the first has told how fast it will be."""
+    told = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,))
+    begun = samples((1,), lambda s: round(s * share * LIMIT), seconds=60)
+    seen = run_view(told, begun, living=True)
+    assert seen.left_seconds is not None
+    assert least <= seen.left_seconds * 1700 / (2000 - 300 * share) <= most
+    assert seen.left_range is not None
+    assert seen.left_range[0] <= seen.left_seconds <= seen.left_range[1]
+
+
+def test_what_is_produced_to_a_queue_makes_it_longer() -> None:
+    def left(produced: float) -> float:
+        told = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,), produced=(0.0, produced))
+        seen = run_view(told, samples((1,), lambda s: s * LIMIT, seconds=60), living=True)
+        assert seen.left_seconds is not None
+        return seen.left_seconds
+
+    assert left(0.5 * MB) > 1.1 * left(0.0)
+
+
+def test_without_limits_the_slowest_destination_is_waited_for() -> None:
+    told = records((1, 2), (5, 6), limit=None)
+    quick, slow = (lambda s: s * 10 * MB), (lambda s: s * MB)
+    seen = run_view(told, samples((1, 2), quick, slow, seconds=60), living=True)
+    assert seen.left_seconds == pytest.approx(940, rel=0.05)
+    assert [m.left_seconds for m in seen.moves] == pytest.approx([40, 940], rel=0.05)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_copies_between_log_dirs_are_waited_for(share: float) -> None:
+    """Far less is left to copy to the other broker: 100 MB of 1 GB."""
+    told = records((1, 2), (5, FOLLOWER), sizes=(SIZE, SIZE))
+    of_dirs = {"before": [2, FOLLOWER], "after": [2, FOLLOWER]}
+    of_dirs |= {"log_dirs": ["/b", "any"], "log_dirs_before": ["/a", "/a"]}
+    told[0].payload["moves"][1].update(of_dirs)
+    told[2].payload["rates"].append(
+        {**told[2].payload["rates"][0], "broker": 2, "side": "log-dirs"}
+    )
+    courses = (lambda s: round(SIZE * (0.3 + s / 100))), (lambda s: round(s * share * LIMIT))
+    view = run_view(told, samples((1, 2), *courses, seconds=60), living=True)
+    assert [m.dir_moves for m in view.moves] == [(), ((2, "/b"),)]
+    left = (SIZE - 60 * share * LIMIT) / (share * LIMIT)
+    assert view.left_seconds == pytest.approx(left, rel=0.05)
+    assert [m.left_seconds for m in view.moves] == pytest.approx([20, left], abs=10)
+    assert view.left_range is not None
+    assert view.left_range[0] <= view.left_seconds <= view.left_range[1]
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[list[Record], list[Sample]]:
+    """Return any moment of any run: moves queued, in flight and ended, limited or not."""
+    count = draw(st.integers(1, 5))
+    brokers = st.sampled_from([1, 2, 3])
+    leaders = draw(st.lists(brokers, min_size=count, max_size=count))
+    to = draw(st.lists(st.sampled_from([5, 6]), min_size=count, max_size=count))
+    flying = draw(st.sets(st.integers(0, count - 1)))
+    rates = st.lists(st.sampled_from([0.0, 0.1 * MB, 9.0 * MB]), min_size=count, max_size=count)
+    told = records(
+        leaders,
+        to,
+        sizes=draw(st.lists(st.integers(0, SIZE), min_size=count, max_size=count)),
+        batches=sorted(draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))),
+        produced=draw(rates),
+        submitted=flying,
+        limit=draw(st.sampled_from([None, 1000, LIMIT, 100 * MB])),
+        seconds=draw(st.none() | st.floats(1, 1000)),
+    )
+    seen: list[Sample] = []
+    second = 0.0
+    for _ in range(draw(st.integers(0, 8))):
+        second += draw(st.floats(0.2, 20))
+        at = NOON + timedelta(seconds=second)
+        since = (at - timedelta(seconds=draw(st.floats(0, second)))).timestamp()
+        entries = [
+            [i, draw(st.integers(0, SIZE)), leaders[i], [draw(st.integers(0, SIZE))], since]
+            for i in sorted(flying)
+        ]
+        down = draw(st.sampled_from([[], [], [], [5], [1]]))
+        seen.append(Sample(at, {"moves": entries, "down": down}))
+    kinds: list[tuple[Kind, dict[str, Any]]] = []
+    if flying and draw(st.booleans()):
+        moved = {"index": min(flying), "phase": draw(st.sampled_from(["done", "failed"]))}
+        kinds.append((Kind.MOVED, {"moves": [{**moved, "why": "", "leader": 5}], "stop": ""}))
+    for kind, payload in draw(
+        st.lists(
+            st.sampled_from(
+                [
+                    ("pause", {}),
+                    ("pause", {"floor": True}),
+                    ("resume", {}),
+                    ("throttle", {"rate_bytes_per_s": MB}),
+                    ("rollback", {}),
+                    ("cancel", {"moves": None}),
+                ]
+            ),
+            max_size=2,
+        )
+    ):
+        asked = {"seq": 1, "kind": kind, "who": "ann", "host": "here", **payload}
+        kinds.append((Kind.REQUEST, asked))
+    end = NOON + timedelta(seconds=second)
+    later = [Record(len(told) + 1 + i, end, *of) for i, of in enumerate(kinds)]
+    return [*told, *later], seen
+
+
+@settings(deadline=None, max_examples=60)
+@given(situations())
+def test_no_move_takes_longer_than_the_whole(situation: tuple[list[Record], list[Sample]]) -> None:
+    view = run_view(*situation, living=True)
+    lefts = [m.left_seconds for m in view.moves if m.left_seconds is not None]
+    assert all(left >= 0 for left in lefts)
+    if lefts:
+        assert view.left_seconds is not None
+        assert max(lefts) <= view.left_seconds
+    for m in view.moves:
+        assert m.left_seconds is None or m.state in (MoveState.MOVING, MoveState.STUCK)
+        if m.left_range is not None and m.left_seconds is not None:
+            assert 0 <= m.left_range[0] <= m.left_seconds <= m.left_range[1]
+    if view.left_range is not None and view.left_seconds is not None:
+        assert 0 <= view.left_range[0] <= view.left_seconds <= view.left_range[1]
+
+
+def test_a_course_is_judged_by_the_clock() -> None:
+    course = [Said(0, 100.0), Said(9, 91.0, 95.0), Said(40, 100.0, 60.0)]
+    found = {row.tenth: row for row in tenths(course, 100.0)}
+    assert (found[1].said, found[1].really, found[1].error) == (90.0, 90.0, 0.0)
+    assert (found[4].error, found[4].of_left) == (pytest.approx(0.4), pytest.approx(2 / 3))
+    assert [one.at for one in longer_than_the_whole(course)] == [9]
+    assert scored([list(found.values())])["worst"] == pytest.approx(0.4)

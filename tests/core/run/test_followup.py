@@ -1,0 +1,201 @@
+"""What an ended run is followed by: what it left undone, or what it did undone, as it is now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import NOON, cluster, tp
+from run_help import MB, move
+
+from core.cluster.connect import Address
+from core.cluster.metadata import LogDir, Topic
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.plan.plan import Plan
+from core.run.followup import Again, Way, plan_again
+from core.run.journal.fold import History
+from core.run.journal.journal import Journal
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
+
+MOVES = tuple(move("t", n, (1, 2), (3, 2)) for n in range(5))
+ENDS = ("done", "failed", "cancelled", "skipped", None)
+"""How each of them ended; None is one that never began."""
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    plan = Plan("test-cluster", MOVES)
+    made = create_journal(
+        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
+    )
+    with made as journal:
+        found = {"sizes": [1] * 5, "leaders": [1] * 5, "min_insync": {}, "said": []}
+        journal.write(NOON, Kind.PREFLIGHT, found)
+        ended(journal, *(phase or "queued" for phase in ENDS))
+        yield journal
+
+
+def ended(journal: Journal, *phases: str, first: int = 0) -> None:
+    moved = [
+        {"index": first + index, "phase": phase, "why": "", "leader": None}
+        for index, phase in enumerate(phases)
+    ]
+    journal.write(NOON, Kind.MOVED, {"moves": moved, "stop": ""})
+
+
+def added(journal: Journal, index: int, after: tuple[int, ...], role: str) -> None:
+    entry = {
+        "topic": "t",
+        "partition": MOVES[index].tp.partition,
+        "before": list(MOVES[index].after if role == "rollback" else MOVES[index].before),
+        "after": list(after),
+        "topic_id": None,
+        "batch": 1,
+        "role": role,
+        "instead_of": index,
+    }
+    rollback = role == "rollback"
+    added = {"moves": [entry], "refused": [], "rollback": rollback}
+    journal.write(NOON, Kind.MOVES_ADDED, added)
+
+
+def now(**replicas: tuple[int, ...]) -> ClusterState:
+    """Return the cluster as the run left it, but for what is said."""
+    found = {"t-0": (3, 2), **{f"t-{n}": (1, 2) for n in range(1, 5)}}
+    found |= {name.replace("_", "-"): held for name, held in replicas.items()}
+    return cluster(found, brokers=range(1, 7))
+
+
+def again(
+    journal: Journal, way: Way, state: ClusterState | None = None, only: tuple[str, ...] = ()
+) -> Again:
+    history = History.fold(journal.records())
+    return plan_again(history, way, state or now(), [tp(name) for name in only])
+
+
+def changes(found: Again) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    return {str(m.tp): (m.before, m.after) for m in found.plan}
+
+
+def test_what_failed_was_cancelled_skipped_or_never_begun_is_tried_again(journal: Journal) -> None:
+    found = again(journal, Way.RETRY)
+    assert changes(found) == {f"t-{n}": ((1, 2), (3, 2)) for n in range(1, 5)}
+    assert found.left == ()
+
+
+def test_only_what_was_really_done_is_rolled_back(journal: Journal) -> None:
+    assert changes(again(journal, Way.ROLLBACK)) == {"t-0": ((3, 2), (1, 2))}
+
+
+def test_a_retargeted_partition_goes_back_from_where_it_went(journal: Journal) -> None:
+    added(journal, 2, (4, 2), "retarget")
+    ended(journal, "done", first=5)
+    found = again(journal, Way.ROLLBACK, now(t_2=(4, 2)))
+    assert changes(found) == {"t-0": ((3, 2), (1, 2)), "t-2": ((4, 2), (1, 2))}
+    assert "t-2" not in changes(again(journal, Way.RETRY, now(t_2=(4, 2))))
+
+
+def test_what_was_rolled_back_is_not_rolled_back_again(journal: Journal) -> None:
+    added(journal, 0, (1, 2), "rollback")
+    ended(journal, "done", first=5)
+    with pytest.raises(UsageError, match="rolled back already"):
+        again(journal, Way.ROLLBACK, now(t_0=(1, 2)))
+    assert "t-0" not in changes(again(journal, Way.RETRY, now(t_0=(1, 2))))
+
+
+def test_a_way_back_that_failed_is_tried_again_and_nothing_else(journal: Journal) -> None:
+    added(journal, 0, (1, 2), "rollback")
+    ended(journal, "failed", first=5)
+    assert changes(again(journal, Way.RETRY)) == {"t-0": ((3, 2), (1, 2))}
+
+
+def test_a_run_that_did_all_left_nothing_undone(journal: Journal) -> None:
+    ended(journal, "done", "done", "done", "done", "done")
+    with pytest.raises(UsageError, match="left nothing undone"):
+        again(journal, Way.RETRY)
+
+
+def test_only_the_partitions_that_are_named(journal: Journal) -> None:
+    assert list(changes(again(journal, Way.RETRY, only=("t-2", "t-4")))) == ["t-2", "t-4"]
+    with pytest.raises(UsageError, match="t-0 has neither failed nor been left out"):
+        again(journal, Way.RETRY, only=("t-2", "t-0"))
+    with pytest.raises(UsageError, match="t-1 was not moved by run"):
+        again(journal, Way.ROLLBACK, only=("t-1",))
+
+
+def test_another_order_is_gone_on_from(journal: Journal) -> None:
+    found = again(journal, Way.RETRY, now(t_1=(2, 1)), only=("t-1",))
+    assert changes(found) == {"t-1": ((2, 1), (3, 2))}
+    found = again(journal, Way.ROLLBACK, now(t_0=(2, 3)))
+    assert changes(found) == {"t-0": ((2, 3), (1, 2))}
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        (cluster({"u-0": (1, 2, 3)}), "is not there any more"),
+        (now(t_1=(3, 2)), "has 3,2 already"),
+        (now(t_1=(4, 2)), "has 4,2 by now, not 1,2"),
+        (now(t_1=(1, 2, 4)), "has 1,2,4 by now, not 1,2"),
+        (cluster({"t-1": (1, 2)}, brokers=(1, 2)), "broker 3, which the cluster does not have"),
+        (cluster({"t-1": (1, 2)}, brokers=(1, 2, 3), dead=(3,)), "broker 3, which is down"),
+        (
+            cluster({"t-1": (1, 2, 4)}, brokers=range(1, 6), adding={"t-1": (4,)}),
+            "is moving just now",
+        ),
+    ],
+)
+def test_what_does_not_hold_any_more_is_left_and_said(
+    journal: Journal, state: ClusterState, why: str
+) -> None:
+    found = again(journal, Way.RETRY, state, only=("t-1",))
+    assert not found.plan.moves
+    (left,) = found.left
+    assert str(left).startswith("t-1 ")
+    assert why in str(left)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/b", "would go to log dir /b of broker 3, which is offline"),
+        ("/c", "would go to log dir /c of broker 3, which it does not have"),
+    ],
+)
+def test_what_would_go_into_a_log_dir_that_is_gone_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    named = replace(MOVES[0], log_dirs=(path, "any"))
+    plan = Plan("test-cluster", (named, *MOVES[1:]))
+    state = now(t_0=(1, 2))
+    dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
+    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    with create_journal(
+        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
+    ) as journal:
+        found = again(journal, Way.RETRY, state)
+    assert [str(left) for left in found.left] == [f"t-0 {why}"]
+    assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
+
+
+def test_a_topic_that_was_made_anew_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
+    with create_journal(
+        Address("b:9092"),
+        "test-cluster",
+        Plan("test-cluster", (replace(MOVES[0], topic_id="old"),)),
+        RunOptions(5 * MB),
+        None,
+        at=NOON,
+    ) as journal:
+        found = again(journal, Way.RETRY, state)
+    assert "another topic's by now" in str(found.left[0])

@@ -1,0 +1,400 @@
+"""Which rates a run wants, and how it comes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from clusters import MB, NOON, cluster, load_of, tp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.metadata import Broker
+from core.cluster.probe.produce_latency import Window
+from core.plan.plan import Plan
+from core.run.journal.produce_latency import Before, SideSeen, before
+from core.run.journal.rates import Bounds, Pace
+from core.run.journal.throttle_values import Side
+from core.run.throttles.adaptive_rate import RateChange, next_rates
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S
+from core.run.throttles.rate_bounds import spare, usual_bounds
+
+SENDS, ALSO_SENDS = (1, Side.LEADER), (2, Side.LEADER)
+RECEIVES = (3, Side.FOLLOWER)
+BOUNDS = Bounds(2 * MB, 100 * MB)
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def running(rate: int = 20 * MB, **asked: object) -> Pace:
+    """Return a pace whose three sides have had this rate since noon."""
+    pace = Pace(rate, **asked)  # type: ignore[arg-type]
+    return pace.changed([(key, rate) for key in (SENDS, ALSO_SENDS, RECEIVES)], NOON)
+
+
+def rates(change: RateChange | None) -> dict[tuple[int, Side], float]:
+    assert change is not None
+    return {key: rate / MB for key, rate in change.rates.items()}
+
+
+def to_the_end(pace: Pace, seconds: float, seen: Mapping[tuple[int, Side], SideSeen] | None = None):
+    """Carry changes out for so long, looking five times a second; return what was set when."""
+    found: list[tuple[float, RateChange]] = []
+    for tick in range(round(seconds * 5)):
+        now = after(100 + tick / 5)
+        change = next_rates(pace, seen or {}, now)
+        if change is not None:
+            pace = pace.changed(change.rates.items(), now)
+            found.append((tick / 5, change))
+    return pace, found
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+def test_nothing_changes_while_every_side_has_what_is_asked_for():
+    assert next_rates(running(), {}, after(60)) is None
+
+
+def test_slower_is_at_once_on_every_side():
+    slower = running().asked("throttle", {"rate_bytes_per_s": 5 * MB})
+
+    change = next_rates(slower, {}, after(0.1))
+
+    assert rates(change) == {SENDS: 5, ALSO_SENDS: 5, RECEIVES: 5}
+    assert change.why == "slowed down to 5.0 MB/s, as asked"
+
+
+def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
+    faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
+
+    pace, changes = to_the_end(faster, 40)
+
+    steps = [5.0, *(change.rates[SENDS] / MB for _, change in changes)]
+    rises = [b - a for a, b in pairwise(steps)]
+    assert rises[0] == pytest.approx(1.65, abs=0.01)
+    assert rises == sorted(rises, reverse=True)
+    assert 12 < len(rises) < 20
+    assert all(b - a >= 1 for (a, _), (b, _) in pairwise(changes))
+    assert {side.rate_bytes_per_s for side in pace.rates.values()} == {20 * MB}
+
+
+def test_a_pause_on_the_floor_holds_what_arrives_and_leaves_the_leaders_alone():
+    paused = running().asked("pause", {"floor": True})
+
+    change = next_rates(paused, {}, after(1))
+
+    assert change.rates == {RECEIVES: FLOOR_BYTES_PER_S}
+    assert next_rates(paused.changed(change.rates.items(), after(1)), {}, after(99)) is None
+
+
+def test_a_pause_without_the_floor_changes_no_rate():
+    assert next_rates(running().asked("pause", {"floor": False}), {}, after(60)) is None
+
+
+def test_resuming_climbs_from_the_floor_in_twenty_seconds():
+    paused = running().asked("pause", {"floor": True})
+    paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
+
+    pace, changes = to_the_end(paused.asked("resume", {}), 30)
+
+    assert [list(change.rates) for _, change in changes] == [[RECEIVES]] * len(changes)
+    assert 18 <= len(changes) <= 22
+    assert pace.rates[RECEIVES].rate_bytes_per_s == 20 * MB
+
+
+@pytest.mark.parametrize("kind", ["cancel", "retry", "something newer"])
+def test_other_requests_change_no_rate(kind):
+    assert running().asked(kind, {"moves": None}) == running()
+
+
+def test_what_has_been_given_back_is_not_touched_any_more():
+    slower = running().asked("throttle", {"rate_bytes_per_s": MB}).given_back([SENDS, RECEIVES])
+    assert list(next_rates(slower, {}, after(1)).rates) == [ALSO_SENDS]
+
+
+def test_a_clock_that_was_set_back_holds_no_ramp_up():
+    faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
+    assert rates(next_rates(faster, {}, after(-3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
+
+
+def test_a_process_that_was_away_for_an_hour_makes_no_leap():
+    faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
+    assert rates(next_rates(faster, {}, after(3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
+
+
+def test_the_journal_holds_what_a_fold_needs():
+    change = RateChange({SENDS: 5, RECEIVES: 7}, "because")
+    payload = change.to_json()
+    folded = Pace(1).changed(
+        [((r["broker"], Side(r["side"])), r["rate_bytes_per_s"]) for r in payload["rates"]], NOON
+    )
+    assert {key: side.rate_bytes_per_s for key, side in folded.rates.items()} == change.rates
+    known = replace(BOUNDS, spare_bytes_per_s={SENDS: 7e6})
+    for bounds in (BOUNDS, known):
+        assert Bounds.from_json(bounds.to_json()) == bounds
+    again = Pace(1, known).asked("throttle", {"auto": Bounds(1, 2).to_json()})
+    assert again.bounds == Bounds(1, 2, known.spare_bytes_per_s)
+
+
+@given(
+    asked=st.lists(
+        st.sampled_from(
+            [
+                ("throttle", {"rate_bytes_per_s": MB}),
+                ("throttle", {"rate_bytes_per_s": 30 * MB}),
+                ("throttle", {"auto": BOUNDS.to_json()}),
+                ("pause", {"floor": True}),
+                ("pause", {"floor": False}),
+                ("resume", {}),
+            ]
+        ),
+        max_size=5,
+    ),
+    step=st.floats(0.1, 5),
+)
+def test_no_rate_ever_rises_faster_than_a_tenth_of_the_most_a_second(asked, step):
+    pace, now = running(), NOON
+    seen = {key: calm(now=0) for key in pace.rates}
+    for kind, payload in [*asked, ("cancel", {})]:
+        pace = pace.asked(kind, payload)
+        for _ in range(20):
+            now += timedelta(seconds=step)
+            change = next_rates(pace, seen, now)
+            if change is None:
+                continue
+            for key, rate in change.rates.items():
+                held = pace.rates[key]
+                assert rate >= FLOOR_BYTES_PER_S
+                if rate > held.rate_bytes_per_s:
+                    assert rate - held.rate_bytes_per_s <= 100 * MB / 10
+                    assert now - held.changed_at >= timedelta(seconds=1)
+            pace = pace.changed(change.rates.items(), now)
+
+
+# -- adaptive ------------------------------------------------------------------------------------
+
+
+def adaptive(rate: int = 20 * MB) -> Pace:
+    """Return an adaptive pace of one side, which has had this rate since noon."""
+    return Pace(rate, BOUNDS).changed([(SENDS, rate)], NOON)
+
+
+def windows(
+    *p99_ms: float, until: float = 60, seconds: float = 4, usual: float | None = None
+) -> tuple[Window, ...]:
+    """Return the probe's windows, the last one ending `until` seconds after noon.
+
+    Their p50 is a third of p99, or a third of `usual`.
+    """
+    first = until - seconds * len(p99_ms)
+    return tuple(
+        Window(after(first + i * seconds), 100, 0, (usual or p99) / 3, p99)
+        for i, p99 in enumerate(p99_ms)
+    )
+
+
+def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
+    seen = SideSeen(
+        before=Before(10 / 3, 10),
+        windows=windows(10, 11, 9, 10, until=now),
+        flow_bytes_per_s=flow,
+    )
+    return replace(seen, **known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected", "spare"),
+    [
+        (calm(), 22, None),
+        (calm(flow=5 * MB), None, None),
+        (calm(flow=5 * MB, inflow_bytes_per_s=10 * MB), 22, None),
+        (calm(windows=windows(10, 40, 10, 10)), 22, None),
+        (calm(windows=windows(10, 10, 10, 40)), None, None),
+        (calm(windows=windows(15, 15, 15, usual=10)), None, None),
+        (calm(windows=windows(16, 30, 25, usual=10)), 14, None),
+        (calm(windows=windows(40, 40, 10)), None, None),
+        (calm(windows=windows(14, 15, 30)), 14, None),
+        (calm(windows=windows(12, 12, 12)), None, None),
+        (calm(windows=windows(10, 11, 10, usual=12)), None, None),
+        (calm(windows=windows(40, 40, until=8)), None, None),
+        (calm(windows=()), None, None),
+        (calm(before=Before(0.1, 0.2), windows=windows(0.5, 0.6, 0.9)), 22, None),
+        (calm(), 20.8, 26 * MB),
+        (calm(), 16, 20 * MB),
+        (calm(), 2, 0.0),
+        (calm(out_of_step="broker 4 has left the ISR of t-0"), 10, None),
+        (calm(windows=windows(14, 15, 30), inflow_bytes_per_s=15 * MB), 18.75, None),
+        (calm(flow=0, inflow_bytes_per_s=20 * MB), 20.869565, None),
+        (SideSeen(flow_bytes_per_s=20 * MB), 2, None),
+        (SideSeen(flow_bytes_per_s=20 * MB), 22, 80 * MB),
+        (SideSeen(flow_bytes_per_s=20 * MB), None, 40 * MB),
+    ],
+    ids=[
+        "calm: a tenth more",
+        "it does not hold the run up",
+        "what in-sync followers fetch uses the quota up, too",
+        "one late window among calm ones",
+        "the newest window is late: watched",
+        "only the latest messages are late: they are now and then",
+        "only the latest messages are late, but much and for long",
+        "late once, calm again",
+        "three late windows in a row",
+        "a little late: neither faster nor slower",
+        "the usual message is late, the slowest only by chance not: no faster",
+        "two windows are no pattern",
+        "no window has ended yet",
+        "below two milliseconds all is noise",
+        "up to four fifths of what capacity leaves",
+        "above what capacity leaves",
+        "nothing to spare: the least",
+        "a follower has fallen out of step",
+        "never below what is produced and a quarter",
+        "at least what is produced and a quarter",
+        "nothing tells how it fares: the least",
+        "no probe, but much to spare",
+        "no probe: only half of what is to spare",
+    ],
+)
+def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare):
+    pace = adaptive()
+    if spare is not None:
+        pace = replace(pace, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare}))
+
+    change = next_rates(pace, {SENDS: seen}, after(60))
+
+    assert ((change.rates.get(SENDS, 20 * MB) / MB) if change else 20) == (expected or 20)
+
+
+def test_sides_of_one_run_are_adapted_apart():
+    pace = running(bounds=BOUNDS)
+    late = calm(windows=windows(30, 30, 30))
+
+    slower = next_rates(pace, {SENDS: late, ALSO_SENDS: calm(), RECEIVES: calm(flow=0)}, after(60))
+    pace = pace.changed(slower.rates.items(), after(60))
+    faster = next_rates(pace, {SENDS: late, ALSO_SENDS: calm(), RECEIVES: calm(flow=0)}, after(61))
+
+    assert rates(slower) == {SENDS: 14}
+    assert slower.why == "b1 sending slows down: producers wait 3.0 times as long as before"
+    assert rates(faster) == {ALSO_SENDS: 22}
+    assert faster.why == "b2 sending may send more: producers wait no longer than before"
+
+
+def test_only_a_side_that_holds_the_run_up_gets_more():
+    pace = running(bounds=BOUNDS)
+    seen = {
+        SENDS: calm(left_bytes=1000 * MB),
+        ALSO_SENDS: calm(left_bytes=300 * MB),
+        RECEIVES: calm(left_bytes=1300 * MB),
+    }
+    assert rates(next_rates(pace, seen, after(60))) == {RECEIVES: 22}
+
+
+def test_a_side_that_ends_early_still_slows_down_and_keeps_its_least():
+    pace = running(bounds=BOUNDS)
+    seen = {
+        SENDS: calm(left_bytes=1 * MB, windows=windows(30, 30, 30)),
+        ALSO_SENDS: calm(left_bytes=1 * MB, inflow_bytes_per_s=20 * MB),
+        RECEIVES: calm(left_bytes=1300 * MB, flow=0),
+    }
+    slower = next_rates(pace, seen, after(60))
+    assert rates(slower) == {SENDS: 14}
+    pace = pace.changed(slower.rates.items(), after(60))
+    assert ALSO_SENDS in rates(next_rates(pace, seen, after(62)))
+
+
+def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
+    change = next_rates(adaptive(), {}, after(60))
+    assert rates(change) == {SENDS: 2}
+    assert change.why == "nothing tells how b1 sending fares: it keeps to 2.0 MB/s"
+
+
+@pytest.mark.parametrize("spare", [{}, {SENDS: 4.0 * MB}])
+def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
+    pace = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
+    change = next_rates(pace, {SENDS: SideSeen(inflow_bytes_per_s=10 * MB)}, after(60))
+    assert rates(change) == {SENDS: 12.5}
+
+
+def test_after_trouble_a_rate_rises_more_slowly_and_is_watched_for_a_window():
+    pace = adaptive().changed([(SENDS, 14 * MB)], after(60))
+
+    assert next_rates(pace, {SENDS: calm(now=70)}, after(70)) is None
+    assert rates(next_rates(pace, {SENDS: calm(now=73)}, after(73))) == {SENDS: 14.7}
+
+
+def test_trouble_is_judged_anew_after_each_change():
+    pace = adaptive().changed([(SENDS, 14 * MB)], after(60))
+    late = calm(windows=windows(30, 30, 30, 30, 30, until=68))
+
+    assert next_rates(pace, {SENDS: late}, after(68)) is None
+    again = calm(windows=windows(30, 30, 30, until=73))
+    assert rates(next_rates(pace, {SENDS: again}, after(73)))[SENDS] == 9.8
+
+
+def test_bounds_asked_for_on_the_way_hold_at_once():
+    pace = running(200 * MB).asked("throttle", {"auto": BOUNDS.to_json()})
+    seen = dict.fromkeys(pace.rates, calm())
+    assert rates(next_rates(pace, seen, after(1))) == {SENDS: 100, ALSO_SENDS: 100, RECEIVES: 100}
+    assert pace.first_bytes_per_s == 2 * MB
+    assert running(200 * MB).first_bytes_per_s == 200 * MB
+
+
+def test_a_resumed_adaptive_run_climbs_to_its_least_first():
+    paused = running(bounds=BOUNDS).asked("pause", {"floor": True})
+    paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
+
+    _, changes = to_the_end(paused.asked("resume", {}), 5, {RECEIVES: calm(now=0)})
+
+    steps = [change.rates[RECEIVES] for _, change in changes if RECEIVES in change.rates]
+    assert steps[0] == 200_001
+    assert 800_000 < steps[4] < 1_000_001
+
+
+# -- what is seen --------------------------------------------------------------------------------
+
+
+def test_what_producers_waited_before_is_the_median_of_two_windows_at_least():
+    assert before(windows(10)) is None
+    assert before(windows(12, 60, 15)) == Before(5, 15)
+
+
+def test_spare_is_what_capacity_leaves_and_unknown_without_one():
+    state = cluster({"t-0": [1, 2]}, size_bytes=MB)
+    capable = Broker(1, in_capacity_bytes_per_s=50e6, out_capacity_bytes_per_s=100e6)
+    state = state.with_brokers([capable, Broker(2, in_capacity_bytes_per_s=20e6)])
+    found = spare(state, load_of(state, 5e6))
+    assert found == {
+        (1, Side.LEADER): 90e6,
+        (1, Side.FOLLOWER): 45e6,
+        (2, Side.FOLLOWER): 15e6,
+    }
+    assert spare(state, load_of(state, {})) == {}
+
+
+def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
+    state = cluster({"t-0": [1, 2], "t-1": [1]}, brokers=(1, 2, 3), size_bytes=MB)
+    plan = Plan().with_target(state, tp("t-0"), (3, 2)).with_target(state, tp("t-1"), (3,))
+
+    quiet = usual_bounds(state, load_of(state, MB), plan)
+    busy = usual_bounds(state, load_of(state, {"t-0": 20e6, "t-1": 50e6}), plan)
+
+    assert (quiet.least_bytes_per_s, quiet.most_bytes_per_s) == (3 * MB, 200 * MB)
+    assert busy.least_bytes_per_s == 75 * MB
+    assert usual_bounds(state, load_of(state), Plan()).least_bytes_per_s == 2 * MB
+    slow, fast, swamped = (
+        usual_bounds(state, load, plan, chosen)
+        for load, chosen in (
+            (load_of(state, MB // 10), MB),
+            (load_of(state, MB), 300 * MB),
+            (load_of(state, {"t-0": 20e6, "t-1": 50e6}), 2 * MB),
+        )
+    )
+    assert (slow.least_bytes_per_s, slow.most_bytes_per_s) == (MB, 200 * MB)
+    assert (fast.least_bytes_per_s, fast.most_bytes_per_s) == (3 * MB, 300 * MB)
+    assert swamped.least_bytes_per_s == busy.least_bytes_per_s

@@ -1,0 +1,175 @@
+"""Runs whose rate adapts itself, on a simulated cluster with a probe that is told what to feel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from run_help import MB, Start, cluster, plan_of, throttles
+
+from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.run.engine.executor import Runner
+from core.run.journal.fold import Outcome
+from core.run.journal.rates import Bounds
+from core.run.journal.records import Kind
+
+BOUNDS = Bounds(2 * MB, 20 * MB)
+TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", i): (3, 2) for i in range(4)}
+
+
+class Probe:
+    """Feels `ms` in each window since it was opened, and `late_ms` once copies have begun."""
+
+    def __init__(self, client: SimulatedCluster, brokers: Sequence[int]) -> None:
+        self.client, self.brokers = client, tuple(brokers)
+        self.trouble = self.left = ""
+        self.closed = False
+        self.opened = client.elapsed_seconds
+        self.ms, self.late_ms = 10.0, 10.0
+        self.places: Mapping[int, tuple[int, ...]] = {b: (b,) for b in brokers}
+        self.felt: list[Window] = []
+
+    def windows(self) -> dict[int, tuple[Window, ...]]:
+        while (len(self.felt) + 1) * WINDOW_SECONDS <= self.client.elapsed_seconds - self.opened:
+            begun = self.opened + len(self.felt) * WINDOW_SECONDS
+            ms = self.late_ms if self.client.reassignments() else self.ms
+            at = self.client.spec.started_at + timedelta(seconds=begun)
+            self.felt.append(Window(at, 100, 0, ms / 3, ms))
+        return dict.fromkeys(self.brokers, tuple(self.felt))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def adaptive(
+    start: Start, targets: Mapping[tuple[str, int], tuple[int, ...]] = TARGETS, **feels: Any
+) -> tuple[Any, list[Probe]]:
+    """Return a run that adapts its rate, and the probes that it opens."""
+    client = cluster({"t": [(1, 2)] * 4}, size_bytes=200 * MB)
+    client.advance(20)
+    run = start(client, plan_of(client, targets), rate=5 * MB, auto=BOUNDS)
+    probes: list[Probe] = []
+
+    def open_probe(brokers: Sequence[int]) -> Probe:
+        probes.append(Probe(client, brokers))
+        for name, value in feels.items():
+            setattr(probes[-1], name, value)
+        return probes[-1]
+
+    def again() -> None:
+        run.runner = Runner(run.journal, run.through, client.clock, open_probe=open_probe)
+
+    run.new_process = again
+    again()
+    return run, probes
+
+
+def changes(run: Any) -> list[Mapping[str, Any]]:
+    return [r.payload for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
+
+
+def kinds(run: Any) -> list[Kind]:
+    return [record.kind for record in run.journal.records()]
+
+
+def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measured(
+    start: Start,
+) -> None:
+    run, probes = adaptive(start, {("t", i): (2, 1) for i in range(4)})
+    began = run.client.elapsed_seconds
+    assert run.to_the_end() is Outcome.DONE
+    assert probes == []
+    assert Kind.MEASURED not in kinds(run)
+    assert run.client.elapsed_seconds - began < 10
+
+
+def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None:
+    run, probes = adaptive(start)
+    run.to_the_end()
+    measured = [r.payload for r in run.journal.records() if r.kind is Kind.MEASURED]
+    assert [p["trouble"] for p in measured] == [""]
+    assert measured[0]["before"] == [[b, 3.333, 10.0] for b in (1, 2, 3)]
+    assert kinds(run).index(Kind.MEASURED) < kinds(run).index(Kind.THROTTLE_INTENT)
+    assert [probe.closed for probe in probes] == [True]
+    topic = f"__trimtab_probe-{run.view().run}"
+    told = [event.text for event in run.view().events]
+    assert f"measured by a topic of its own, deleted at the end: {topic}" in told
+
+
+def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:
+    run, _ = adaptive(start, left="the topic x may be left")
+    assert run.to_the_end() is Outcome.DONE
+    view = run.view()
+    assert view.why == "the topic x may be left"
+    assert view.events[-1].text.endswith("; throttles as found; the topic x may be left")
+
+
+def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -> None:
+    run, _ = adaptive(start)
+    before = throttles(run.client)
+    assert run.to_the_end() is Outcome.DONE
+    rates = [rate["rate_bytes_per_s"] for change in changes(run) for rate in change["rates"]]
+    assert rates[0] == 2.2 * MB
+    assert max(rates) > 10 * MB
+    assert max(rates) <= 20 * MB
+    assert any("producers wait no longer than before" in change["why"] for change in changes(run))
+    assert throttles(run.client) == before
+    assert run.client.elapsed_seconds < 0.6 * 800 / 2
+
+
+def test_it_keeps_low_while_producers_wait_longer(start: Start) -> None:
+    run, _ = adaptive(start, late_ms=30.0)
+    assert run.to_the_end() is Outcome.DONE
+    assert not changes(run)
+
+
+def test_without_a_probe_it_keeps_to_the_least_rate_and_says_why(start: Start) -> None:
+    run, _ = adaptive(start, trouble="produce latency is not measured: refused")
+    assert run.to_the_end() is Outcome.DONE
+    assert not changes(run)
+    assert any("produce latency is not measured: refused" in e.text for e in run.view().events)
+
+
+def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start: Start) -> None:
+    run, probes = adaptive(start)
+    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    run.new_process()
+    assert run.to_the_end() is Outcome.DONE
+    assert len(probes) == 2
+    assert kinds(run).count(Kind.MEASURED) == 1
+
+
+def test_a_probe_that_a_dead_process_left_is_taken_away_though_the_rate_is_fixed_now(
+    start: Start,
+) -> None:
+    run, probes = adaptive(start)
+    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
+    run.journal.ask(run.client.now, "throttle", ask)
+    run.new_process()
+    assert run.to_the_end() is Outcome.DONE
+    assert [probe.closed for probe in probes] == [False, True]
+
+
+def test_a_run_that_is_given_a_fixed_rate_opens_no_other_probe(start: Start) -> None:
+    run, probes = adaptive(start)
+    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
+    run.journal.ask(run.client.now, "throttle", ask)
+    assert run.to_the_end() is Outcome.DONE
+    assert [probe.closed for probe in probes] == [True]
+
+
+def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
+    run, probes = adaptive(start)
+    client = cluster({"t": [(1, 2)] * 4})
+    other = start(client, plan_of(client, TARGETS), rate=5 * MB)
+    other.runner = Runner(
+        other.journal, client, client.clock, open_probe=lambda _: probes.append(None)
+    )
+    other.to_the_end()
+    assert probes == []
+    run.cancel()
+    run.to_the_end()

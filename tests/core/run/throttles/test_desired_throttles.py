@@ -1,0 +1,210 @@
+"""Throttles as values: what is set, read back and put back, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_help import move
+
+from core.cluster.configs import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Resource,
+)
+from core.cluster.faults import Fault
+from core.cluster.simulation.configs import SimulatedConfigs
+from core.plan.throttle_lists import entries
+from core.run.journal.throttle_values import ListIntent, RateIntent, Side, list_now, own_list
+from core.run.throttles.desired import (
+    intend_lists,
+    intend_rates,
+    list_changes,
+    not_in_force,
+    rate_changes,
+)
+from core.run.throttles.release import deletion, restore_changes, subtraction
+
+T, B = Resource.topic("t"), Resource.broker(2)
+GONE = Fault("UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def own(value: str) -> ConfigValue:
+    return ConfigValue(value, ConfigSource.TOPIC)
+
+
+def held(
+    found: Mapping[Resource, Mapping[str, ConfigValue]],
+) -> dict[tuple[str, Side], frozenset[str]]:
+    return {("t", side): entries(own_list(found[T], side)) for side in Side}
+
+
+def test_cruise_controls_case_is_set_and_restored() -> None:
+    """p0 [0,1]→[0,2], the list had `1:0,1:1`."""
+    found = {T: {LEADER_LIST: own("1:0,1:1")}}
+    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], found, {}, held(found), {})
+    assert leader == ListIntent("t", Side.LEADER, "1:0,1:1", ("0:0", "0:1", "0:2"))
+    assert follower == ListIntent("t", Side.FOLLOWER, None, ("0:2",))
+    assert [(c.op, c.value) for c in list_changes([leader, follower])] == [
+        (ConfigOp.APPEND, "0:0,0:1,0:2"),
+        (ConfigOp.APPEND, "0:2"),
+    ]
+    there = frozenset({"0:0", "0:1", "0:2", "1:0", "1:1"})
+    assert subtraction(leader, leader.pairs, there) == [
+        ConfigChange(T, LEADER_LIST, ConfigOp.SUBTRACT, "0:0,0:1,0:2")
+    ]
+    assert deletion(leader, frozenset({"1:0", "1:1"})) == []
+    assert deletion(follower, frozenset()) == [ConfigChange(T, FOLLOWER_LIST, ConfigOp.DELETE)]
+
+
+@pytest.mark.parametrize(
+    ("prior", "now", "unseen", "taken", "unset"),
+    [
+        (None, "0:1", False, "0:1", False),
+        (None, "0:1,1:1", False, "0:1", False),
+        (None, "1:1", False, None, False),
+        (None, "1:1", True, "0:1", False),
+        (None, "", False, None, True),
+        (None, "", True, "0:1", True),
+        ("", "0:1", False, "0:1", False),
+        ("", "", False, None, False),
+        ("5:5", "0:1,5:5", False, "0:1", False),
+        ("5:5", "5:5", False, None, False),
+        ("5:5", "*", False, None, False),
+        (None, "*", True, None, False),
+    ],
+)
+def test_a_list_is_put_back(
+    prior: str | None, now: str, unseen: bool, taken: str | None, unset: bool
+) -> None:
+    intent, there = ListIntent("t", Side.LEADER, prior, ("0:1",)), entries(now)
+    changes = subtraction(intent, intent.pairs, there, unseen=unseen)
+    assert [c.value for c in changes] == ([] if taken is None else [taken])
+    assert bool(deletion(intent, there)) is unset
+
+
+@pytest.mark.parametrize(
+    ("shown", "there", "now"),
+    [
+        (None, "", None),
+        ("", "", ""),
+        ("1:1", "", None),
+        ("1:1,0:1", "0:1,1:1", "1:1,0:1"),
+        (None, "9:5", "9:5"),
+        ("*", "9:5", "9:5"),
+    ],
+)
+def test_a_list_is_what_the_controller_holds(
+    shown: str | None, there: str, now: str | None
+) -> None:
+    assert list_now(shown, entries(there)) == now
+
+
+def test_a_topic_that_is_gone_needs_nothing() -> None:
+    assert intend_lists([move("t", 0, (1,), (2,))], {T: GONE}, {}, {}, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "sets", "back"),
+    [
+        (None, ConfigSource.DEFAULT, 100, (ConfigOp.DELETE, None)),
+        (str(2**63 - 1), ConfigSource.DEFAULT, 100, (ConfigOp.DELETE, None)),
+        ("900", ConfigSource.BROKER, 100, (ConfigOp.SET, "900")),
+        ("900", ConfigSource.BROKER_DEFAULT, 100, (ConfigOp.DELETE, None)),
+        ("900", ConfigSource.STATIC, 100, (ConfigOp.DELETE, None)),
+        ("100", ConfigSource.BROKER, None, None),
+        ("50", ConfigSource.BROKER, None, None),
+        ("50", ConfigSource.BROKER_DEFAULT, None, None),
+        ("50", ConfigSource.STATIC, None, None),
+    ],
+)
+def test_a_rate_is_set_and_put_back(
+    value: str | None,
+    source: ConfigSource,
+    sets: int | None,
+    back: tuple[ConfigOp, str | None] | None,
+) -> None:
+    found = {B: {} if value is None else {FOLLOWER_RATE: ConfigValue(value, source)}}
+    intents = intend_rates([move("t", 0, (1,), (2,))], 100, found, ())
+    intent = next(i for i in intents if i.side is Side.FOLLOWER)
+    assert intent.rate_bytes_per_s == sets
+    assert len(rate_changes([intent])) == (sets is not None)
+    ours = {B: {FOLLOWER_RATE: ConfigValue("100", ConfigSource.BROKER)}}
+    changes = restore_changes(intent, ours)
+    assert [(c.op, c.value) for c in changes] == ([] if back is None else [back])
+
+
+def test_a_lower_foreign_rate_is_overridden_only_when_asked() -> None:
+    found = {B: {FOLLOWER_RATE: ConfigValue("50", ConfigSource.BROKER)}}
+    moves = [move("t", 0, (1,), (2,))]
+    asked = intend_rates(moves, 100, found, (), override=True)
+    assert {i.rate_bytes_per_s for i in asked if i.side is Side.FOLLOWER} == {100}
+
+
+def test_a_broker_that_is_down_is_left_out() -> None:
+    intents = intend_rates([move("t", 0, (1, 3), (2, 3))], 100, {B: {}}, ())
+    assert {i.broker for i in intents} == {2}
+
+
+def test_reading_back_names_what_is_off() -> None:
+    lists = [ListIntent("t", Side.LEADER, None, ("0:1",))]
+    rates = [RateIntent(2, Side.LEADER, None, ConfigSource.DEFAULT, 100)]
+    there = {
+        T: {LEADER_LIST: own("0:1,9:9")},
+        B: {LEADER_RATE: ConfigValue("100", ConfigSource.BROKER)},
+    }
+    assert not_in_force(lists, rates, there) == ()
+    assert not_in_force(lists, rates, {T: {LEADER_LIST: own("*")}, B: there[B]}) == ()
+    assert not_in_force(lists, rates, {}) == ("the leader list of t", "the leader rate of broker 2")
+
+
+pairs = st.sets(st.sampled_from([f"{p}:{b}" for p in range(3) for b in range(4)]), max_size=6)
+
+
+@settings(deadline=None)
+@given(
+    before=st.one_of(st.none(), st.just("*"), pairs.map(lambda s: ",".join(sorted(s)))),
+    others=pairs,
+    order=st.permutations([0, 1]),
+)
+def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
+    before: str | None, others: set[str], order: list[int]
+) -> None:
+    """Two moves are listed, somebody appends, the moves end in any order."""
+    configs = SimulatedConfigs({T: {} if before is None else {LEADER_LIST: before}}, {})
+    moves = [move("t", 0, (0, 1), (0, 2)), move("t", 1, (1, 2), (3, 2))]
+
+    def found() -> dict[Resource, dict[str, ConfigValue]]:
+        return {T: configs.effective(T)}
+
+    intents = {i.side: i for i in intend_lists(moves, found(), {}, held(found()), {})}
+    assert configs.apply(list_changes(intents.values())) is None
+    came = others - {pair for i in intents.values() for pair in i.pairs}
+    if came and before != "*":
+        added = ConfigChange(T, LEADER_LIST, ConfigOp.APPEND, ",".join(sorted(came)))
+        assert configs.apply([added]) is None
+    for partition in order:
+        for intent in intents.values():
+            ended = [pair for pair in intent.pairs if pair.startswith(f"{partition}:")]
+            there = configs.entries(T, intent.side.list_config)
+            assert configs.apply(subtraction(intent, ended, there)) is None
+            left = configs.entries(T, intent.side.list_config)
+            assert configs.apply(deletion(intent, left)) is None
+    value = configs.effective(T)[LEADER_LIST]
+    after = value.value if value.source is ConfigSource.TOPIC else None
+    if before == "*":
+        assert after == "*"
+    elif before is None and not came:
+        assert after is None
+    else:
+        assert after is not None
+        assert entries(after) == entries(before) | came
+    assert configs.effective(T)[FOLLOWER_LIST].source is ConfigSource.DEFAULT

@@ -1,0 +1,143 @@
+"""Whatever is read late, whoever edits meanwhile, wherever the process dies: others' stays theirs.
+
+The law of giving back: entries and rates of others are as they left them, and ours are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from chaos.dying import Doom, DoomedJournal, Lives, Watch, Where, begin
+from chaos.others import LISTS, RATES, Others, own_configs
+from chaos.stale import Remembering, Stale
+from run_help import MB, cluster, plan_of
+
+from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.run.journal.records import Kind
+from core.run.options import RunOptions
+
+TOPICS = ("t", "u", "v")
+PRIOR: Mapping[str, Mapping[str, str]] = {"u": {LEADER_LIST: ""}, "v": {LEADER_LIST: "7:1,8:2"}}
+RATE = 3 * MB
+T = Resource.topic("t")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+def the_cluster() -> SimulatedCluster:
+    return cluster(
+        {topic: [(1, 2), (2, 3), (3, 1)] for topic in TOPICS},
+        topic_configs=PRIOR,
+        broker_configs={1: {RATES[0]: "77000000"}, 4: {RATES[1]: "1500000"}},
+        size_bytes=4 * MB,
+    )
+
+
+class Editors:
+    """Others, who edit lists and rates now and then; each edit of theirs is remembered."""
+
+    def __init__(self, client: SimulatedCluster, rng: Random, often: float) -> None:
+        self._client, self._rng, self._often = client, rng, often
+        self.cluster = Remembering(client)
+        self.others = Others(self.cluster)  # type: ignore[arg-type]
+        self.seen_by: Stale | None = None
+
+    def maybe(self) -> None:
+        """Edit with the chance that there is: lists as well-behaved tools do, rates as anybody."""
+        if self._rng.random() >= self._often:
+            return
+        if self._rng.random() < 0.4:
+            resource, name = Resource.broker(self._rng.randint(1, 6)), self._rng.choice(RATES)
+            self.others.set(resource, name, self._rng.choice((None, "2222222", "44444444")))
+        else:
+            topic, name = self._rng.choice(TOPICS), self._rng.choice(LISTS)
+            resource = Resource.topic(topic)
+            pair = f"{self._rng.randrange(20)}:98"
+            if self._rng.random() < 0.3 and self.others.left.get((resource, name)):
+                theirs = (self.others.left[resource, name] or "").split(",")
+                self._subtract(resource, name, self._rng.choice(theirs))
+            else:
+                self.others.append(topic, name, pair)
+        if self.seen_by is not None:
+            self.seen_by.edits[resource, name] = self._client.elapsed_seconds
+
+    def _subtract(self, resource: Resource, name: str, pair: str) -> None:
+        self.cluster.alter_configs([ConfigChange(resource, name, ConfigOp.SUBTRACT, pair)])
+        left = [p for p in (self.others.left[resource, name] or "").split(",") if p != pair]
+        self.others.left[resource, name] = ",".join(left)
+        self.others.edited.add((resource, name))
+
+
+def strays(others: Others, hidden: set[tuple[Resource, str]]) -> list[str]:
+    unknowable = [f"{name} of {r.kind.value} {r.name!r} " for r, name in hidden]
+    return [s for s in others.strays() if not any(s.startswith(one) for one in unknowable)]
+
+
+@pytest.mark.parametrize("stale_seconds", [0.0, 0.3, 4.0])
+@pytest.mark.parametrize("seed", range(12))
+def test_what_others_left_is_left_whatever_is_read_late_and_wherever_it_dies(
+    seed: int, stale_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = Random(f"{seed} {stale_seconds}")
+    client = the_cluster()
+    editors = Editors(client, rng, often=0.02)
+    seen = editors.seen_by = Stale(editors.cluster, rng, stale_seconds, editors.maybe)
+    write = DoomedJournal.write
+
+    def edited(journal: Any, at: Any, kind: Kind, payload: Any) -> Any:
+        record = write(journal, at, kind, payload)
+        editors.maybe()
+        return record
+
+    monkeypatch.setattr(DoomedJournal, "write", edited)
+    plan = plan_of(client, {(t, p): ((4, 2), (2, 5), (6, 1))[p] for t in TOPICS for p in range(3)})
+    path = begin(client, plan, RunOptions(RATE, batch_size=1 + seed % 3))
+    lives = Lives(path, seen, Watch(client, 3600.0))  # type: ignore[arg-type]
+    dooms = [
+        Doom(rng.choice((Where.BEFORE, Where.AFTER, Where.EFFECT)), rng.randint(2, 14))
+        for _ in range(rng.randrange(6))
+    ]
+    history = lives.through(dooms)
+    assert history.ended is not None
+    client.advance(2 * stale_seconds)
+    assert strays(editors.others, seen.hidden) == []
+
+
+def test_an_entry_that_a_stale_read_does_not_show_is_not_deleted_with_ours() -> None:
+    """Killed before `pairs_removing`; the next process asks a broker that lags."""
+    client = the_cluster()
+    theirs = Remembering(client)
+    others = Others(theirs)  # type: ignore[arg-type]
+    stale = Stale(theirs, Random(1), 0.0)
+    path = begin(client, plan_of(client, {("t", 0): (4, 2)}), RunOptions(RATE))
+    lives = Lives(path, stale, Watch(client, 600.0))  # type: ignore[arg-type]
+    kinds = _kinds_of_a_run()
+    lives.live(Doom(Where.BEFORE, kinds.index(Kind.PAIRS_REMOVING) + 1))
+    others.append("t", LEADER_LIST, "9:5")
+    shows = client.elapsed_seconds - 0.1
+    client.advance(1.0)
+    real = theirs.as_of
+    lag_until = client.elapsed_seconds + 3.0
+
+    def lagging(resource: Resource, moment: float) -> Any:
+        return real(resource, shows if client.elapsed_seconds < lag_until else moment)
+
+    theirs.as_of = lagging  # type: ignore[method-assign]
+    assert lives.through(()).ended is not None
+    assert own_configs(client).get((T, LEADER_LIST)) == "9:5"
+    assert list(others.strays()) == []
+
+
+def _kinds_of_a_run() -> list[Kind]:
+    client = the_cluster()
+    path = begin(client, plan_of(client, {("t", 0): (4, 2)}), RunOptions(RATE))
+    lives = Lives(path, client, Watch(client, 600.0))
+    return lives.live(None).kinds

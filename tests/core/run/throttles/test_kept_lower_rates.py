@@ -1,0 +1,201 @@
+"""A run that is slowed down, or held, below a lower rate of somebody else's that it had kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    ask,
+    cluster,
+    delete,
+    own,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+    throttles,
+)
+
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource, ResourceKind
+from core.run.journal.fold import Outcome
+from core.run.journal.records import Kind
+from core.run.reporting.report import report
+from core.run.steps import ChangeRates, Poll, Step
+
+B1, B2, B3 = (Resource.broker(broker) for broker in (1, 2, 3))
+EVERY_BROKER = Resource(ResourceKind.BROKER, "")
+THEIRS = 4 * MB
+
+
+def a_run(start: Start, on: Resource = B3, through: Any = None, **more: Any) -> Run:
+    """Return a run at 20 MB/s in mid-run; somebody else's 4 MB/s limits what broker 3 receives."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, **more)
+    set_config(client, on, FOLLOWER_RATE, str(THEIRS))
+    plan = plan_of(client, {("t", 0): (3, 2)})
+    run = start(client, plan, rate=20 * MB, through=through and through(client))
+    run.until(submitted)
+    return run
+
+
+def changes_rates(step: Step) -> bool:
+    return isinstance(step, ChangeRates)
+
+
+@pytest.mark.parametrize("on", [B3, EVERY_BROKER], ids=["of the broker", "of every broker"])
+@pytest.mark.parametrize("asked", ["slower", "held"])
+@pytest.mark.parametrize("then", ["faster", "cancelled"])
+def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
+    start: Start, on: Resource, asked: str, then: str
+) -> None:
+    run = a_run(start, on)
+    before = throttles(cluster_as_found(on))
+    slow = {"slower": 500_000, "held": 1}[asked]
+    if asked == "slower":
+        ask(run, "throttle", rate_bytes_per_s=slow)
+    else:
+        ask(run, "pause", floor=True)
+    run.until(changes_rates)
+    spend(run, 25)  # what was let through before is paid for
+    assert own(run.client, B3, FOLLOWER_RATE) == str(slow)
+    moved = run.view().moved_bytes
+    spend(run, 40)
+    assert run.view().moved_bytes - moved <= 45 * slow + 5 * MB, "a fetch passes in 11 s"
+    if then == "cancelled":
+        run.cancel()
+        assert run.to_the_end() is Outcome.CANCELLED
+    else:
+        ask(run, "throttle", rate_bytes_per_s=20 * MB)
+        ask(run, "resume") if asked == "held" else None
+        spend(run, 40)
+        assert own(run.client, B3, FOLLOWER_RATE) == str(THEIRS), "ours is never above theirs"
+        seen = next(b for b in run.view().brokers if (b.broker, b.side) == (3, "receives"))
+        assert seen.why == "foreign quota 4.0 MB/s, kept"
+        assert run.to_the_end() is Outcome.DONE
+    assert throttles(run.client) == before
+    assert run.view().leftovers is None
+
+
+def cluster_as_found(on: Resource) -> Any:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, on, FOLLOWER_RATE, str(THEIRS))
+    return client
+
+
+def test_a_kept_rate_comes_back_little_by_little_and_in_the_words_of_its_own(start: Start) -> None:
+    run = a_run(start)
+    ask(run, "pause", floor=True)
+    run.until(changes_rates)
+    spend(run, 20)
+    ask(run, "resume")
+    spend(run, 3)
+    rate = int(own(run.client, B3, FOLLOWER_RATE) or 0)
+    assert 0 < rate < 2 * MB, "a tenth of 4 MB/s a second, not of 20"
+    spend(run, 60)
+    assert "follower rate of broker 3: 4.0 MB/s → " in report(run.look())
+    assert any("on the way to 4.0 MB/s" in event.text for event in run.view().events)
+
+
+def test_a_rate_above_the_kept_one_changes_nothing_there(start: Start) -> None:
+    run = a_run(start)
+    ask(run, "throttle", rate_bytes_per_s=10 * MB)
+    run.until(changes_rates)
+    spend(run, 10)
+    assert own(run.client, B1, LEADER_RATE) == str(10 * MB)
+    changed = [r.payload["rates"] for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
+    assert not any((rate["broker"], rate["side"]) == (3, "follower") for c in changed for rate in c)
+
+
+@pytest.mark.parametrize("theirs", ["3000000", "300000", "90000000", None])
+def test_a_kept_rate_that_was_changed_meanwhile_is_put_back_as_it_was_left(
+    start: Start, theirs: str | None
+) -> None:
+    """Changed right before ours is set, and seen by nobody."""
+    run = a_run(start)
+    spend(run, 5)
+    if theirs:
+        set_config(run.client, B3, FOLLOWER_RATE, theirs)
+    else:
+        delete(run.client, B3, FOLLOWER_RATE)
+    ask(run, "throttle", rate_bytes_per_s=MB)
+    run.until(changes_rates)
+    spend(run, 10)
+    assert own(run.client, B3, FOLLOWER_RATE) == min(theirs or "1000000", "1000000", key=int)
+    assert run.to_the_end() is Outcome.DONE
+    assert own(run.client, B3, FOLLOWER_RATE) == theirs
+
+
+@pytest.mark.parametrize("dies", ["before it is set", "after it was set"])
+@pytest.mark.parametrize("on", [B3, EVERY_BROKER], ids=["of the broker", "of every broker"])
+def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_back(
+    start: Start, dies: str, on: Resource
+) -> None:
+    run = a_run(start, on, through=Faulty)
+    faulty: Any = run.through
+    before = throttles(cluster_as_found(on))
+
+    def die(real: Any, changes: Any) -> Any:
+        if dies == "after it was set":
+            real(changes)
+        raise KeyboardInterrupt
+
+    faulty.replaced["alter_configs"] = die
+    ask(run, "throttle", rate_bytes_per_s=MB)
+    with pytest.raises(KeyboardInterrupt):
+        spend(run, 10)
+    assert run.journal.records()[-1].kind is Kind.RATES_CHANGING
+    faulty.replaced.clear()
+    run.again()
+    spend(run, 5)
+    assert own(run.client, B3, FOLLOWER_RATE) == str(MB)
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert throttles(run.client) == before
+
+
+def test_of_a_broker_that_was_down_a_kept_rate_is_lowered_too(start: Start) -> None:
+    run = a_run(start)
+    run.client.stop_broker(3)
+    spend(run, 5)
+    ask(run, "throttle", rate_bytes_per_s=MB)
+    spend(run, 10)
+    assert own(run.client, B1, LEADER_RATE) == str(MB)
+    run.client.start_broker(3)
+    spend(run, 15)
+    assert own(run.client, B3, FOLLOWER_RATE) == str(MB)
+    run.cancel()
+    run.to_the_end()
+    assert own(run.client, B3, FOLLOWER_RATE) == str(THEIRS)
+
+
+@pytest.mark.parametrize("theirs", ["9000000", "90000000"])
+def test_one_that_somebody_set_in_mid_run_is_kept_until_a_slower_one_is_asked_for(
+    start: Start, theirs: str
+) -> None:
+    run = a_run(start)
+    set_config(run.client, B1, LEADER_RATE, theirs)
+    spend(run, 10)
+    assert own(run.client, B1, LEADER_RATE) == theirs
+    ask(run, "throttle", rate_bytes_per_s=MB)
+    spend(run, 10)
+    assert own(run.client, B1, LEADER_RATE) == own(run.client, B2, LEADER_RATE) == str(MB)
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert own(run.client, B1, LEADER_RATE) == theirs
+
+
+def test_an_adaptive_run_slows_a_side_below_a_kept_rate(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
+    set_config(client, B3, FOLLOWER_RATE, str(THEIRS))
+    plan = plan_of(client, {("t", 0): (3, 2)})
+    run = start(client, plan, rate=20 * MB, auto=None)
+    run.until(submitted)
+    ask(run, "throttle", auto={"least_bytes_per_s": MB, "most_bytes_per_s": 20 * MB})
+    run.until(lambda step: isinstance(step, Poll) and own(client, B3, FOLLOWER_RATE) == str(MB))
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert own(client, B3, FOLLOWER_RATE) == str(THEIRS)

@@ -1,0 +1,115 @@
+"""A run in which some brokers get less than the others, because less will do for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, submitted, throttles
+
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.run.journal.fold import Outcome
+from core.run.journal.throttle_values import Side
+from core.run.reporting.report import report
+
+B2, B3, B4 = (Resource.broker(broker) for broker in (2, 3, 4))
+RATE, LESS = 40 * MB, 12 * MB
+APART = {(2, Side.LEADER): LESS, (4, Side.FOLLOWER): LESS}
+
+
+def a_run(start: Start, **options: Any) -> Run:
+    """Return a run in flight that copies from broker 1 to 3, and from 2 to 4."""
+    client = cluster({"big": [(1,)], "little": [(2,)]}, size_bytes=400 * MB)
+    for name, value in options.pop("found", {}).items():
+        set_config(client, B4, name, value)
+    plan = plan_of(client, {("big", 0): (3,), ("little", 0): (4,)})
+    run = start(client, plan, rate=RATE, apart=APART, **options)
+    run.until(submitted)
+    return run
+
+
+def rates(run: Run) -> dict[str, str | None]:
+    return {
+        "2 sends": own(run.client, B2, LEADER_RATE),
+        "4 receives": own(run.client, B4, FOLLOWER_RATE),
+        "3 receives": own(run.client, B3, FOLLOWER_RATE),
+        "4 sends": own(run.client, B4, LEADER_RATE),
+    }
+
+
+def test_they_get_less_and_all_is_as_found_at_the_end(start: Start) -> None:
+    run = a_run(start)
+    assert rates(run) == {
+        "2 sends": str(LESS),
+        "4 receives": str(LESS),
+        "3 receives": str(RATE),
+        "4 sends": str(RATE),
+    }
+    assert run.to_the_end() is Outcome.DONE
+    assert set(rates(run).values()) == {None}
+    assert "throttle 40 MB/s a broker and side, less for 2 of them" in report(run.look())
+
+
+def test_another_process_goes_on_with_them(start: Start) -> None:
+    run = a_run(start)
+    run.again()
+    run.until(lambda _: True)
+    assert rates(run)["4 receives"] == str(LESS)
+    assert run.runner.history.pace.apart == APART
+    assert run.to_the_end() is Outcome.DONE
+
+
+@pytest.mark.parametrize(
+    ("theirs", "holds"),
+    [(5 * MB, 5 * MB), (LESS + MB, LESS)],
+    ids=["a lower one is kept", "one between both is not"],
+)
+def test_of_somebody_elses_rate_and_ours_the_lower_holds(
+    start: Start, theirs: int, holds: int
+) -> None:
+    run = a_run(start, found={FOLLOWER_RATE: str(theirs)})
+    assert rates(run)["4 receives"] == str(holds)
+    assert run.to_the_end() is Outcome.DONE
+    assert rates(run)["4 receives"] == str(theirs)
+
+
+@pytest.mark.parametrize("rate", [20 * MB, 8 * MB], ids=["between", "lower than all"])
+def test_a_rate_that_is_asked_for_later_is_everybodys(start: Start, rate: int) -> None:
+    run = a_run(start)
+    ask(run, "throttle", rate_bytes_per_s=rate)
+    run.until(lambda _: set(rates(run).values()) == {str(rate)})
+    assert run.to_the_end() is Outcome.DONE
+    assert set(rates(run).values()) == {None}
+
+
+def test_held_on_the_floor_they_come_back_to_less(start: Start) -> None:
+    run = a_run(start)
+    ask(run, "pause", floor=True)
+    run.until(lambda _: rates(run)["4 receives"] == "1")
+    ask(run, "resume")
+    run.until(lambda _: rates(run)["4 receives"] == str(LESS))
+    assert run.to_the_end() is Outcome.DONE
+    assert "on the way to 12 MB/s" in report(run.look())
+
+
+def test_on_the_way_back_all_get_the_same(start: Start) -> None:
+    run = a_run(start)
+    before = throttles(cluster({"big": [(1,)], "little": [(2,)]}))
+    ask(run, "rollback")
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert run.runner.history.pace.apart == {}
+    assert throttles(run.client) == before
+
+
+def test_a_broker_that_comes_to_lead_more_gets_what_all_get(start: Start) -> None:
+    """Broker 2 sends little; then it leads what broker 1, which dies, has led."""
+    client = cluster({"big": [(1, 2)], "little": [(2,)]}, size_bytes=900 * MB)
+    plan = plan_of(client, {("big", 0): (3, 2), ("little", 0): (4,)})
+    run = start(client, plan, rate=RATE, apart={(2, Side.LEADER): LESS})
+    run.until(submitted)
+    assert rates(run)["2 sends"] == str(LESS)
+    client.stop_broker(1)
+    run.until(lambda _: rates(run)["2 sends"] == str(RATE))
+    client.start_broker(1)
+    assert run.to_the_end() is Outcome.DONE
+    assert set(rates(run).values()) == {None}

@@ -1,0 +1,176 @@
+"""What a run with an adaptive rate notices of its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from clusters import MB, NOON, cluster, tp
+
+from core.cluster.probe.produce_latency import Window
+from core.plan.plan import Move
+from core.run.journal.moves import MoveHistory, Phase
+from core.run.journal.produce_latency import Before
+from core.run.journal.throttle_values import Side
+from core.run.throttles.signals import BEFORE_WINDOWS, Senses, out_of_step, teller
+
+SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
+NEW = Move(tp("t-0"), (1, 2), (3, 2))
+
+
+class Probe:
+    """A probe that has seen what it is told."""
+
+    def __init__(self, **windows: int) -> None:
+        self.trouble = ""
+        self.places: Mapping[int, tuple[int, ...]] = {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
+        self.count = windows or {"b1": 3, "b2": 3, "b3": 3}
+
+    def windows(self) -> dict[int, tuple[Window, ...]]:
+        return {
+            int(name[1:]): tuple(Window(NOON, 100, 0, int(name[1:]), 10.0) for _ in range(count))
+            for name, count in self.count.items()
+        }
+
+
+def history(*moves: Move) -> Any:
+    """Return what the senses need of a history: its moves, all in flight."""
+    return SimpleNamespace(
+        moves=[MoveHistory(move, 0, phase=Phase.SUBMITTED) for move in moves],
+        in_flight=list(range(len(moves))),
+    )
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def sample(size: float, *arrived: float | None, leader: int = 1) -> dict[str, Any]:
+    came = [None if part is None else round(part * MB) for part in arrived]
+    return {"moves": [[0, round(size * MB), leader, came, 0.0]], "down": []}
+
+
+def seen(senses: Senses, **more: Any):
+    state = cluster({"t-0": [1, 2, 3]}, adding={"t-0": [3]}, isr={"t-0": [1, 2]}, **more)
+    return senses.sides(history(NEW), state, {}, [SENDS, RECEIVES])
+
+
+def test_what_copies_get_is_told_over_a_quota_window():
+    senses = Senses(None)
+    for second in range(0, 40, 2):
+        senses.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
+
+    found = seen(senses)
+
+    assert found[SENDS].flow_bytes_per_s == pytest.approx(5 * MB)
+    assert found[RECEIVES].flow_bytes_per_s == pytest.approx(5 * MB)
+
+
+def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
+    senses = Senses(None)
+    assert seen(senses)[SENDS].inflow_bytes_per_s == 0
+    for second, size in ((0, 100), (1, 100), (2.5, 105), (3, 105), (5, 110)):
+        senses.take_sample(after(second), sample(size, 0.0))
+
+    found = seen(senses)
+
+    assert found[SENDS].inflow_bytes_per_s == pytest.approx(4 * MB)
+    assert found[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
+
+
+def test_what_is_left_is_told_by_the_newest_sample():
+    senses = Senses(None)
+    senses.take_sample(after(0), sample(900, 100.0))
+    assert seen(senses)[SENDS].left_bytes == 800 * MB
+    senses.take_sample(after(2), sample(910, 150.0))
+    found = seen(senses)
+    assert found[SENDS].left_bytes == found[RECEIVES].left_bytes == 760 * MB
+
+
+def test_what_is_left_is_not_known_before_a_size_is():
+    assert seen(Senses(None))[RECEIVES].left_bytes is None
+
+
+def test_one_sample_says_nothing_of_a_rate():
+    senses = Senses(None)
+    senses.take_sample(NOON, sample(100, 50.0))
+    assert seen(senses)[SENDS].flow_bytes_per_s == 0
+
+
+def test_who_has_left_an_isr_is_named_on_both_sides():
+    state = cluster(
+        {"t-0": [1, 2], "t-1": [2, 4], "u-0": [2, 3]},
+        isr={"t-0": [1], "t-1": [2], "u-0": [2]},
+        adding={"u-0": [3]},
+        dead=[4],
+    )
+    assert out_of_step(state) == {
+        (1, Side.LEADER): "broker 2 has left the ISR of t-0",
+        (2, Side.FOLLOWER): "broker 2 has left the ISR of t-0",
+    }
+
+
+def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
+    senses = Senses(None)
+    whole = cluster({"t-0": [1, 2]})
+    out = cluster({"t-0": [1, 2]}, isr={"t-0": [1]})
+
+    def told(state: Any, seconds: float) -> str:
+        looked = replace(state, fetched_at=after(seconds))
+        return senses.sides(history(), looked, {}, [SENDS])[SENDS].out_of_step
+
+    assert [told(out, 0), told(out, 2), told(whole, 2.5)] == ["", "", ""]
+    assert [told(out, 3), told(out, 5), told(out, 6)] == [
+        *("", ""),
+        "broker 2 has left the ISR of t-0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [((1, Side.LEADER), 1), ((3, Side.FOLLOWER), 2), ((2, Side.FOLLOWER), 1), ((9, SENDS[1]), 9)],
+)
+def test_a_broker_that_receives_is_told_by_what_it_follows(key, expected):
+    assert teller(Probe().places, key) == expected
+
+
+def test_the_probe_tells_of_each_side():
+    senses = Senses(Probe())
+    waited = senses.before()
+    state = cluster({"t-0": [1, 2]})
+
+    found = senses.sides(history(), state, waited, [SENDS, RECEIVES])
+
+    assert waited[1] == Before(1, 10)
+    assert found[SENDS].before == Before(1, 10)
+    assert found[RECEIVES].before == Before(2, 10)
+    assert len(found[RECEIVES].windows) == 3
+
+
+@pytest.mark.parametrize(
+    ("windows", "trouble", "ready"),
+    [
+        ({"b1": BEFORE_WINDOWS, "b2": BEFORE_WINDOWS}, "", True),
+        ({"b1": BEFORE_WINDOWS, "b2": BEFORE_WINDOWS - 1}, "", False),
+        ({"b1": 0}, "", False),
+        ({"b1": 0}, "refused", True),
+    ],
+)
+def test_a_run_begins_once_it_is_known_what_producers_wait(windows, trouble, ready):
+    probe = Probe(**windows)
+    probe.trouble = trouble
+    senses = Senses(probe)
+    assert senses.ready is ready
+    assert senses.trouble == trouble
+
+
+def test_without_a_probe_nothing_is_known_of_producers_and_that_is_said():
+    senses = Senses(None)
+    assert senses.ready
+    assert senses.before() == {}
+    assert "not measured" in senses.trouble
+    assert seen(senses)[SENDS].before is None

@@ -90,7 +90,7 @@ test-e2e: $(DEV)
 
 laws: $(DEV)  ## new examples for every law; the planner's on 10,000 clusters (make test: 50)
 	$(PYTEST) $(SPREAD) --hypothesis-profile=new -m hypothesis tests/core
-	$(PYTEST) --hypothesis-profile=long tests/core/plan/test_planner_laws.py
+	$(PYTEST) --hypothesis-profile=long tests/core/plan/planner/test_planner_laws.py
 
 screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 	PYTHONPATH=tests $(BIN)/python -P -m shots screenshots

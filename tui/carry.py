@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.findings import Finding, Severity
+from core.plan.checks.catalogue import Finding, Severity
 from core.plan.plan import Plan
 
 
@@ -130,7 +130,7 @@ def lift(
     by_mouse: bool = False,
 ) -> Carry | None:
     """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
-    from core.plan.drop import drop_findings
+    from core.plan.checks.drop import drop_findings
 
     targets = {tp: plan.target(state, tp) for tp in partitions}
     sources = {tp: broker for tp, target in targets.items() if broker in target}

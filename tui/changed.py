@@ -14,8 +14,8 @@ import numpy as np
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.estimate import Estimate
-from core.plan.findings import Finding, Severity
+from core.plan.checks.catalogue import Finding, Severity
+from core.plan.estimate.estimate import Estimate
 from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
 from tui.study import Study

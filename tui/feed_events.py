@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from core.cluster.drills.drill import DrillGround
     from core.cluster.state import ClusterState
     from core.load.snapshot import LoadSnapshot
-    from core.plan.calibration import Calibration
+    from core.plan.estimate.calibration import Calibration
     from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
 

@@ -74,7 +74,7 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
 
     What all of them teach about times is told as it changes: with a run that comes, or ends.
     """
-    from core.plan.calibration import NOTHING_LEARNED
+    from core.plan.estimate.calibration import NOTHING_LEARNED
     from core.run.reporting.runs import calibration, list_runs, read_run, runs_named, unreadable
 
     last: RunView | None = None

@@ -54,7 +54,7 @@ class Kept:
 
 def keep_plan(plan: Plan) -> None:
     """Write a plan down for the next start; raises OSError."""
-    from core.plan.reassignment import dump
+    from core.plan.formats.plan_file import dump
 
     files.write_text(paths.kept_plan_file(plan.cluster_id or ""), dump(plan))
 
@@ -64,7 +64,7 @@ def kept_plan(cluster_id: str) -> Plan | None:
     path = paths.kept_plan_file(cluster_id)
     if not path.exists():
         return None
-    from core.plan.reassignment import read_plan
+    from core.plan.formats.plan_file import read_plan
 
     plan = read_plan(path)
     return plan if plan.cluster_id == cluster_id else None

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.move_order import order
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.outcome import is_reached
-from core.plan.planner.problem import BAND
-from core.plan.planner.scope import outside
-from core.plan.planner.told import Because, Suggested
-from core.plan.relief import order
+from core.plan.planner.model.problem import BAND
+from core.plan.planner.model.scope import outside
+from core.plan.planner.result import Because, Suggested, is_reached
 from tui.wish import Asked
 
 

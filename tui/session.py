@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
-    from core.plan.calibration import Calibration
+    from core.plan.estimate.calibration import Calibration
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView
     from core.watch.clients.report import Report

@@ -12,18 +12,18 @@ from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.heat import Metric, weights
 from core.load.snapshot import Float64, Load
-from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.check import Checked, in_flight
-from core.plan.check_brokers import not_compared, not_compared_words
+from core.plan.checks.catalogue import Finding, Severity
+from core.plan.checks.check_plan import Checked, in_flight
+from core.plan.checks.disks import not_compared, not_compared_words
 from core.plan.effect import Effect, effect_of, with_growth
-from core.plan.estimate import Estimate, estimate_at
-from core.plan.extra_disk import peak_extra
-from core.plan.findings import Finding, Severity
-from core.plan.impact import Impact, impact_of
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.estimate import Estimate, estimate_at
+from core.plan.estimate.peak_usage import peak_extra
+from core.plan.estimate.rate_table import default_rate, rate_table
+from core.plan.estimate.timeline import TimeLine, time_line
+from core.plan.impact.clients import Impact, impact_of
 from core.plan.plan import Plan
-from core.plan.rate_table import default_rate, rate_table
 from core.plan.rebase import Rebased, rebase
-from core.plan.time_line import TimeLine, time_line
 from core.units import UNLIMITED
 
 

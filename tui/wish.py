@@ -14,12 +14,17 @@ from typing import TypeVar
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Plan
-from core.plan.planner.fields import Field, Names
-from core.plan.planner.limits import Limits
-from core.plan.planner.problem import BAND
-from core.plan.planner.refusals import refusals
-from core.plan.planner.wanted import Wanted, untouched
-from core.plan.planner.wishes import broker_ids, broker_pairs
+from core.plan.planner.conflicts import refusals
+from core.plan.planner.model.problem import BAND
+from core.plan.planner.request import (
+    Field,
+    Limits,
+    Names,
+    Wanted,
+    broker_ids,
+    broker_pairs,
+    untouched,
+)
 from core.units import parse_duration, parse_size
 
 _Read = TypeVar("_Read")

@@ -17,9 +17,8 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.limits import Limits
 from core.plan.planner.planner import suggest
-from core.plan.planner.wanted import Wanted
+from core.plan.planner.request import Limits, Wanted
 
 SPENT = 0.5
 """The part of an hour's budget beyond which only a whole plan is begun: no run for crumbs."""

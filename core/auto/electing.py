@@ -12,8 +12,8 @@ from core.auto.settings import Settings
 from core.cluster.leaders import preferred_elections
 from core.cluster.state import ClusterState, Int64
 from core.errors import UsageError
-from core.plan.planner.elected import elected
-from core.plan.planner.wanted import Wanted, untouched
+from core.plan.planner.actual_leaders import elected
+from core.plan.planner.request import Wanted, untouched
 from core.units import counted, format_duration
 
 RETURNS_WAITED = 2

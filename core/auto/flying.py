@@ -20,8 +20,8 @@ from core.cluster.connect import Connection
 from core.errors import DocumentError
 from core.load.background import start_load
 from core.load.locate import load_root
+from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
-from core.plan.reassignment import dump
 from core.watch.timeline.background import start_recording
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller

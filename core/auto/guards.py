@@ -16,7 +16,7 @@ from core.auto.observed import Observed
 from core.auto.settings import LIVE_LOOKS, Settings
 from core.cluster.balancers import find_balancer
 from core.load.snapshot import Source
-from core.plan.findings import named
+from core.plan.checks.catalogue import named
 from core.run.external.moves import foreign_moves
 from core.units import counted, format_bytes, format_duration
 

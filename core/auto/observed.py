@@ -15,11 +15,11 @@ from core.cluster.leaders import preferred_elections, rows_of
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import Bool, ClusterState
 from core.load.snapshot import Float64, Load, Source
-from core.plan.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
-from core.plan.planner.elected import elected
+from core.plan.planner.actual_leaders import elected
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.measures import Measure
+from core.plan.planner.model.measures import Measure
 
 LEAST_GAIN = 0.01
 """Shares that whatever is done must bring into the band to be any help."""

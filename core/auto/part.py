@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.move_order import order
 from core.plan.plan import Move, Plan
-from core.plan.relief import order
 
 
 def part_of(

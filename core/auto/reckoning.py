@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.auto.observed import Observed
 from core.auto.settings import Settings
-from core.plan.estimate import Estimate, estimate_at, estimate_within
+from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.plan import Plan
 from core.run.journal.rates import Bounds
 from core.run.throttles.rate_bounds import expected_rate, usual_bounds

@@ -14,8 +14,8 @@ from core.auto.observed import (
     sight_of,
 )
 from core.auto.settings import Settings
-from core.plan.check import check_plan
-from core.plan.findings import Severity
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
 from core.plan.planner.evenness import Evenness
 from core.units import counted, format_bytes
 

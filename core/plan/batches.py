@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan import relief
-from core.plan.copying import (
+from core.plan import move_order
+from core.plan.copies import (
     PARTITION_FETCH_BYTES,
     PARTITIONS_A_FETCH,
     BrokerSide,
@@ -24,7 +24,7 @@ from core.plan.copying import (
     Side,
     copying,
 )
-from core.plan.disk_room import disks_of, free_bytes
+from core.plan.disk_space import disks_of, free_bytes
 from core.plan.plan import Plan
 from core.units import UNLIMITED
 
@@ -101,7 +101,7 @@ class Work:
             tuple(i for i, move in enumerate(plan) if move.receiving and not move.moves_data),
             tuple(
                 i
-                for i in relief.order(state, load, plan, [cost.total_bytes for cost in costs])
+                for i in move_order.order(state, load, plan, [cost.total_bytes for cost in costs])
                 if plan.moves[i].moves_data
             ),
         )

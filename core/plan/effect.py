@@ -15,7 +15,7 @@ from core.cluster.state import ClusterState, Int32, Int64
 from core.load.heat import Metric
 from core.load.snapshot import Float64, Load
 from core.load.totals import carried, disk_bytes
-from core.plan.disk_room import growth_bytes
+from core.plan.disk_space import growth_bytes
 from core.plan.plan import Move
 
 

@@ -16,7 +16,7 @@ from core.cluster.quota import SLOT_SECONDS, SLOTS
 from core.cluster.sandbox.workload import fill, run
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from core.errors import ExitCode, TrimtabError
-from core.plan.spread import START_SECONDS
+from core.plan.estimate.uncertainty import START_SECONDS
 from core.units import format_rate
 from tests.acceptance.dms_throttle_estimates import MB, TABLE, Layout, Throttled, required, targets
 from tests.acceptance.scenario import Step, same, wait_until

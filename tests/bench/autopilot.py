@@ -31,7 +31,7 @@ from core.cluster.state import ClusterState, frozen
 from core.load.snapshot import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest
-from core.plan.planner.wanted import Wanted
+from core.plan.planner.request import Wanted
 from tests.bench.report import leave
 
 BROKERS, PARTITIONS, REPLICAS, RACKS, TOPICS = 12, 2_000, 3, 3, 40

@@ -23,9 +23,9 @@ from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument
 from core.cluster.state import ClusterState, frozen
 from core.load.snapshot import Load
-from core.plan.planner.measures import HOSTED, SHOWN, Measure
-from core.plan.planner.placement import Placement
-from core.plan.planner.problem import problem
+from core.plan.planner.model.measures import HOSTED, SHOWN, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import problem
 from tests.bench.kafka_generate import generated
 from tests.bench.least_bytes import least_bytes
 from tests.bench.measured import run_measured

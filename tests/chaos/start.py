@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from core.cluster.connect import Address, connect
-from core.plan.reassignment import read_plan
+from core.plan.formats.plan_file import read_plan
 from core.run.journal.rates import Bounds
 from core.run.service import RunOptions, start_run
 

@@ -18,8 +18,8 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
 from core.cluster.state import ClusterState
 from core.load.simulator import start_simulator
+from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
-from core.plan.reassignment import dump
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 SPEED = 30.0

@@ -18,9 +18,8 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.errors import DocumentError
+from core.plan.formats.plan_file import dump, read_document, read_plan, to_kafka
 from core.plan.plan import Plan
-from core.plan.plan_document import read_document
-from core.plan.reassignment import dump, read_plan, to_kafka
 from core.plan.verify import Standing, verify
 from core.text.json import compact
 

@@ -32,7 +32,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.cluster.connect import Address
 from core.errors import TrimtabError
-from core.plan.findings import finding
+from core.plan.checks.catalogue import finding
 from core.plan.plan import Plan
 from core.run.journal.throttle_values import Side
 from core.run.reporting.views import RunState

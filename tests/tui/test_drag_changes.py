@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.estimate.rate_table import rate_table
 from core.plan.plan import Plan
-from core.plan.rate_table import rate_table
 from tui.map_view import Lit
 
 BROKERS = (1, 2, 3, 4, 5)

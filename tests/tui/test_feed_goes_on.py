@@ -25,7 +25,7 @@ from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate
 from core.load.published import write_snapshot
 from core.load.snapshot import LoadSnapshot, Quality, Source
-from core.plan.calibration import Calibration, Speed
+from core.plan.estimate.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.journal.journal import JournalError
 from core.run.journal.records import Kind

@@ -15,7 +15,7 @@ from simulated import small_spec
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
-from core.plan.calibration import Calibration, Speed
+from core.plan.estimate.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.journal.records import Kind
 from core.run.reporting import runs

@@ -9,7 +9,7 @@ from clusters import tp
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.plan.impact import Impact, impact_of
+from core.plan.impact.clients import Impact, impact_of
 from core.plan.plan import Plan
 from tui.session import Session
 from tui.widgets.impact_page import impact_line, impact_lines

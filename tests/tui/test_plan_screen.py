@@ -33,12 +33,12 @@ from textual.widgets import Button, Static
 from core.cluster.state import ClusterState
 from core.load.heat import Metric
 from core.load.snapshot import Load
-from core.plan.calibration import Calibration, Learned
-from core.plan.copying import Side
-from core.plan.crowding import Crowded
+from core.plan.checks.catalogue import Finding, Severity, finding
+from core.plan.copies import Side
 from core.plan.effect import effect_of
-from core.plan.estimate import Estimate
-from core.plan.findings import Finding, Severity, finding
+from core.plan.estimate.calibration import Calibration, Learned
+from core.plan.estimate.estimate import Estimate
+from core.plan.estimate.near_capacity import Crowded
 from core.plan.plan import Move, Plan
 from core.units import format_duration, format_rate
 from tui.map_view import MapView, build_model

@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.errors import TrimtabError
-from core.plan import rate_table
+from core.plan.estimate import rate_table
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
 from tui.screens import plan as plan_module

@@ -19,9 +19,9 @@ from textual.worker import WorkerFailed
 from core import paths
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.measures import Measure
+from core.plan.planner.model.measures import Measure
 from core.plan.planner.planner import suggest
-from core.plan.planner.wanted import Wanted
+from core.plan.planner.request import Wanted
 from tui.made import Made, helpful_first
 from tui.screens import plan as plan_screen
 from tui.screens import planning

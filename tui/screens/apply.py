@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
-from core.plan.estimate_document import to_json
+from core.plan.estimate.estimate_json import to_json
 from core.run.launch import prepared
 from core.run.service import RunOptions, start_run
 from core.run.throttles.rate_bounds import as_keys

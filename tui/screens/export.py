@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.plan.reassignment import dump
+from core.plan.formats.plan_file import dump
 from core.run.reporting.report import markdown
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunView

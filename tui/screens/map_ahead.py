@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
-    from core.plan.estimate import Estimate
-    from core.plan.suggest import Suggestion
+    from core.plan.estimate.estimate import Estimate
+    from core.plan.single_move import Suggestion
     from tui.map_view import Model
     from tui.screens.map_shown import ShownMap
 
@@ -250,8 +250,8 @@ class Ahead:
         key, held, learned = self._rates_key(plan), self._held, screen.session.calibration
 
         def rates(go_on: Callable[[], None]) -> Message:
-            from core.plan.calibration import NOTHING_LEARNED
-            from core.plan.rate_table import rate_table
+            from core.plan.estimate.calibration import NOTHING_LEARNED
+            from core.plan.estimate.rate_table import rate_table
 
             calibration = learned or NOTHING_LEARNED
             found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
@@ -271,9 +271,9 @@ class Ahead:
         known = screen.session.calibration
 
         def suggest() -> None:
-            from core.plan.calibration import NOTHING_LEARNED
-            from core.plan.estimate import estimate_at
-            from core.plan.suggest import suggest_move
+            from core.plan.estimate.calibration import NOTHING_LEARNED
+            from core.plan.estimate.estimate import estimate_at
+            from core.plan.single_move import suggest_move
 
             found = suggest_move(state, load, base, metric=metric, broker=broker, topic=topic)
             estimate = None
@@ -291,7 +291,7 @@ class Ahead:
             self._rates, self._asked_rates = message, None
             self._studying.done(self._screen.session.now)
             if self._screen.carry is None:
-                from core.plan.rate_table import default_rate
+                from core.plan.estimate.rate_table import default_rate
 
                 self._screen.session.propose_rate(default_rate(message.rates))
         elif message.rates is None and message.key == self._asked_suggestion:

@@ -12,11 +12,11 @@ from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.calibration import Calibration
-from core.plan.impact import impact_of
+from core.plan.estimate.calibration import Calibration
+from core.plan.formats.plan_file import dump
+from core.plan.impact.clients import impact_of
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
-from core.plan.reassignment import dump
 from core.plan.rebase import rebase
 from tui.actions import PLAN, bindings_of
 from tui.changed import alive, is_alike

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.plan.calibration import NOTHING_LEARNED
-from core.plan.estimate import Estimate, at_rate, estimate_sparing
-from core.plan.findings import Finding, Severity
-from core.plan.meanwhile import elected, to_elect
+from core.plan.checks.catalogue import Finding, Severity
+from core.plan.estimate.calibration import NOTHING_LEARNED
+from core.plan.estimate.estimate import Estimate, at_rate, estimate_sparing
+from core.plan.estimate.uncertainty import Task
+from core.plan.impact.precautions import elected, to_elect
 from core.plan.plan import Plan
-from core.plan.spread import Task
 from core.run.journal.rates import Bounds
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED

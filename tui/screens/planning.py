@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.estimate import Estimate
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.estimate import Estimate
 from core.plan.plan import Plan
-from core.plan.planner.outcome import no_plan, time_of
 from core.plan.planner.planner import suggest
+from core.plan.planner.result import no_plan, time_of
 from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.made import Made

@@ -13,9 +13,9 @@ from textual.widgets import Button, Label, Static
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.check import check_plan
-from core.plan.check_brokers import not_compared
-from core.plan.findings import OF_ITS_OWN, Severity, is_blind
+from core.plan.checks.catalogue import OF_ITS_OWN, Severity, is_blind
+from core.plan.checks.check_plan import check_plan
+from core.plan.checks.disks import not_compared
 from core.plan.plan import Move, Plan
 from core.run.reporting.views import MoveProgress, MoveState, RunView
 from core.units import format_bytes

@@ -8,9 +8,9 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.widget import Widget
 
-from core.plan.estimate import Estimate
-from core.plan.estimate_words import apart_words
-from core.plan.findings import Finding
+from core.plan.checks.catalogue import Finding
+from core.plan.estimate.estimate import Estimate
+from core.plan.estimate.messages import apart_words
 from core.run.journal.rates import Bounds
 from core.units import counted, format_duration
 from tui.widgets.run_state import bounds_words

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from core.cluster.state import ClusterState
-from core.plan.estimate import Estimate
-from core.plan.findings import Severity
-from core.plan.meanwhile import meanwhile
+from core.plan.checks.catalogue import Severity
+from core.plan.estimate.estimate import Estimate
+from core.plan.impact.precautions import meanwhile
 from core.plan.plan import Plan
 from core.run.journal.rates import Bounds
 from core.units import UNLIMITED, counted, format_duration, format_rate

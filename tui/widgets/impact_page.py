@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.plan.impact import GroupTouched, Impact, TopicTouched
-from core.plan.impact_words import (
+from core.plan.impact.clients import GroupTouched, Impact, TopicTouched
+from core.plan.impact.sentences import (
     groups_sentence,
     headroom_sentences,
     in_short,

@@ -15,8 +15,8 @@ from tui.map_view import Model
 from tui.theming import Glyphs
 
 if TYPE_CHECKING:
-    from core.plan.estimate import Estimate
-    from core.plan.suggest import Suggestion
+    from core.plan.estimate.estimate import Estimate
+    from core.plan.single_move import Suggestion
 
 HOTTEST = 3
 

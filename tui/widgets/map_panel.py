@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.plan.findings import Severity
+from core.plan.checks.catalogue import Severity
 from core.units import format_duration, format_rate
 from tui.clients import client_words, client_words_short
 from tui.map_view import Model

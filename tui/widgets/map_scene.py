@@ -14,8 +14,8 @@ from tui.widgets.preview import Preview
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.plan.estimate import Estimate
-    from core.plan.suggest import Suggestion
+    from core.plan.estimate.estimate import Estimate
+    from core.plan.single_move import Suggestion
     from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.plan.planner.evenness import Evenness
-from core.plan.planner.measures import Measure
+from core.plan.planner.model.measures import Measure
 from tui.widgets.bars import bar
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right, window
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from core.plan.copying import Side
-from core.plan.disk_lane import DiskLane
-from core.plan.time_line import Lane, TimeLine
+from core.plan.copies import Side
+from core.plan.estimate.timeline import DiskLane, Lane, TimeLine
 from core.units import format_bytes, format_duration, format_rate
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right, rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.plan.findings import Finding, Severity
+from core.plan.checks.catalogue import Finding, Severity
 from core.units import counted
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, wrapped
 

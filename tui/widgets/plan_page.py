@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
-from core.plan.findings import Finding, Severity, is_blind
+from core.plan.checks.catalogue import Finding, Severity, is_blind
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.rebase import Rebased

@@ -23,7 +23,7 @@ from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
     from core.plan.effect import Effect
-    from core.plan.estimate import Estimate
+    from core.plan.estimate.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.plan.findings import Severity
+from core.plan.checks.catalogue import Severity
 from core.units import format_bytes, format_duration, format_rate
 from tui.carry import Carry
 from tui.map_view import Model
@@ -29,7 +29,7 @@ from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.plan.estimate import Estimate
+    from core.plan.estimate.estimate import Estimate
     from core.run.reporting.views import RunView
 
 PLAN_LINES = 6

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.plan.copying import Side
+from core.plan.copies import Side
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     Line,
@@ -25,7 +25,7 @@ from tui.widgets.lines import (
 )
 
 if TYPE_CHECKING:
-    from core.plan.estimate import Estimate
+    from core.plan.estimate.estimate import Estimate
 
 RANGE_FROM = 68
 """Columns from which the table has room for the range of each time."""

@@ -16,13 +16,13 @@ from core.cli.common.output import emit, write_text
 from core.cli.plan.estimate_chart import lanes_text
 from core.cli.plan.plan_file import bound, document_of, plan_argument
 from core.errors import ExitCode, UsageError
-from core.plan.burden import Burden, burden
-from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.estimate import Estimate, SideRow, estimate_at, estimate_within
-from core.plan.estimate_document import burden_document, time_line_document, to_json
-from core.plan.estimate_words import apart_words
-from core.plan.rate_table import default_rate, rate_table, slower_because
-from core.plan.time_line import TimeLine, time_line
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
+from core.plan.estimate.estimate_json import burden_document, time_line_document, to_json
+from core.plan.estimate.messages import apart_words
+from core.plan.estimate.peak_usage import Burden, burden
+from core.plan.estimate.rate_table import default_rate, rate_table, slower_because
+from core.plan.estimate.timeline import TimeLine, time_line
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table
 from core.units import (

@@ -7,10 +7,9 @@ import textwrap
 from collections.abc import Iterator
 
 from core.load.verdicts import DISK_LOOK
-from core.plan.copying import Side
-from core.plan.crowding import NEAR_CAPACITY
-from core.plan.disk_lane import DiskLane
-from core.plan.time_line import Lane, TimeLine
+from core.plan.copies import Side
+from core.plan.estimate.near_capacity import NEAR_CAPACITY
+from core.plan.estimate.timeline import DiskLane, Lane, TimeLine
 from core.text.tables import text_table
 from core.units import format_bytes, format_duration, format_rate
 

@@ -14,8 +14,8 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import bound, document_of, plan_argument
 from core.errors import AccessDeniedError, UsageError
-from core.plan.impact import GroupTouched, Impact, impact_of
-from core.plan.impact_words import (
+from core.plan.impact.clients import GroupTouched, Impact, impact_of
+from core.plan.impact.sentences import (
     groups_sentence,
     headroom_sentences,
     shrinking_command,

@@ -18,7 +18,7 @@ from core.cli.topics.layout import (
     rule_option,
     size_option,
 )
-from core.plan.placing import by_load, in_turn, refuse, without_rack, without_room
+from core.plan.planner.new_topic import by_load, in_turn, refuse, without_rack, without_room
 from core.text.tables import text_table
 from core.units import id_list
 

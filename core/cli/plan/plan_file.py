@@ -12,9 +12,8 @@ from core import files
 from core.cli.common.context import Context
 from core.cli.common.output import say
 from core.errors import UsageError
+from core.plan.formats.plan_file import PlanDocument, bind, read_document
 from core.plan.plan import ANY, Plan
-from core.plan.plan_document import PlanDocument, read_document
-from core.plan.reassignment import bind
 from core.units import id_list
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def bound(document: PlanDocument, state: ClusterState) -> Plan:
 
     Raises DocumentError for one that is not for it.
     """
-    from core.plan.check import REBASE, stale
+    from core.plan.checks.check_plan import REBASE, stale
 
     wanted = bind(document, state)
     found = stale(state, wanted)

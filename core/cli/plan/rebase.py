@@ -13,8 +13,8 @@ from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import document_of, plan_argument
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
+from core.plan.formats.plan_file import bind, dump, to_document
 from core.plan.plan import Plan
-from core.plan.reassignment import bind, dump, to_document
 from core.plan.rebase import Rebased
 from core.plan.rebase import rebase as onto
 from core.text.tables import text_table

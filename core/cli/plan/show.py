@@ -17,9 +17,9 @@ from core.cli.common.output import emit, write_data, write_text
 from core.cli.plan.plan_file import bound, document_of, picture_if_named, plan_argument, with_dirs
 from core.cli.plan.suggest_output import dropped_words
 from core.errors import UsageError
+from core.plan.formats.plan_file import bind
+from core.plan.move_order import Relief, order, reliefs
 from core.plan.plan import Move, Plan
-from core.plan.reassignment import bind
-from core.plan.relief import Relief, order, reliefs
 from core.text.tables import markdown_cell, markdown_table, text_table
 from core.text.terminal import printable
 from core.units import counted, format_bytes, id_list

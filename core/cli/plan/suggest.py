@@ -22,19 +22,19 @@ from core.cli.plan import suggest_log_dirs, suggest_output
 from core.cli.plan.estimate import exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
-from core.plan.burden import Burden, burden
-from core.plan.check import Checked, Severity, in_flight
-from core.plan.reassignment import dump
-from core.plan.topics_to_move import read_topics, refuse_unknown
+from core.plan.checks.check_plan import Checked, Severity, in_flight
+from core.plan.estimate.peak_usage import Burden, burden
+from core.plan.formats.plan_file import dump
+from core.plan.formats.topics_to_move import read_topics, refuse_unknown
 from core.run.reporting.runs import calibration
 from core.units import parse_deadline, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
-    from core.plan.estimate import Estimate
+    from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
-    from core.plan.planner.wanted import Wanted
+    from core.plan.planner.request import Wanted
 
 
 STEADY_SECONDS = 0.1
@@ -142,11 +142,9 @@ def suggest(
     -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
     there is.
     """
-    from core.plan.planner.limits import Limits
-    from core.plan.planner.outcome import brokers_reached, is_reached, time_of
     from core.plan.planner.planner import suggest as find_plan
-    from core.plan.planner.wanted import Wanted
-    from core.plan.planner.wishes import broker_ids, broker_pairs
+    from core.plan.planner.request import Limits, Wanted, broker_ids, broker_pairs
+    from core.plan.planner.result import brokers_reached, is_reached, time_of
 
     if topics is not None and topics_to_move is not None:
         raise UsageError(
@@ -218,8 +216,8 @@ def _even_dirs(
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
-    from core.plan.planner.disks import even_dirs
-    from core.plan.planner.outcome import time_of
+    from core.plan.planner.log_dirs import even_dirs
+    from core.plan.planner.result import time_of
 
     found = even_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
@@ -238,7 +236,7 @@ def _even_dirs(
 
 def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
     """Return the checks that `apply` has to be allowed by their ids."""
-    from core.plan.planner.outcome import seconds_played
+    from core.plan.planner.result import seconds_played
 
     found = Checked(state, load, plan, in_flight(state)).after(seconds_played(estimate))
     return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
@@ -273,7 +271,7 @@ def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -
 
 def _until(time_budget: str | None, began: float) -> Callable[[], float]:
     """Return what says how many seconds are left of a budget that began with the command."""
-    from core.plan.planner.limits import NO_LIMITS
+    from core.plan.planner.request import NO_LIMITS
 
     if time_budget is None:
         return NO_LIMITS.seconds_left

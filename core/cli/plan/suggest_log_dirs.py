@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.plan.suggest_output import time_document, time_text
 from core.cluster import hidden_topics as hidden
-from core.plan.burden import Burden
-from core.plan.estimate_document import burden_document
-from core.plan.reassignment import to_document
+from core.plan.estimate.estimate_json import burden_document
+from core.plan.estimate.peak_usage import Burden
+from core.plan.formats.plan_file import to_document
 from core.text.tables import text_table
 from core.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
-    from core.plan.estimate import Estimate
-    from core.plan.planner.broker_dirs import DirShare
-    from core.plan.planner.disks import DirReason, EvenedDirs
-    from core.plan.planner.told import Suggested
+    from core.plan.estimate.estimate import Estimate
+    from core.plan.planner.broker_log_dirs import DirShare
+    from core.plan.planner.log_dirs import DirReason, EvenedDirs
+    from core.plan.planner.result import Suggested
 
 ROWS = 15
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
-from core.plan.burden import Burden
-from core.plan.estimate import Estimate
-from core.plan.estimate_document import burden_document, calibration
+from core.plan.estimate.estimate import Estimate
+from core.plan.estimate.estimate_json import burden_document, calibration
+from core.plan.estimate.peak_usage import Burden
+from core.plan.formats.plan_file import to_document
 from core.plan.plan import Move, Plan
-from core.plan.reassignment import to_document
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, id_list
 
 if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.metadata import TopicPartition
-    from core.plan.planner.told import Suggested
-    from core.plan.planner.wanted import Wanted
+    from core.plan.planner.request import Wanted
+    from core.plan.planner.result import Suggested
 
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
@@ -80,7 +80,7 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
 
 def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
     """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
-    from core.plan.planner.measures import SHOWN
+    from core.plan.planner.model.measures import SHOWN
 
     return {
         "brokers": [
@@ -110,7 +110,7 @@ def text(
     reached: bool,
     within: float | None,
 ) -> str:
-    from core.plan.planner.outcome import no_plan
+    from core.plan.planner.result import no_plan
 
     lines = [f"{note}\n" for note in found.notes]
     if not found.because:
@@ -173,7 +173,7 @@ def time_notes(estimate: Estimate | None) -> list[str]:
 
 def _measures_text(found: Suggested) -> str:
     """Return for each measure the emptiest and the fullest broker, now and then."""
-    from core.plan.planner.measures import SHOWN
+    from core.plan.planner.model.measures import SHOWN
 
     rows = []
     for measure in SHOWN:

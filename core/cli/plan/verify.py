@@ -14,8 +14,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
-from core.plan.plan_document import PlanDocument
-from core.plan.reassignment import refuse_other_cluster
+from core.plan.formats.plan_file import PlanDocument, refuse_other_cluster
 from core.plan.verify import Standing, Verification
 from core.plan.verify import verify as verify_targets
 from core.units import counted

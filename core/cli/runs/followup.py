@@ -136,7 +136,7 @@ def _again(
     words: Mapping[str, Any],
 ) -> int:
     from core.cli.runs.launch import emit_no_run, fetch_live_cluster, launch
-    from core.plan.reassignment import dump
+    from core.plan.formats.plan_file import dump
     from core.run.control import find_moves
     from core.run.followup import Way, plan_again
     from core.run.options import address_of
@@ -179,7 +179,7 @@ def _wishes(look: Reading, words: Mapping[str, Any]) -> LaunchOptions:
     """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
-    from core.plan.check import parse_allow
+    from core.plan.checks.check_plan import parse_allow
 
     said = words["throttle"]
     own = look.history.pace.bounds or look.history.rate_bytes_per_s

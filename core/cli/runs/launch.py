@@ -14,8 +14,8 @@ from core.cli.common.times import format_local
 from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UsageError
+from core.plan.impact.retention import only_compacted
 from core.plan.plan import Plan
-from core.plan.shrinking import only_compacted
 from core.units import UNLIMITED, counted, format_duration
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from core.cluster.metadata import Reassignment, TopicPartition
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
-    from core.plan.calibration import Calibration
-    from core.plan.estimate import Estimate
+    from core.plan.estimate.calibration import Calibration
+    from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
     from core.run.journal.rates import Bounds
 
@@ -126,14 +126,14 @@ def launch(
     """
     from core.cli.runs.follow import follow_run
     from core.load.locate import newest_load
-    from core.plan.burden import burden
-    from core.plan.check import Checked, refuse
-    from core.plan.estimate import estimate_at
-    from core.plan.estimate_document import to_json
-    from core.plan.estimate_words import apart_words
-    from core.plan.findings import Severity
-    from core.plan.meanwhile import meanwhile
-    from core.plan.shrinking import check_retention
+    from core.plan.checks.catalogue import Severity
+    from core.plan.checks.check_plan import Checked, refuse
+    from core.plan.estimate.estimate import estimate_at
+    from core.plan.estimate.estimate_json import to_json
+    from core.plan.estimate.messages import apart_words
+    from core.plan.estimate.peak_usage import burden
+    from core.plan.impact.precautions import meanwhile
+    from core.plan.impact.retention import check_retention
     from core.run.launch import prepared
     from core.run.logout import look
     from core.run.options import RunOptions
@@ -254,7 +254,7 @@ def _estimate_within(
     most_extra_bytes: int | None,
 ) -> Estimate:
     """Return the estimate at the least rates that keep a deadline, as if they were asked for."""
-    from core.plan.estimate import estimate_within
+    from core.plan.estimate.estimate import estimate_within
 
     found = estimate_within(
         state, load, plan, seconds, most_extra_bytes=most_extra_bytes, calibration=known
@@ -271,8 +271,8 @@ def _retention_hint(
     retention_ms: int | None,
 ) -> str:
     """Return what a shorter retention saves, this one or one that most readers can bear."""
-    from core.plan.impact_words import shrinking_hint
-    from core.plan.shrinking import shrinking
+    from core.plan.impact.retention import shrinking
+    from core.plan.impact.sentences import shrinking_hint
 
     seconds = None if retention_ms is None else -(-retention_ms // 1000)
     found = shrinking(state, load, plan, groups, seconds)
@@ -290,7 +290,7 @@ def _recommended_rate(
 
     None when none can be recommended.
     """
-    from core.plan.rate_table import default_rate, rate_table, slower_because
+    from core.plan.estimate.rate_table import default_rate, rate_table, slower_because
     from core.units import format_rate
 
     if not any(move.receiving for move in plan):

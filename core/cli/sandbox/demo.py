@@ -193,9 +193,9 @@ def _write_plan(context: Context, path: Path) -> str:
     """Write the plan of the one move that helps the hottest broker most; returns it in words."""
     from core.load.heat import Metric
     from core.load.totals import broker_totals
+    from core.plan.formats.plan_file import dump
     from core.plan.plan import Plan
-    from core.plan.reassignment import dump
-    from core.plan.suggest import suggest_move
+    from core.plan.single_move import suggest_move
 
     state, load = context.picture()
     totals = broker_totals(state, load).values[Metric.IN]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from core.cluster.configs import ConfigChange
     from core.cluster.faults import Fault
     from core.cluster.state import ClusterState
-    from core.plan.placing import Replicas
+    from core.plan.planner.new_topic import Replicas
 
 allow_option = click.option(
     "--allow", type=click.Choice(["min-isr"]), help="Though producers fail."
@@ -77,7 +77,7 @@ def create(
     """
     from core.cli.topics.config_effects import Changed, refuse_min_isr
     from core.cluster.client import NewTopic
-    from core.plan.placing import refuse
+    from core.plan.planner.new_topic import refuse
     from core.run.audited_client import audited
 
     if partitions is None and replicas is None:

@@ -15,7 +15,7 @@ from core.errors import UsageError
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
-    from core.plan.placing import Expected, Replicas
+    from core.plan.planner.new_topic import Expected, Replicas
 
 ROWS = 50
 rule_option = click.option(
@@ -43,7 +43,7 @@ rf_option = click.option(
 
 def expected_of(rate: str | None, size: str | None) -> Expected:
     """Return what is expected of a partition; raises UsageError for what is no rate or size."""
-    from core.plan.placing import Expected
+    from core.plan.planner.new_topic import Expected
     from core.units import parse_flow, parse_size
 
     return Expected(
@@ -88,7 +88,7 @@ def placed(
     start: int,
 ) -> list[Replicas]:
     """Return where new partitions go, by the rule that was asked for."""
-    from core.plan.placing import by_load, in_turn, without_rack, without_room
+    from core.plan.planner.new_topic import by_load, in_turn, without_rack, without_room
 
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
@@ -114,7 +114,7 @@ def added_replicas(
     expected: Expected,
 ) -> list[Replicas]:
     """Return the replicas of the partitions that are to be added."""
-    from core.plan.placing import refuse_replicas
+    from core.plan.planner.new_topic import refuse_replicas
 
     rows = state.partitions_of(topic)
     if partitions < len(rows):

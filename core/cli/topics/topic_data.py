@@ -87,7 +87,7 @@ def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> d
     """Return in words what each topic holds: bytes, and who has read it."""
     from core.cluster.groups import UNDESCRIBED
     from core.cluster.log_dirs import with_logs
-    from core.plan.impact_words import kinds_unknown
+    from core.plan.impact.sentences import kinds_unknown
 
     sized, lost, more = state, "", ""
     groups: tuple[Group, ...] = ()

@@ -11,10 +11,10 @@ from core.cluster.hidden_topics import is_partial
 from core.cluster.state import Bool, ClusterState
 from core.load.snapshot import Float64, Load
 from core.plan.plan import Plan
-from core.plan.planner.measures import SHOWN, Measure
-from core.plan.planner.placement import Placement
-from core.plan.planner.planned import with_moves
-from core.plan.planner.problem import BAND, problem
+from core.plan.planner.model.measures import SHOWN, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import BAND, problem
+from core.plan.planner.model.scope import with_moves
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Set
 
 import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.disk_room import disks_of, free_bytes, whole_bytes
+from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
-from core.plan.planner.fields import Field, Names
-from core.plan.planner.led import carried, electable, leaders
-from core.plan.planner.limits import INF
-from core.plan.planner.measures import LED, Measure
-from core.plan.planner.placement import TINY, Placement
-from core.plan.planner.problem import NOBODY, Problem
-from core.plan.planner.stuck import NAMED, staying
-from core.plan.planner.wanted import Wanted, chosen
+from core.plan.planner.actual_leaders import carried, electable, leaders
+from core.plan.planner.infeasible import NAMED, have, some, staying
+from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.placement import TINY, Placement
+from core.plan.planner.model.problem import NOBODY, Problem
+from core.plan.planner.request import INF, Field, Names, Wanted, chosen
 from core.units import counted, format_rate
 
 
@@ -305,13 +303,3 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
             help = "what it leads for others goes back once they are up and in sync"
         notes.append(f"Broker {given.ids[rows[0]]} ends {words}{too}: {help}.")
     return notes
-
-
-def some(ids: Sequence[int]) -> str:
-    """Return brokers by their ids, as in the middle of a sentence."""
-    return f"{'broker' if len(ids) == 1 else 'brokers'} {','.join(map(str, ids))}"
-
-
-def have(ids: Sequence[int]) -> str:
-    """Return that they have something, as a sentence begins."""
-    return f"{some(ids).capitalize()} {'has' if len(ids) == 1 else 'have'}"

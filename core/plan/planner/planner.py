@@ -15,25 +15,23 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.planner import forced, notes, obstacles
-from core.plan.planner.disks import even_dirs
-from core.plan.planner.dropping import even_dropped
-from core.plan.planner.fields import FLAGS, Names
-from core.plan.planner.leading import even_leaders
-from core.plan.planner.led import led_elsewhere
-from core.plan.planner.limits import Limits
-from core.plan.planner.measures import HOSTED, LED, Measure
-from core.plan.planner.moving import Moving
-from core.plan.planner.placement import Placement
-from core.plan.planner.planned import with_moves
-from core.plan.planner.polishing import leave_dead_end, take_back
-from core.plan.planner.problem import NOBODY, Problem, problem, resized
-from core.plan.planner.refusals import refuse
-from core.plan.planner.scope import outside, scoped, without_racks
-from core.plan.planner.stuck import keep_number, kept, stay, stay_doubled
-from core.plan.planner.swapping import Swapping
-from core.plan.planner.told import Suggested, told
-from core.plan.planner.wanted import Wanted, chosen, to_keep, untouched
+from core.plan.planner import infeasible, notes
+from core.plan.planner.actual_leaders import led_elsewhere
+from core.plan.planner.conflicts import refuse
+from core.plan.planner.infeasible import keep_number, kept, stay, stay_doubled
+from core.plan.planner.log_dirs import even_dirs
+from core.plan.planner.model.measures import HOSTED, LED, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import NOBODY, Problem, problem, resized
+from core.plan.planner.model.scope import outside, scoped, with_moves, without_racks
+from core.plan.planner.request import FLAGS, Limits, Names, Wanted, chosen, to_keep, untouched
+from core.plan.planner.result import Suggested, told
+from core.plan.planner.search import mandatory_moves
+from core.plan.planner.search.fewer_replicas import even_dropped
+from core.plan.planner.search.leader_changes import even_leaders
+from core.plan.planner.search.refinement import leave_dead_end, take_back
+from core.plan.planner.search.replica_moves import Moving
+from core.plan.planner.search.replica_swaps import Swapping
 
 FOR_LEADERS = 0.1
 """The part of the time for choosing leaders that copies leave."""
@@ -80,7 +78,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
         *notes.capacities(given),
     ]
     # What stands in the way comes first, then what is not known.
-    few = obstacles.small_racks(found.problem) if is_off or found.moved else []
+    few = infeasible.small_racks(found.problem) if is_off or found.moved else []
     said = [*undone, *few, *off, *notes.not_empty(state, wanted), *known]
     plan = told(start, found, said, bool(undone), racks=wanted.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
@@ -136,13 +134,13 @@ def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> 
 
     What is `undone` has told of its limits already.
     """
-    stopped = obstacles.limited(found, wanted, names) if _off(found) and not undone else []
+    stopped = infeasible.limited(found, wanted, names) if _off(found) and not undone else []
     if _off(found, HOSTED) and not wanted.leaders_only:
-        stopped += obstacles.full(found)
+        stopped += infeasible.full(found)
     if _off(found):
-        stopped = [*obstacles.fixed(found, wanted, names), *stopped]
-    said = [*obstacles.too_big(found, wanted, stopped=undone or bool(stopped)), *stopped]
-    return said or ([] if undone else obstacles.not_found(found, wanted))
+        stopped = [*infeasible.fixed(found, wanted, names), *stopped]
+    said = [*infeasible.too_big(found, wanted, stopped=undone or bool(stopped)), *stopped]
+    return said or ([] if undone else infeasible.not_found(found, wanted))
 
 
 def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
@@ -155,7 +153,7 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
     row = {int(broker): at for at, broker in enumerate(given.ids)}
     found = []
     if wanted.replicas is not None:
-        stuck = forced.resize(on, wanted.replicas, limits)
+        stuck = mandatory_moves.resize(on, wanted.replicas, limits)
         found += keep_number(on, stuck, wanted.replicas, names)
         on.recount()
         # Of what had to stay as it was, leaders send to as many followers as they have.
@@ -165,13 +163,13 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         on.share_out()
         even_dropped(on, limits)
     if wanted.racks_only:
-        found += stay_doubled(on, forced.repair_racks(on, limits), names)
+        found += stay_doubled(on, mandatory_moves.repair_racks(on, limits), names)
         found += notes.few_racks(given, wanted.replicas)
         on.recount()
     if wanted.leaving:
         pairs = [(row[old], row[new]) for old, new in wanted.replace]
-        stuck = forced.replace(on, pairs, limits)
-        stuck += forced.empty(on, [row[broker] for broker in wanted.drain], limits)
+        stuck = mandatory_moves.replace(on, pairs, limits)
+        stuck += mandatory_moves.empty(on, [row[broker] for broker in wanted.drain], limits)
         alone = to_keep(given.state, wanted) & chosen(given.state, wanted)
         stuck += kept(given.state, wanted.leaving, alone)
         found += stay(on, stuck, names)
@@ -209,7 +207,7 @@ def _gathered(on: Placement, wanted: Wanted, names: Names) -> list[str]:
     """Put what may be touched on the brokers that alone are to hold it, and even those out."""
     others = outside(on.problem.state, wanted.brokers, wanted.exclude)
     rows = np.flatnonzero(np.isin(on.problem.ids, others)).tolist()
-    told_of = stay(on, forced.empty(on, rows, wanted.limits), names)
+    told_of = stay(on, mandatory_moves.empty(on, rows, wanted.limits), names)
     on.recount()
     even_leaders(on)
     if _off(on):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
-from core.plan.calibration import NOTHING_LEARNED
+from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.run.engine.log_dir_mover import LogDirs
 from core.run.engine.mover import Moving, elect
 from core.run.engine.next_step import next_step

@@ -20,16 +20,16 @@ from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
 from core.load.locate import newest_load
 from core.load.snapshot import Load
-from core.plan.calibration import Calibration
-from core.plan.check import Severity, check_plan, refuse
-from core.plan.check_capacity import is_limited
-from core.plan.copying import BrokerSide, Side
-from core.plan.estimate import at_rate
-from core.plan.estimate_document import to_json
-from core.plan.findings import OF_ITS_OWN, Finding
+from core.plan.checks.broker_load import is_limited
+from core.plan.checks.catalogue import OF_ITS_OWN, Finding
+from core.plan.checks.check_plan import Severity, check_plan, refuse
+from core.plan.copies import BrokerSide, Side
+from core.plan.estimate.calibration import Calibration
+from core.plan.estimate.estimate import at_rate
+from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.uncertainty import Task
+from core.plan.impact.retention import check_retention
 from core.plan.plan import Move, Plan
-from core.plan.shrinking import check_retention
-from core.plan.spread import Task
 from core.run.backoff import each_told
 from core.run.journal.fold import History
 

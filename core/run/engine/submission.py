@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.metadata import PartitionRow, TopicPartition
-from core.plan.next_batch import WINDOW_SECONDS, Flight, fitting, may_start
+from core.plan.batch_schedule import WINDOW_SECONDS, Flight, fitting, may_start
 from core.run.engine import log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.endings import GONE, OFF, never_ends

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from core.plan.calibration import Lesson
-from core.plan.copying import Side
-from core.plan.spread import AROUND_RANGE, AROUND_SECONDS
+from core.plan.copies import Side
+from core.plan.estimate.calibration import Lesson
+from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS
 from core.run.journal.fold import History, Outcome, Phase
 from core.run.journal.records import Kind, Record
 from core.units import UNLIMITED

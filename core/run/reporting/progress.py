@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from core.plan.spread import START_SECONDS
+from core.plan.estimate.uncertainty import START_SECONDS
 from core.run.journal.fold import History, MoveHistory, Outcome, Phase
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.throttle_values import Side

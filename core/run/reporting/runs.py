@@ -17,7 +17,7 @@ from typing import Any
 
 from core import files, paths
 from core.errors import IncompleteError, UsageError
-from core.plan.calibration import Calibration, Lesson, learn
+from core.plan.estimate.calibration import Calibration, Lesson, learn
 from core.run.journal.fold import History
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.journal.records import Kind, Record

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from core.plan.copying import PARTITION_FETCH_BYTES
+from core.plan.copies import PARTITION_FETCH_BYTES
 from core.run.journal.fold import History, MoveHistory
 from core.run.journal.records import Sample
 from core.run.journal.throttle_values import Side

@@ -16,18 +16,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from core.plan.copying import (
-    FETCH_WAIT_SECONDS,
-    BrokerSide,
-    Copy,
-    Flow,
-    wait_seconds,
-)
-from core.plan.copying import Side as CopySide
-from core.plan.flowing import shared
-from core.plan.in_batches import InBatches
-from core.plan.replication import Conditions, Midway, played
-from core.plan.spread import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
+from core.plan.batch_schedule import InBatches
+from core.plan.copies import FETCH_WAIT_SECONDS, BrokerSide, Copy, Flow, wait_seconds
+from core.plan.copies import Side as CopySide
+from core.plan.estimate.fetch_simulation import Conditions, Midway, played
+from core.plan.estimate.fluid_model import shared
+from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.fold import History, MoveHistory
 from core.run.journal.moves import Wish
 from core.run.journal.throttle_values import Side

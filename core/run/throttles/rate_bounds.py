@@ -14,10 +14,10 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.brokers import state_loads
 from core.load.snapshot import Load
-from core.plan.calibration import Calibration
-from core.plan.copying import Apart, Copy, Copying, copying
+from core.plan.copies import Apart, Copy, Copying, copying
+from core.plan.estimate.calibration import Calibration
+from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.plan import Plan
-from core.plan.rate_table import default_rate, rate_table
 from core.run.journal.rates import Bounds, Key
 from core.run.journal.throttle_values import Side
 from core.units import UNLIMITED

@@ -17,7 +17,7 @@ import numpy as np
 from core.clock import Clock
 from core.cluster.probe.produce_latency import Window
 from core.cluster.state import ClusterState
-from core.plan.copying import alive_ids
+from core.plan.copies import alive_ids
 from core.run.journal.produce_latency import Before, Measured, SideSeen, before
 from core.run.journal.throttle_values import Side
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes

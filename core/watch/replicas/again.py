@@ -12,7 +12,7 @@ from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
-from core.plan.findings import named
+from core.plan.checks.catalogue import named
 from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, compare
 from core.watch.replicas.underway import KEPT, Work

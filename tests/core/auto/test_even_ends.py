@@ -24,7 +24,7 @@ from core.auto.decision import Act, Decision, Elect
 from core.auto.history import Acted, History
 from core.auto.observed import judged
 from core.load.snapshot import Source
-from core.plan.planner.measures import Measure
+from core.plan.planner.model.measures import Measure
 
 RATE = 660e3
 OFFSETS = {f"__consumer_offsets-{n}": [1 + n % 2, 2 - n % 2] for n in range(4)}

@@ -29,8 +29,8 @@ from core.errors import ExitCode, UnreachableError
 from core.load.readers import Readers
 from core.load.serving import Service
 from core.load.snapshot import Load
+from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
-from core.plan.reassignment import dump
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
 from core.run.options import RunOptions, create_journal

@@ -17,7 +17,7 @@ from run_help import cluster, plan_of
 from core.cli.common.output import write_text
 from core.cluster.configs import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
-from core.plan.reassignment import dump
+from core.plan.formats.plan_file import dump
 
 
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ from core.load.simulator import Simulator, start_simulator
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
 from core.pipeline.rebuild import Rebuilt
+from core.plan.formats.plan_file import dump
 from core.plan.plan import Move, Plan
-from core.plan.reassignment import dump
 from core.process import Process
 from core.watch.timeline.events import Event
 from core.watch.timeline.recorder import Recorder
@@ -166,7 +166,7 @@ def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     text = saved.run("plan", "suggest", "--disks")[1]
     assert "b1 /d1 200% → 100%" in text
     assert "1 replica to copy within their brokers (9.0 MB); about" in text
-    monkeypatch.setattr("core.plan.planner.outcome.LAID_OUT_SECONDS", 60.0)
+    monkeypatch.setattr("core.plan.planner.result.LAID_OUT_SECONDS", 60.0)
     hurried = ("--time-budget", "60s", "--within", "1h")
     found = validate("plan suggest", saved.run(*words, *hurried)[1], "plan-suggest-disks")
     assert 0 < found["seconds"] <= 3600

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.batches import Batches, batch_moves
-from core.plan.copying import copying
+from core.plan.copies import copying
+from core.plan.estimate.fetch_simulation import Conditions, played
+from core.plan.move_order import pressures, reliefs
 from core.plan.plan import Move, Plan
-from core.plan.relief import pressures, reliefs
-from core.plan.replication import Conditions, played
 from core.units import UNLIMITED
 
 BROKERS = (1, 2, 3, 4, 5)

@@ -9,11 +9,11 @@ import pytest
 from clusters import MB, cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
-from test_plan import assignments, states
+from plan_strategies import assignments, states
 
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
-from core.plan.check import stale
+from core.plan.checks.check_plan import stale
 from core.plan.plan import ANY, Move, Plan, current_target
 from core.plan.rebase import Rebased, rebase
 

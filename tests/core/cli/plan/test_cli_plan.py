@@ -14,8 +14,8 @@ from offline import MB
 from core.cli.plan.estimate_chart import DISKS, LANES
 from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.errors import ExitCode
-from core.plan.calibration import Calibration, Learned
-from core.plan.copying import Side
+from core.plan.copies import Side
+from core.plan.estimate.calibration import Calibration, Learned
 from core.units import format_bytes
 
 

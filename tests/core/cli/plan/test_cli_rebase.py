@@ -10,8 +10,8 @@ from clusters import tp
 from offline import MB, Here
 
 from core.errors import ExitCode
+from core.plan.formats.plan_file import dump, read_plan
 from core.plan.plan import Move, Plan
-from core.plan.reassignment import dump, read_plan
 
 
 def planned(saved: Here, **moves: tuple[tuple[int, ...], tuple[int, ...]]) -> str:

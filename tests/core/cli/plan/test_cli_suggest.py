@@ -11,8 +11,8 @@ from offline import MB, Here
 
 from core.cluster.documents.cluster_document import ClusterDocument, to_json
 from core.errors import ExitCode
-from core.plan.calibration import Calibration, Learned
-from core.plan.copying import Side
+from core.plan.copies import Side
+from core.plan.estimate.calibration import Calibration, Learned
 from core.units import format_bytes, format_duration, parse_rate
 
 ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
@@ -97,7 +97,7 @@ def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
     saved: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved.save_cluster(ONE_SIDED)
-    monkeypatch.setattr("core.plan.planner.outcome.PLAYED_SECONDS", 60.0)
+    monkeypatch.setattr("core.plan.planner.result.PLAYED_SECONDS", 60.0)
     asked = ("plan", "suggest", "--drain", "0", "--time-budget", "60s", "--within")
     code, out, _ = saved.run(*asked, "1h")
     assert code == ExitCode.DONE

@@ -22,7 +22,7 @@ from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UsageError
 from core.load.snapshot import Load
-from core.plan.calibration import NOTHING_LEARNED
+from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.run.journal.rates import Bounds
 from core.units import UNLIMITED
 

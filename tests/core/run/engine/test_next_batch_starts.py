@@ -1,4 +1,4 @@
-"""When the next batch begins while the one before is in flight (core.plan.next_batch.may_start)."""
+"""When the next batch begins while the one before is in flight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Run, Start, cluster, plan_of
 
 from core.cluster.metadata import TopicPartition
-from core.plan.next_batch import WINDOW_SECONDS
+from core.plan.batch_schedule import WINDOW_SECONDS
 from core.run.journal.fold import Outcome
 from core.run.steps import Submit
 

@@ -29,8 +29,8 @@ from core.errors import DocumentError
 from core.load.layout import live
 from core.load.locate import newest_load
 from core.load.snapshot import Load
-from core.plan.estimate import estimate_at
-from core.plan.estimate_document import to_json
+from core.plan.estimate.estimate import estimate_at
+from core.plan.estimate.estimate_json import to_json
 from core.run.journal.fold import Outcome
 
 WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}

@@ -15,8 +15,8 @@ from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.load.snapshot import Load
-from core.plan.estimate import estimate_at
-from core.plan.estimate_document import to_json
+from core.plan.estimate.estimate import estimate_at
+from core.plan.estimate.estimate_json import to_json
 from core.run.journal.fold import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.notifier import Notifier

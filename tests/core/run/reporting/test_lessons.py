@@ -14,10 +14,10 @@ from core.cluster.connect import Address
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.snapshot import Load
-from core.plan.calibration import NOTHING_LEARNED, Calibration, Lesson
-from core.plan.copying import Side
-from core.plan.estimate import estimate_at
-from core.plan.estimate_document import to_json
+from core.plan.copies import Side
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration, Lesson
+from core.plan.estimate.estimate import estimate_at
+from core.plan.estimate.estimate_json import to_json
 from core.run.engine import preflight
 from core.run.engine.executor import Runner
 from core.run.engine.preflight import estimate_of_start

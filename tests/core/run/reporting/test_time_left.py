@@ -19,11 +19,11 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.simulated_load import Picture, snapshot_of
-from core.plan.copying import copying
-from core.plan.estimate import estimate_at
-from core.plan.estimate_document import to_json
+from core.plan.copies import copying
+from core.plan.estimate.estimate import estimate_at
+from core.plan.estimate.estimate_json import to_json
 from core.plan.planner.planner import suggest
-from core.plan.planner.wanted import Wanted
+from core.plan.planner.request import Wanted
 from core.run.journal.fold import Outcome
 from core.run.journal.records import Kind, Record, Sample
 from core.run.launch import prepared

@@ -1,0 +1,1 @@
+"""Checks: what speaks against a plan, or against dropping one replica on a broker."""

@@ -1,0 +1,108 @@
+"""What dropping a replica on another broker would bring; what brokers carry is reckoned once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.checks.broker_load import above, brought, is_limited, taken_in
+from core.plan.checks.catalogue import Finding, finding, worst_first
+from core.plan.checks.check_plan import GROWTH_SECONDS, of_one
+from core.plan.checks.disks import arrivals, filled, raised, with_rates
+from core.plan.disk_space import still_coming
+from core.plan.effect import BrokerTotals, effect_of, totals
+from core.plan.plan import Move, Plan
+
+
+def drop_findings(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    sources: Mapping[TopicPartition, int],
+    destinations: Iterable[int] | None = None,
+) -> dict[TopicPartition, dict[int, Finding]]:
+    """Return the worst that putting each replica from its source on each broker would bring.
+
+    Where nothing new speaks against it, nothing stands. ILLEGAL means that it cannot be dropped
+    there. `destinations` are all brokers but the source, unless they are given.
+    """
+    now = totals(state, load)
+    brokers = state.broker_ids.tolist() if destinations is None else list(destinations)
+    found = {}
+    for tp, source in sources.items():
+        others = _Others(state, load, now, plan, tp)
+        there = {to: others.finding(source, to) for to in brokers if to != source}
+        found[tp] = {to: worst for to, worst in there.items() if worst is not None}
+    return found
+
+
+def drop_finding(
+    state: ClusterState, load: Load, plan: Plan, tp: TopicPartition, source: int, destination: int
+) -> Finding | None:
+    """Return what `drop_findings` says of one replica and broker, None when it says nothing."""
+    return _Others(state, load, totals(state, load), plan, tp).finding(source, destination)
+
+
+class _Others:
+    """All that is planned but for one partition, and what brokers carry by it."""
+
+    def __init__(
+        self, state: ClusterState, load: Load, now: BrokerTotals, plan: Plan, tp: TopicPartition
+    ) -> None:
+        self._state, self._load, self._tp, self._now = state, load, tp, now
+        before = plan.by_partition.get(tp)
+        self._alone = Plan(plan.cluster_id, (before,) if before else ())
+        self._planned = plan.target(state, tp) if state.find(tp) is not None else ()
+        moves = [move for move in plan if move.tp != tp]
+        self._arriving = arrivals(state, load, moves, GROWTH_SECONDS)
+        rows = (state.find(one) for one in (tp, *(move.tp for move in moves)))
+        self._in_flight = still_coming(state, beside={row for row in rows if row is not None})
+        known = with_rates(state, load, moves)
+        self._after = effect_of(state, load, known, now).after
+        self._is_limited = is_limited(state)
+        if self._is_limited:
+            self._taken = taken_in(state, load)
+            self._taken_after = self._taken + brought(state, load, known)
+        self._known = self._said(before)
+
+    def finding(self, source: int, destination: int) -> Finding | None:
+        state, tp = self._state, self._tp
+        try:
+            after = self._alone.with_move(state, tp, source, destination).by_partition.get(tp)
+        except KeyError:
+            return finding("missing-partition", f"{tp} does not exist.", [tp])
+        except ValueError:
+            if source not in self._planned:
+                return finding("not-a-replica", f"Broker {source} holds no replica of {tp}.", [tp])
+            return finding("same-broker-twice", f"Broker {destination} already holds {tp}.", [tp])
+        found = [
+            *self._said(after),
+            *self._full(destination, after),
+            *self._carried(after, destination),
+        ]
+        known = {(old.id, old.sentence) for old in (*self._known, *self._full(destination))}
+        new = [one for one in found if (one.id, one.sentence) not in known]
+        return worst_first(new)[0] if new else None
+
+    def _said(self, move: Move | None) -> tuple[Finding, ...]:
+        return of_one(self._state, self._load, move) if move else ()
+
+    def _full(self, destination: int, move: Move | None = None) -> tuple[Finding, ...]:
+        """Return what speaks of the destination's disks, with this move or without."""
+        state, moves = self._state, [move] if move else []
+        coming = arrivals(state, self._load, moves, GROWTH_SECONDS).get(destination, [])
+        all_coming = [*self._arriving.get(destination, []), *coming]
+        return tuple(filled(state, destination, all_coming, self._in_flight.get(destination, 0)))
+
+    def _carried(self, move: Move | None, destination: int) -> Iterator[Finding]:
+        """Yield what speaks of the destination's load, as leader and as follower."""
+        state, load, now = self._state, self._load, self._now
+        known = with_rates(state, load, [move] if move else [])
+        after = effect_of(state, load, known, self._after).after
+        if self._is_limited:
+            taken = self._taken, self._taken_after + brought(state, load, known)
+            sent = now.out_bytes_per_s, after.out_bytes_per_s
+            yield from above(state, taken, sent, only=destination)
+        yield from raised(state, now.in_bytes_per_s, after.in_bytes_per_s, only=destination)

@@ -1,0 +1,343 @@
+"""How long a plan takes at a rate, and which rate a deadline needs, for each broker and side.
+
+Three things: `required` is the closed form that a deadline needs of one broker and
+side; `seconds` is what brokers' quotas make of a rate, with a range;
+`recommended` is the least rate whose `seconds` fit. Wall time is from the start of an apply to
+its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.checks.catalogue import named
+from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibrated, Calibration
+from core.plan.estimate.messages import (
+    link_gives,
+    never_ends,
+    no_rate_fits,
+    not_counted,
+    notes_of,
+    risk_of,
+)
+from core.plan.estimate.near_capacity import Crowded, crowded
+from core.plan.estimate.required_rates import least_rate, set_apart
+from core.plan.estimate.trace import Played
+from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS, START_SECONDS, Task
+from core.plan.log_dir_copies import SWAP_SECONDS, slow
+from core.plan.plan import Plan
+from core.units import UNLIMITED, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class SideRow:
+    """One broker and side: what it has to carry, and until when.
+
+    `background_bytes_per_s` is ordinary replication of the moving partitions in this quota: what
+    in-sync followers fetch, and what is produced meanwhile and must reach the new replicas. Both
+    are the least where something of it is unknown.
+    """
+
+    broker: int
+    side: Side
+    bytes: int
+    background_bytes_per_s: float
+    required_bytes_per_s: float | None
+    seconds: float | None
+    sizes_unknown: bool = False
+    rates_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a plan takes at one rate.
+
+    `seconds` is None when it never ends (`never` says why) or is not known (`note` says why).
+    `limit` is the broker and side that everything waits for.
+    """
+
+    rate_bytes_per_s: int
+    seconds: float | None
+    range_seconds: tuple[float, float] | None
+    never: str | None
+    limit: BrokerSide | None
+    rows: tuple[SideRow, ...]
+    total_bytes: int
+    recommended_bytes_per_s: int | None = None
+    note: str = ""
+    calibration: Calibrated | None = None
+    """How times were put right by earlier runs; None when they are the model's own."""
+    crowded: Crowded | None = None
+    """Who comes nearest to its capacity at that rate, None when nobody does or it is not known."""
+    played: Played | None = field(default=None, repr=False, compare=False)
+    """How copying went in the usual case; None where it was not played out, or never ends."""
+    apart: Apart = field(default_factory=dict)
+    """Lower rates of brokers and sides for which they will do; `seconds` are with them."""
+
+    @property
+    def timed_bytes_per_s(self) -> int:
+        """Return the rate to which `seconds` belong: the one recommended, else the one asked of."""
+        return self.recommended_bytes_per_s or self.rate_bytes_per_s
+
+    def limit_of(self, broker: int, side: Side) -> int:
+        """Return the rate that a broker and side is limited to, in bytes/s."""
+        return self.apart.get(BrokerSide(broker, side), self.timed_bytes_per_s)
+
+
+def estimate_at(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    rate_bytes_per_s: int,
+    *,
+    most_extra_bytes: int | None = None,
+    calibration: Calibration = NOTHING_LEARNED,
+) -> Estimate:
+    """Return how long `plan` takes when each broker and side is limited to a rate.
+
+    `UNLIMITED` is answered only where capacities of the brokers concerned are known, or runs
+    without a throttle have told how fast they copy. `most_extra_bytes` is what a destination may
+    receive at a time.
+    """
+    return at_rate(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s, calibration)
+
+
+def estimate_within(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    seconds: float,
+    *,
+    most_extra_bytes: int | None = None,
+    calibration: Calibration = NOTHING_LEARNED,
+) -> Estimate:
+    """Return the rate that `plan` needs to end within `seconds` of wall time.
+
+    `rate_bytes_per_s` is the closed form's largest; `recommended_bytes_per_s` is the least whose
+    whole range fits, to which `seconds` and `range_seconds` belong, or up to a fifth more where
+    the sides in `apart` then keep the deadline with much less. When no rate fits, `never` says so;
+    what cannot be known (a size) is no never.
+    """
+    task = Task.of(state, load, plan, most_extra_bytes)
+    if not task.loads:
+        return at_rate(task, UNLIMITED, calibration)
+    needed = max(1, *(math.ceil(load.required_bytes_per_s(seconds)) for load in task.loads))
+    if not task.known:
+        return at_rate(task, needed, calibration)
+    limit = _limit(side_rows(task.what.side_loads, seconds, {}))
+    learned = calibration.sides.get(limit.side) if limit is not None else None
+    recommended = least_rate(task, seconds, learned)
+    if recommended is None:
+        estimate = at_rate(task, needed, calibration, deadline_seconds=seconds)
+        reason = estimate.never or no_rate_fits(
+            estimate.total_bytes,
+            seconds,
+            AROUND_RANGE[1],
+            link_gives(task.what.side_loads, task.room)
+            if task.link_known
+            else f"the links give about {format_rate(task.link_bytes_per_s)}",
+        )
+        return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
+    chosen = set_apart(task, recommended, seconds, learned)
+    rate, apart = chosen.bytes_per_s, chosen.rates
+    return replace(
+        at_rate(task, rate, calibration, deadline_seconds=seconds, apart=apart),
+        rate_bytes_per_s=needed,
+        recommended_bytes_per_s=rate,
+    )
+
+
+def estimate_sparing(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    plain: Estimate,
+    *,
+    calibration: Calibration = NOTHING_LEARNED,
+) -> Estimate | None:
+    """Return the estimate with lower rates of sides for which they will do, None without any.
+
+    With them it ends within the range of `plain`, the estimate at the same rate for all.
+    """
+    rate = plain.rate_bytes_per_s
+    if rate == UNLIMITED or plain.range_seconds is None or plain.limit is None:
+        return None
+    task, learned = Task.of(state, load, plan), calibration.sides.get(plain.limit.side)
+    apart = set_apart(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
+    return at_rate(task, rate, calibration, apart=apart) if apart else None
+
+
+# -- from the simulation's answer ----------------------------------------------------------------
+
+
+def at_rate(
+    task: Task,
+    rate: int,
+    calibration: Calibration,
+    *,
+    deadline_seconds: float | None = None,
+    apart: Apart = NONE_APART,
+) -> Estimate:
+    """Return how long a task takes at a rate; the range is as of a deadline, where one is given.
+
+    The sides in `apart` have lower rates.
+    """
+    estimate = replace(_copied(task, rate, apart, calibration, deadline_seconds), apart=apart)
+    if task.dirs:
+        estimate = _with_dirs(estimate, task, rate, deadline_seconds)
+    return replace(estimate, crowded=crowded(task.bearings, rate, apart))
+
+
+def _with_dirs(
+    estimate: Estimate, task: Task, rate: int, deadline_seconds: float | None
+) -> Estimate:
+    """Return an estimate with what brokers copy between their log dirs, side by side with it."""
+    dirs = task.dirs
+    notes = [estimate.note] if estimate.note else []
+    never, seconds, between = estimate.never, estimate.seconds, estimate.range_seconds
+    calibrated = estimate.calibration
+    ends = dirs.seconds(rate, estimate.apart) if rate != UNLIMITED else {}
+    limit = estimate.limit
+    if dirs.unknown:
+        notes.append(f"The size of {named(dirs.unknown)} is not known.")
+    if dirs.loads_unknown and dirs.loads_unknown != task.what.loads_unknown:
+        notes.append(not_counted(dirs.loads_unknown))
+    if dirs.down is not None:
+        never = never or f"Broker {dirs.down} is down: its log dirs wait until it is back."
+    elif rate == UNLIMITED and not dirs.unknown:
+        notes.append("How fast brokers copy between their log dirs without a throttle is unknown.")
+    elif never is None and rate != UNLIMITED and not all(map(math.isfinite, ends.values())):
+        limit, never = never_ends(dirs.sides, rate)
+    played = estimate.played
+    if never or dirs.unknown or rate == UNLIMITED:
+        seconds = between = calibrated = played = None
+    elif seconds is not None and between is not None:
+        longest = max(ends.values(), default=0.0)
+        if longest + AROUND_SECONDS > seconds:
+            calibrated = None  # it is not what was learned that is waited for
+        seconds = max(seconds, longest + AROUND_SECONDS)
+        between = (
+            max(between[0], longest - SWAP_SECONDS + AROUND_RANGE[0]),
+            max(between[1], slow(longest) + AROUND_RANGE[1]),
+        )
+    own_seconds = seconds if calibrated is None else calibrated.seconds
+    rows = estimate.rows + side_rows(dirs.sides, deadline_seconds or own_seconds, ends)
+    return replace(
+        estimate,
+        seconds=seconds,
+        range_seconds=between,
+        never=never,
+        limit=limit if never else _limit(rows),
+        rows=rows,
+        total_bytes=estimate.total_bytes + dirs.total_bytes,
+        note=" ".join(notes),
+        calibration=calibrated,
+        played=played,
+    )
+
+
+def _copied(
+    task: Task,
+    rate: int,
+    apart: Apart,
+    calibration: Calibration,
+    deadline_seconds: float | None,
+) -> Estimate:
+    what = task.what
+    loads = what.side_loads
+    if not what.copies:
+        return Estimate(rate, AROUND_SECONDS, AROUND_RANGE, None, None, (), 0)
+    notes = notes_of(what)
+    never = what.blocked
+    if never is None and rate != UNLIMITED and rate <= 0:
+        never = "A rate of 0 moves nothing."
+    seconds: float | None = None
+    range_seconds: tuple[float, float] | None = None
+    limit: BrokerSide | None = None
+    ends: Mapping[BrokerSide, float] = {}
+    calibrated: Calibrated | None = None
+    played: Played | None = None
+    if never or what.sizes_unknown:
+        pass
+    elif rate == UNLIMITED and not task.link_known:
+        seen = None if calibration.speed is None else calibration.speed.on(what)
+        if seen is None or calibration.speed is None:
+            notes.append(
+                "Without a throttle it takes what links and disks give, which is not known; "
+                "configure in_capacity and out_capacity for an answer."
+            )
+        else:
+            seconds, range_seconds = seen.seconds, (seen.least_seconds, seen.most_seconds)
+            calibrated = Calibrated(calibration.speed.runs, None, None, None)
+    else:
+        found = task.spread(rate, apart)
+        ends = found.ends
+        if found.never:
+            limit, never = never_ends(loads, rate, task.room)
+        else:
+            slowest = _limit(side_rows(loads, deadline_seconds or found.seconds, {}))
+            learned = calibration.sides.get(slowest.side) if slowest is not None else None
+            if learned is not None and rate != UNLIMITED:
+                own = (found.least_seconds, found.most_seconds)
+                calibrated = Calibrated(learned.runs, learned.factor, found.seconds, own)
+                found = learned.on(found)
+                ends = found.ends
+            seconds, range_seconds = found.seconds, (found.least_seconds, found.most_seconds)
+            played = found.played
+            if found.risk:
+                notes.append(risk_of(loads, rate))
+    own_seconds = calibrated.seconds if calibrated is not None else seconds
+    rows = side_rows(loads, deadline_seconds or own_seconds, ends)
+    return Estimate(
+        rate,
+        seconds,
+        range_seconds,
+        never,
+        limit or _limit(rows),
+        rows,
+        what.total_bytes,
+        note=" ".join(notes),
+        calibration=calibrated,
+        played=played,
+    )
+
+
+def side_rows(
+    loads: Mapping[BrokerSide, SideLoad],
+    deadline_seconds: float | None,
+    ends: Mapping[BrokerSide, float],
+) -> tuple[SideRow, ...]:
+    """Return what each broker and side has to carry, and until when as far as that is known."""
+    return tuple(
+        SideRow(
+            broker=side.broker,
+            side=side.side,
+            bytes=round(load.bytes),
+            background_bytes_per_s=load.background,
+            required_bytes_per_s=load.required_bytes_per_s(deadline_seconds)
+            if deadline_seconds
+            else None,
+            seconds=START_SECONDS + ends[side]
+            if side in ends and math.isfinite(ends[side])
+            else None,
+            sizes_unknown=load.sizes_unknown,
+            rates_unknown=load.rates_unknown,
+        )
+        for side, load in loads.items()
+    )
+
+
+def _limit(rows: Sequence[SideRow]) -> BrokerSide | None:
+    if not rows:
+        return None
+    worst = max(
+        rows,
+        # Of two alike the leader: which it is must not hang on the numbers of brokers.
+        key=lambda row: (row.required_bytes_per_s or 0.0, row.bytes, row.side is Side.LEADER),
+    )
+    return BrokerSide(worst.broker, worst.side)

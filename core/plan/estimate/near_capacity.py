@@ -1,0 +1,127 @@
+"""Which brokers come near their capacity with a throttle on top of what they bear anyway. Pure.
+
+Known only where capacities are configured, and who carries what has been measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from core.cluster.metadata import Broker
+from core.cluster.state import ClusterState
+from core.load.snapshot import Float64, Load
+from core.plan.checks.broker_load import taken_in
+from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
+from core.plan.effect import totals
+from core.units import UNLIMITED
+
+NEAR_CAPACITY = 0.8
+"""From here on clients wait longer, as a broker's queues do not empty between bursts."""
+
+LEAST_ROOM = 0.5
+"""What part of a full link copies get: they and all else contend for it on equal terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowded:
+    """A broker and side whose load with the throttle on top comes near its capacity."""
+
+    broker: int
+    side: Side
+    fraction: float
+
+    @property
+    def words(self) -> str:
+        """Return who comes how near."""
+        can = "send" if self.side is Side.LEADER else "take in"
+        return f"broker {self.broker} comes to {self.fraction:.0%} of what it can {can}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bearing:
+    """What a broker and side that copies bears besides, and what it can."""
+
+    side: BrokerSide
+    besides_bytes_per_s: float
+    capacity_bytes_per_s: float
+
+
+def carried(state: ClusterState, load: Load) -> Mapping[Side, Float64]:
+    """Return what each broker sends, and takes in as leader and follower, shape [B]."""
+    return {Side.LEADER: totals(state, load).out_bytes_per_s, Side.FOLLOWER: taken_in(state, load)}
+
+
+def capacity_of(broker: Broker, side: Side) -> float | None:
+    """Return what a broker can send, or take in, in bytes/s; None is unknown."""
+    if side is Side.LEADER:
+        return broker.out_capacity_bytes_per_s
+    return broker.in_capacity_bytes_per_s if side is Side.FOLLOWER else None
+
+
+def bearings(
+    state: ClusterState, load: Load, loads: Mapping[BrokerSide, SideLoad]
+) -> tuple[Bearing, ...]:
+    """Return what the brokers and sides that copy bear besides, where that and capacity are known.
+
+    A load without bytes, as of what is empty, is none.
+    """
+    known = state.broker_by_id
+    can = {
+        side: capacity
+        for side, copies in loads.items()
+        if copies.bytes >= 0.5
+        and side.broker in known
+        and (capacity := capacity_of(known[side.broker], side.side))
+    }
+    if not can:
+        return ()
+    now = carried(state, load)
+    at = {broker.id: i for i, broker in enumerate(state.brokers)}
+    found = (
+        Bearing(side, float(now[side.side][at[side.broker]]), capacity)
+        for side, capacity in can.items()
+    )
+    return tuple(one for one in found if not math.isnan(one.besides_bytes_per_s))
+
+
+def room(
+    state: ClusterState, loads: Mapping[BrokerSide, SideLoad], bearings: Iterable[Bearing]
+) -> Mapping[BrokerSide, float]:
+    """Return what brokers can send and take in for copies, in bytes/s, as far as that is known.
+
+    It is the capacity without what they bear anyway, but LEAST_ROOM of it at the least: where
+    there is less, clients wait longer rather than copies stand still.
+    """
+    known = state.broker_by_id
+    found = {
+        side: capacity
+        for side in loads
+        if side.broker in known and (capacity := capacity_of(known[side.broker], side.side))
+    }
+    for one in bearings:
+        most = one.capacity_bytes_per_s
+        found[one.side] = max(most - one.besides_bytes_per_s, LEAST_ROOM * most)
+    return found
+
+
+def crowded(
+    bearings: Iterable[Bearing], rate_bytes_per_s: int, apart: Apart = NONE_APART
+) -> Crowded | None:
+    """Return the fullest broker and side at a rate, None when below 80 % or not known.
+
+    A broker copies no faster than the rate, or than its own where that is set `apart`.
+    """
+    if rate_bytes_per_s == UNLIMITED:
+        return None
+    full = [
+        Crowded(
+            *one.side,
+            (one.besides_bytes_per_s + apart.get(one.side, rate_bytes_per_s))
+            / one.capacity_bytes_per_s,
+        )
+        for one in bearings
+    ]
+    worst = max(full, key=lambda one: one.fraction, default=None)
+    return worst if worst is not None and worst.fraction >= NEAR_CAPACITY else None

@@ -1,0 +1,234 @@
+"""A plan over time at one rate: when each broker copies, and what its disks hold. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.load.verdicts import DISK_LOOK
+from core.plan.copies import Side
+from core.plan.disk_space import disks_of, free_bytes, whole_bytes
+from core.plan.estimate.estimate import Estimate
+from core.plan.estimate.near_capacity import NEAR_CAPACITY, capacity_of, carried
+from core.plan.estimate.peak_usage import Extra, Held
+from core.plan.estimate.trace import Step
+from core.plan.estimate.uncertainty import START_SECONDS
+from core.plan.log_dir_copies import SWAP_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLane:
+    """One broker's disks: how much more they hold than before, from the start of an apply on.
+
+    `used_bytes` is what is on them now, whoever put it there, of `whole_bytes`; None where brokers
+    do not tell. What is produced meanwhile to what stays on them is not counted.
+    """
+
+    broker: int
+    course: tuple[Held, ...]
+    used_bytes: int | None = None
+    whole_bytes: int | None = None
+
+    @property
+    def ends(self) -> float:
+        """Return when the last bytes have come or been deleted, in seconds."""
+        return self.course[-1].at_seconds
+
+    @property
+    def most_bytes(self) -> int:
+        return max(held.bytes for held in self.course)
+
+    @property
+    def most_fraction(self) -> float | None:
+        """Return how full they are at the most; None when that is not known."""
+        return self.fraction(self.most_bytes)
+
+    def fraction(self, more_bytes: float) -> float | None:
+        """Return how full they are while they hold so much more than before."""
+        if not self.whole_bytes or self.used_bytes is None:
+            return None
+        return (self.used_bytes + more_bytes) / self.whole_bytes
+
+    def columns(self, count: int, whole_seconds: float) -> list[tuple[float, bool]]:
+        """Return the most in equal parts of a time, 0 at least, and whether they are nearly full.
+
+        They are never called so for what was on them before.
+        """
+        width = whole_seconds / count
+        found = [0.0] * count
+        last = self.course[-1]
+        stays = Held(max(whole_seconds, last.at_seconds), last.bytes)
+        for (start, first), (end, then) in pairwise((Held(0.0, 0), *self.course, stays)):
+            if start == end:
+                continue
+            for at in range(min(int(start / width), count), min(math.ceil(end / width), count)):
+                edges = (max(start, at * width), min(end, (at + 1) * width))
+                seen = np.interp(edges, (start, end), (first, then))
+                found[at] = max(found[at], *seen.tolist())
+        return [(most, most > 0 and self.is_near(most)) for most in found]
+
+    def is_near(self, more_bytes: float) -> bool:
+        """Return whether they would be worth a look on the map while they hold so much more."""
+        return (self.fraction(more_bytes) or 0.0) >= DISK_LOOK
+
+
+def disk_lanes(state: ClusterState, extra: Iterable[Extra]) -> tuple[DiskLane, ...]:
+    """Return the disks whose course is known, those nearest to full first."""
+    return tuple(sorted(_lanes(state, extra), key=_fullest_first))
+
+
+def _lanes(state: ClusterState, extra: Iterable[Extra]) -> Iterator[DiskLane]:
+    for one in extra:
+        if not one.course:
+            continue
+        known = state.broker_by_id.get(one.broker)
+        disks = disks_of(known.log_dirs) if known is not None else ()
+        whole, free = whole_bytes(disks), free_bytes(disks)
+        used = None if whole is None or free is None else whole - free
+        yield DiskLane(one.broker, one.course, used, whole)
+
+
+def _fullest_first(disk: DiskLane) -> tuple[float, int, int]:
+    return -(disk.most_fraction or 0.0), -disk.most_bytes, disk.broker
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One broker and side: its rate for the plan, step by step, from the start of an apply on.
+
+    `besides_bytes_per_s` is what it bears beside that, as leader and as follower; it and the
+    capacity are None where they are not known, and for copies between log dirs.
+    """
+
+    broker: int
+    side: Side
+    steps: tuple[Step, ...]
+    besides_bytes_per_s: float | None = None
+    capacity_bytes_per_s: float | None = None
+    limit_bytes_per_s: float = math.inf
+    """The throttle. What a quota lets through in its first window is more, and no rate."""
+
+    @property
+    def ends(self) -> float:
+        """Return when its last copy has ended, in seconds."""
+        return self.steps[-1].end
+
+    @property
+    def bytes(self) -> float:
+        """Return all that it copies, what is produced meanwhile included."""
+        return sum(step.bytes for step in self.steps)
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        return min(self.limit_bytes_per_s, max(step.bytes_per_s for step in self.steps))
+
+    @property
+    def most_fraction(self) -> float | None:
+        """Return how much of its capacity is used at the most; None when that is not known."""
+        return self.fraction(self.most_bytes_per_s)
+
+    def fraction(self, bytes_per_s: float) -> float | None:
+        """Return how much of its capacity so much for the plan and all else come to."""
+        if not self.capacity_bytes_per_s or self.besides_bytes_per_s is None:
+            return None
+        rate = min(self.limit_bytes_per_s, bytes_per_s)
+        return (self.besides_bytes_per_s + rate) / self.capacity_bytes_per_s
+
+    def columns(self, count: int, whole_seconds: float) -> list[tuple[float, bool]]:
+        """Return the mean rate in equal parts of a time, and whether it is ever too near there."""
+        width = whole_seconds / count
+        found = [(0.0, False)] * count
+        for start, end, bytes_per_s in self.steps:
+            rate, near = min(self.limit_bytes_per_s, bytes_per_s), self.is_near(bytes_per_s)
+            for at in range(max(int(start / width), 0), min(math.ceil(end / width), count)):
+                seconds = min(end, (at + 1) * width) - max(start, at * width)
+                if seconds > 0:
+                    mean, ever = found[at]
+                    found[at] = mean + rate * seconds / width, ever or near
+        return found
+
+    def is_near(self, bytes_per_s: float) -> bool:
+        """Return whether its clients may wait longer while it copies so much."""
+        return (self.fraction(bytes_per_s) or 0.0) >= NEAR_CAPACITY
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """Every broker and side that copies, the worst first, and when batches begin, in seconds.
+
+    Worst is who comes nearest to its capacity (where that is known: before all others), then who
+    copies most. `disks` are those that hold more meanwhile, the same way.
+    """
+
+    lanes: tuple[Lane, ...]
+    batches: tuple[float, ...]
+    disks: tuple[DiskLane, ...] = ()
+
+    @property
+    def ends(self) -> float:
+        return max(lane.ends for lane in self.lanes)
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        return max(lane.most_bytes_per_s for lane in self.lanes)
+
+    @property
+    def most_disk_bytes(self) -> int:
+        return max((disk.most_bytes for disk in self.disks), default=0)
+
+
+def time_line(
+    state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[Extra]
+) -> TimeLine | None:
+    """Return how a plan goes at the rate of its estimate; None where that was not played out.
+
+    `extra` is what disks hold more then (core.plan.estimate.peak_usage).
+    """
+    if estimate.seconds is None:
+        return None
+    played = estimate.played
+    now = carried(state, load)
+    at = {broker.id: i for i, broker in enumerate(state.brokers)}
+
+    def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> Lane:
+        limit = estimate.limit_of(broker, side)
+        known = state.broker_by_id.get(broker)
+        if known is None or side is Side.LOG_DIRS:
+            return Lane(broker, side, steps, limit_bytes_per_s=limit)
+        besides = float(now[side][at[broker]])
+        unknown = math.isnan(besides)
+        return Lane(
+            broker, side, steps, None if unknown else besides, capacity_of(known, side), limit
+        )
+
+    def lanes() -> Iterator[Lane]:
+        for side in played.sides if played is not None else ():
+            steps = played.steps(side) if played is not None else ()
+            yield lane(
+                *side,
+                tuple(Step(START_SECONDS + a, START_SECONDS + b, rate) for a, b, rate in steps),
+            )
+        for row in estimate.rows:
+            if row.side is Side.LOG_DIRS and row.seconds is not None:
+                limit = estimate.limit_of(row.broker, row.side)
+                step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, limit)
+                yield lane(row.broker, row.side, (step,))
+
+    found = [one for one in lanes() if one.steps and one.most_bytes_per_s > 0]
+    if not found:
+        return None
+    return TimeLine(
+        tuple(sorted(found, key=_worst_first)),
+        tuple(START_SECONDS + at for at in played.submissions) if played is not None else (),
+        disk_lanes(state, extra),
+    )
+
+
+def _worst_first(lane: Lane) -> tuple[float, int, int, str]:
+    return -(lane.most_fraction or 0.0), -round(lane.bytes), lane.broker, lane.side.value

@@ -1,0 +1,181 @@
+"""What a play-through of copies was: when each began and ended, and who moved how much when.
+
+Pure. Fetches come in bursts, so that what was played is told by quota windows, and what flowed by
+its changes of rate; nothing is lost or counted twice by that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.quota import SLOT_SECONDS, SLOTS
+from core.plan.copies import BrokerSide, Copy, Flow, Side
+from core.plan.estimate.fluid_model import Flowed
+
+LEAST_CELL_SECONDS = SLOTS * SLOT_SECONDS
+"""One quota window: what passes in less of it is a burst, and no rate."""
+CHANGE = 0.05
+"""A rate that changes by less than this share of a side's highest one is the same rate.
+
+So many fetches are taken together that one of them is no change either."""
+MOST_STEPS = 40
+"""Of one side; where there are more, smaller changes are left out."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Fetch(NamedTuple):
+    """What a fetch brought, in bytes that are not fetched again; `at` is when it was asked for."""
+
+    at: float
+    flow: Flow
+    bytes: float
+
+
+class Step(NamedTuple):
+    """So many bytes/s from `start` to `end`, in seconds."""
+
+    start: float
+    end: float
+    bytes_per_s: float
+
+    @property
+    def bytes(self) -> float:
+        return (self.end - self.start) * self.bytes_per_s
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """All in seconds from the first submission; `ends` and `begun` are by copy, infinite is never.
+
+    Until `played_until` fetches were played one by one, then it `flowed` (infinite: never). The
+    time that is told may be another: `when` and `steps` take `stretch` times what was played.
+    """
+
+    copies: Sequence[Copy]
+    ends: list[float]
+    begun: Mapping[int, float]
+    fetches: Sequence[Fetch]
+    played_until: float
+    flowed: Flowed | None = None
+    stretch: float = 1.0
+
+    @property
+    def submissions(self) -> tuple[float, ...]:
+        """Return when batches, or what of them could begin, were submitted."""
+        return tuple(sorted({begun * self.stretch for begun in self.begun.values()}))
+
+    def when(self, at: int) -> tuple[float, float]:
+        """Return from when to when a copy is in flight."""
+        end = self.ends[at]
+        return min(self.begun.get(at, end), end) * self.stretch, end * self.stretch
+
+    @cached_property
+    def _in_flight(self) -> Mapping[BrokerSide, list[tuple[float, float]]]:
+        """Return from when to when each side has copies in flight; a short pause is none.
+
+        What one fetch brings is there at once: it is taken for what a second brings.
+        """
+        of: defaultdict[BrokerSide, list[tuple[float, float]]] = defaultdict(list)
+        for at, copy in enumerate(self.copies):
+            end = self.ends[at]
+            for side in copy.sides:
+                of[side].append((min(self.begun.get(at, 0.0), end - SLOT_SECONDS), end))
+        for side, intervals in of.items():
+            joined: list[tuple[float, float]] = []
+            for begin, end in sorted(intervals):
+                if joined and begin <= joined[-1][1] + LEAST_CELL_SECONDS:
+                    joined[-1] = joined[-1][0], max(joined[-1][1], end)
+                else:
+                    joined.append((begin, end))
+            of[side] = joined
+        return dict(of)
+
+    @cached_property
+    def _fetched(self) -> Mapping[BrokerSide, tuple[list[float], list[float]]]:
+        of: defaultdict[BrokerSide, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+        for at, flow, size in self.fetches:
+            for side in (
+                BrokerSide(flow.leader, Side.LEADER),
+                BrokerSide(flow.destination, Side.FOLLOWER),
+            ):
+                of[side][0].append(at)
+                of[side][1].append(size)
+        return of
+
+    @cached_property
+    def _flowed(self) -> Mapping[BrokerSide, Floats]:
+        """Return what each side has moved since the flow began, at each of its times."""
+        found: dict[BrokerSide, Floats] = {}
+        flowed = self.flowed
+        if flowed is None or not flowed.sent:
+            return found
+        for side, brokers, moved in (
+            (Side.LEADER, flowed.leaders, flowed.sent),
+            (Side.FOLLOWER, flowed.destinations, flowed.received),
+        ):
+            whole = np.vstack([np.zeros(len(brokers)), *moved]).cumsum(axis=0)
+            found |= {
+                BrokerSide(int(broker), side): whole[:, i] for i, broker in enumerate(brokers)
+            }
+        return found
+
+    @property
+    def sides(self) -> tuple[BrokerSide, ...]:
+        return tuple(self._in_flight)
+
+    def steps(self, side: BrokerSide) -> tuple[Step, ...]:
+        """Return what a side copies over time; what is produced until each copy ends included.
+
+        Their bytes are all that the side has to copy, and the last ends with its last copy.
+        """
+        borders = self._borders(side)
+        when, sizes = self._fetched.get(side, ([], []))
+        moved = np.histogram(when, borders, weights=sizes)[0].astype(np.float64)
+        flowed = self._flowed.get(side)
+        if flowed is not None and self.flowed is not None:
+            moved += np.diff(np.interp(borders, self.flowed.times, flowed))
+        rates = moved / np.diff(borders)
+        share = CHANGE
+        while True:
+            level = np.round(rates / max(float(rates.max()) * share, 1e-9))
+            cuts = np.flatnonzero(np.diff(level)) + 1
+            if len(cuts) < MOST_STEPS:
+                break
+            share *= 2
+        places = np.concatenate([[0], cuts, [len(rates)]])
+        whole = np.concatenate([[0.0], moved.cumsum()])
+        found = (
+            Step(start * self.stretch, end * self.stretch, size / (end - start) / self.stretch)
+            for start, end, size in zip(
+                borders[places[:-1]].tolist(),
+                borders[places[1:]].tolist(),
+                np.diff(whole[places]).tolist(),
+                strict=True,
+            )
+        )
+        return tuple(step for step in found if step.bytes_per_s > 0)
+
+    def _borders(self, side: BrokerSide) -> Floats:
+        """Return where cells begin and end: what was played by many fetches, then each change."""
+        when, _ = self._fetched.get(side, ([], []))
+        times = np.array(self.flowed.times if self.flowed is not None else [])
+        borders: set[float] = set()
+        for begin, end in self._in_flight[side]:
+            flows_from = begin
+            if begin < self.played_until:
+                flows_from = min(end, max(self.played_until, begin + LEAST_CELL_SECONDS))
+                fetches = bisect_left(when, flows_from) - bisect_left(when, begin)
+                cells = min((flows_from - begin) / LEAST_CELL_SECONDS, fetches * CHANGE)
+                borders.update(np.linspace(begin, flows_from, max(1, int(cells)) + 1).tolist())
+            borders.update(times[(times > flows_from) & (times < end)].tolist())
+            borders |= {begin, end}
+        return np.array(sorted(borders))

@@ -1,0 +1,258 @@
+"""What is not known about a plan's time, and what comes of it: one play-through for each case.
+
+Near a limit a few percent more of what is produced cost a whole quota window, so a range is what
+the cases come to, and no percentage of the time itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+from typing import NamedTuple
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.batch_schedule import InBatches
+from core.plan.batches import Work
+from core.plan.copies import NONE_APART, Apart, BrokerSide, Copying, SideLoad, copying
+from core.plan.estimate.fetch_simulation import Conditions, played
+from core.plan.estimate.near_capacity import Bearing, bearings, room
+from core.plan.estimate.trace import Played
+from core.plan.log_dir_copies import DirCopies, dir_copies
+from core.plan.plan import Plan
+from core.units import UNLIMITED
+
+START_SECONDS = 1.8
+"""From the start of an apply until brokers copy: preflight, journal, throttles read back."""
+END_SECONDS = 0.8
+"""From the last byte until the apply ends: the last poll, throttles restored."""
+AROUND_SECONDS = START_SECONDS + END_SECONDS
+AROUND_RANGE = (0.5 * AROUND_SECONDS, 1.5 * AROUND_SECONDS)
+LINK_BYTES_PER_S = 300e6
+"""What one fetcher is taken to get unthrottled, where no capacity is configured."""
+USUAL_CUT = 1.01
+"""How often a byte is counted with batches of 15 kB; 1.06 with 100 kB and with 1 MB."""
+CUTS = (1.0, 1.06)
+"""The least and the most that the range covers; batches of half a fetch (600 kB) reach 1.8."""
+INFLOWS = (0.95, 1.05)
+"""What is produced while a plan runs, over what a snapshot told of it, where the load is steady."""
+PHASES = (0.35, 0.05, 0.95)
+"""Where in a second brokers' samples may begin: the middle first, then the extremes."""
+MANY_FLOWS = 24
+"""From here on three play-throughs must do: an estimate is made at each key press."""
+MARGIN = 0.02
+"""What two runs of the same plan differ by."""
+
+
+class Case(NamedTuple):
+    """One way in which what is not known may turn out; `inflow` is a factor."""
+
+    phase: float = PHASES[0]
+    cut: float = USUAL_CUT
+    inflow: float = 1.0
+
+
+USUAL = Case()
+QUICK, SLOW = (Case(PHASES[0], *both) for both in zip(CUTS, INFLOWS, strict=True))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A plan to be timed, and what brokers copy for it."""
+
+    state: ClusterState
+    load: Load
+    plan: Plan
+    what: Copying
+    link_bytes_per_s: float
+    """What one fetcher gets at the most: the greatest capacity where all are known."""
+    link_known: bool
+    dirs: DirCopies = field(default_factory=DirCopies)
+    """What brokers copy between their own log dirs, side by side with that."""
+    most_extra_bytes: int | None = None
+    """What a destination may receive at a time; None is no limit."""
+    bearings: tuple[Bearing, ...] = ()
+    room: Mapping[BrokerSide, float] = field(default_factory=dict)
+    """What brokers can send and take in for it, as far as capacities are configured."""
+    fastest_bytes_per_s: float = LINK_BYTES_PER_S
+    """No rate above is worth a try: the least capacity where all are known."""
+
+    @classmethod
+    def of(
+        cls, state: ClusterState, load: Load, plan: Plan, most_extra_bytes: int | None = None
+    ) -> Task:
+        what = copying(state, load, plan)
+        capacities = _capacities(what, state)
+        loads = what.side_loads
+        borne = bearings(state, load, loads)
+        return cls(
+            state,
+            load,
+            plan,
+            what,
+            max(capacities, default=LINK_BYTES_PER_S),
+            bool(capacities),
+            dir_copies(state, load, plan),
+            most_extra_bytes,
+            borne,
+            room(state, loads, borne),
+            min(capacities, default=LINK_BYTES_PER_S),
+        )
+
+    @cached_property
+    def work(self) -> Work:
+        """Return what batches are made of, at any rate."""
+        return Work.of(self.state, self.load, self.plan, self.what)
+
+    @cached_property
+    def _by_inflow(self) -> dict[float, Copying]:
+        return {}
+
+    @cached_property
+    def _by_rate(self) -> dict[int, Spread]:
+        return {}
+
+    def spread(self, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spread:
+        """Return how long it takes at a rate, over what is not known; a rate is played once.
+
+        The sides in `apart` have lower rates.
+        """
+        if apart:
+            return spread(self, rate_bytes_per_s, apart)
+        if rate_bytes_per_s not in self._by_rate:
+            self._by_rate[rate_bytes_per_s] = spread(self, rate_bytes_per_s)
+        return self._by_rate[rate_bytes_per_s]
+
+    def at_submission(self, inflow: float) -> Copying:
+        """Return what there is to copy once brokers begin: what is produced until then is added."""
+        if inflow not in self._by_inflow:
+            self._by_inflow[inflow] = _at_submission(self.what, inflow)
+        return self._by_inflow[inflow]
+
+    @property
+    def loads(self) -> list[SideLoad]:
+        """Return what each side of each broker has to carry."""
+        return [*self.what.side_loads.values(), *self.dirs.sides.values()]
+
+    @property
+    def known(self) -> bool:
+        """Return whether everything is known that a time needs, but for the link."""
+        unknown = self.what.sizes_unknown or self.dirs.unknown
+        return not (self.what.blocked or self.dirs.down is not None or unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Wall seconds of an apply over all cases; infinite is never.
+
+    `most_seconds` is of the cases that end; `risk` is whether one of them does not. `ends` are
+    from the submission on: the usual case's, as `played`, stretched to the time that is told.
+    """
+
+    seconds: float
+    least_seconds: float
+    most_seconds: float
+    risk: bool = False
+    ends: dict[BrokerSide, float] = field(default_factory=dict)
+    played: Played | None = None
+
+    @property
+    def never(self) -> bool:
+        return math.isinf(self.seconds)
+
+    def fits(self, seconds: float) -> bool:
+        """Return whether every case ends within so many seconds."""
+        return not self.risk and self.most_seconds <= seconds
+
+
+def spread(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spread:
+    """Return how long a task that copies something takes at a rate, over what is not known."""
+    batches = _batches(task, rate_bytes_per_s)
+
+    def play(case: Case) -> Played:
+        return _played(task, rate_bytes_per_s, apart, batches, case)
+
+    usual = play(USUAL)
+    last = max(usual.ends)
+    if math.isinf(last):
+        sides = _side_ends(task.what, usual.ends)
+        return Spread(math.inf, math.inf, math.inf, True, sides, usual)
+    lasts = [last, *(max(play(case).ends) for case in _cases(task.what))]
+    finite = [each for each in lasts if math.isfinite(each)]
+    middle = median(lasts)
+    told = middle if math.isfinite(middle) else last
+    return Spread(
+        told + AROUND_SECONDS,
+        min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
+        max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
+        len(finite) < len(lasts),
+        {side: end * told / last for side, end in _side_ends(task.what, usual.ends).items()},
+        replace(usual, stretch=told / last),
+    )
+
+
+def slow_seconds(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> float:
+    """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
+    batches = _batches(task, rate_bytes_per_s)
+    last = max(_played(task, rate_bytes_per_s, apart, batches, SLOW).ends)
+    return last * (1 + MARGIN) + AROUND_RANGE[1]
+
+
+def _batches(task: Task, rate_bytes_per_s: int) -> InBatches:
+    return InBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.most_extra_bytes)
+
+
+def _cases(what: Copying) -> Iterator[Case]:
+    """Yield the cases besides the usual one; a phase matters less, the more flows there are."""
+    yield QUICK
+    yield SLOW
+    if len(what.idle_seconds) <= MANY_FLOWS:
+        yield from (Case(phase=phase) for phase in PHASES[1:])
+
+
+def _played(
+    task: Task, rate_bytes_per_s: int, apart: Apart, batches: InBatches, case: Case
+) -> Played:
+    what = task.at_submission(case.inflow)
+    quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
+    conditions = Conditions(
+        quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, apart
+    )
+    return played(what.copies, what.idle_seconds, conditions, batches)
+
+
+def _at_submission(what: Copying, inflow: float) -> Copying:
+    if not any(copy.in_bytes_per_s for copy in what.copies):
+        return what
+    copies = (
+        replace(
+            copy,
+            size_bytes=copy.size_bytes + copy.in_bytes_per_s * inflow * START_SECONDS,
+            in_bytes_per_s=copy.in_bytes_per_s * inflow,
+        )
+        for copy in what.copies
+    )
+    return replace(what, copies=tuple(copies))
+
+
+def _side_ends(what: Copying, ends: Sequence[float]) -> dict[BrokerSide, float]:
+    latest: defaultdict[BrokerSide, float] = defaultdict(float)
+    for copy, end in zip(what.copies, ends, strict=True):
+        for side in copy.sides:
+            latest[side] = max(latest[side], end)
+    return latest
+
+
+def _capacities(what: Copying, state: ClusterState) -> list[float]:
+    """Return the capacities of the brokers concerned; none where one is not configured."""
+    known = state.broker_by_id
+    senders = {c.leader for c in what.copies} & known.keys()
+    receivers = {c.destination for c in what.copies} & known.keys()
+    capacities = [known[b].out_capacity_bytes_per_s for b in senders]
+    capacities += [known[b].in_capacity_bytes_per_s for b in receivers]
+    found = [capacity for capacity in capacities if capacity is not None]
+    return found if len(found) == len(capacities) else []

@@ -1,0 +1,60 @@
+"""Cruise Control's proposals: what its REST API answers with `json=true&verbose=true`.
+
+Its ExecutionProposal names brokers in order, preferred leader first; log dirs are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.cluster.metadata import TopicPartition
+from core.errors import DocumentError
+from core.plan.formats.json_values import (
+    a_list,
+    a_number,
+    a_partition,
+    add_once,
+    an_object,
+    ordered_replicas,
+    some_rows,
+)
+
+NOTE = "from Cruise Control's proposals"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One partition's ordered replicas; `before` is empty for one that is yet to be made."""
+
+    tp: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def are_in(document: Mapping[str, Any]) -> bool:
+    """Return whether a document is an answer of Cruise Control's optimizer."""
+    return "proposals" in document or "goalSummary" in document
+
+
+def read(document: Mapping[str, Any], name: str) -> list[Proposal]:
+    """Return what document `name` proposes; raises DocumentError."""
+    if document.get("proposals") is None:
+        raise DocumentError(
+            f"{name} is Cruise Control's summary; its proposals are not in it.",
+            next="Ask it for them: add verbose=true to the request.",
+        )
+    found: dict[TopicPartition, Proposal] = {}
+    for i, value in enumerate(some_rows(document["proposals"], name, "proposals")):
+        where = f"proposals[{i}]"
+        row = an_object(value, name, where)
+        at = f"{where}.topicPartition"
+        tp = a_partition(an_object(row.get("topicPartition"), name, at), name, at)
+        before = tuple(
+            a_number(broker, name, f"{where}.oldReplicas[{n}]")
+            for n, broker in enumerate(a_list(row.get("oldReplicas"), name, f"{where}.oldReplicas"))
+        )
+        after = ordered_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
+        add_once(found, tp, Proposal(tp, before, after), name)
+    return list(found.values())

@@ -1,0 +1,344 @@
+"""What a plan file says, read and checked in itself; the cluster is not asked.
+
+Kafka's form has `version` and `partitions`; the `trimtab` object beside it is ours. Proposals of
+Cruise Control are read, too. Everything that is wrong with a file is one DocumentError: one
+sentence, and what to do next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from core import bug_log, files
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.errors import DocumentError
+from core.plan.checks.catalogue import REBASE
+from core.plan.formats import cruise_control
+from core.plan.formats.json_values import (
+    a_list,
+    a_partition,
+    a_text,
+    add_once,
+    an_object,
+    an_optional_text,
+    json_of,
+    ordered_replicas,
+    some_rows,
+    text_of,
+)
+from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
+from core.text.json import compact
+
+FORMAT = "trimtab.plan"
+MAJOR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What one partition was when a plan was made, and why it is in it; "" where nobody said.
+
+    `log_dirs` has one for each replica, or is None.
+    """
+
+    replicas: tuple[int, ...]
+    topic_id: str | None = None
+    log_dirs: tuple[str, ...] | None = None
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument:
+    """A plan file as it stands, not yet held against a cluster.
+
+    `targets` keeps the file's order and partitions that change nothing; `log_dirs` has only the
+    partitions for which one is named. `base` is None for files that Kafka's tools or people wrote.
+    """
+
+    name: str
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    log_dirs: Mapping[TopicPartition, tuple[str, ...]]
+    base: Mapping[TopicPartition, Base] | None = None
+    cluster_id: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_document(source: Path | str) -> PlanDocument:
+    """Return a plan file's content (of stdin for `-`), checked in itself; raises DocumentError."""
+    if source == files.STDIN:
+        return parse(text_of(source, "The plan on stdin"), "The plan on stdin")
+    if isinstance(source, Path):
+        return parse(text_of(source, str(source)), source.name)
+    return parse(source, "The plan")
+
+
+def parse(text: str, name: str) -> PlanDocument:
+    """Return the content of plan file `name`; raises DocumentError."""
+    bug_log.note("plan", {"form": "JSON", "bytes": len(text)})
+    document = an_object(json_of(text, name), name, "")
+    version = document.get("version", 1)
+    if version != 1 or isinstance(version, bool):
+        raise DocumentError(
+            f"{name} has version {json.dumps(version)}; reassignment files have version 1.",
+            next="Export the plan again, or set version to 1 if it is a reassignment file.",
+        )
+    if cruise_control.are_in(document):
+        return _with_base(name, cruise_control.read(document, name))
+    if "partitions" not in document and "topics" in document:
+        raise DocumentError(
+            f"{name} lists topics to move, not the replicas they should have.",
+            next="Have a plan made for them: trimtab plan suggest --topics-to-move FILE.",
+        )
+    if "partitions" not in document and isinstance(document.get("plan"), dict):
+        raise DocumentError(
+            f'{name} has its plan under "plan": it is all that a command answered with --json.',
+            next="Save what is under plan alone, or have it written: -o FILE without --json.",
+        )
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
+    log_dirs: dict[TopicPartition, tuple[str, ...]] = {}
+    for i, value in enumerate(some_rows(document.get("partitions", []), name, "partitions")):
+        tp, replicas = _assignment(value, name, f"partitions[{i}]")
+        add_once(targets, tp, replicas, name)
+        if named := _log_dirs(value, name, tp, replicas):
+            log_dirs[tp] = named
+    ours = document.get("trimtab")
+    if ours is None:
+        return PlanDocument(name, targets, log_dirs)
+    return _with_ours(PlanDocument(name, targets, log_dirs), an_object(ours, name, "trimtab"))
+
+
+def _with_base(name: str, found: Sequence[cruise_control.Proposal]) -> PlanDocument:
+    return PlanDocument(
+        name,
+        {one.tp: one.after for one in found},
+        {},
+        base={one.tp: Base(one.before) for one in found if one.before},
+        notes=(cruise_control.NOTE,),
+    )
+
+
+def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
+    name = document.name
+    kind, _, major = str(ours.get("format", "")).partition("/")
+    if kind != FORMAT or not major.isdecimal():
+        raise DocumentError(
+            f"{name}: trimtab.format must be {FORMAT}/{MAJOR}.",
+            next="Remove the trimtab object to read it as a plain reassignment file.",
+        )
+    if int(major) > MAJOR:
+        raise DocumentError(
+            f"{name} has format {kind}/{major}; this trimtab reads up to {FORMAT}/{MAJOR}.",
+            next="Use the newer trimtab that wrote it.",
+        )
+    base: dict[TopicPartition, Base] = {}
+    for i, value in enumerate(a_list(ours.get("base", []), name, "trimtab.base")):
+        where = f"trimtab.base[{i}]"
+        tp, replicas = _assignment(value, name, where)
+        topic_id = an_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
+        because = an_optional_text(value.get("because"), name, f"{where}.because") or ""
+        base[tp] = Base(replicas, topic_id, _log_dirs(value, name, tp, replicas), because)
+    notes = a_list(ours.get("notes", []), name, "trimtab.notes")
+    return replace(
+        document,
+        base=base,
+        cluster_id=an_optional_text(ours.get("cluster_id"), name, "trimtab.cluster_id"),
+        notes=tuple(a_text(note, name, f"trimtab.notes[{i}]") for i, note in enumerate(notes)),
+    )
+
+
+def _assignment(value: Any, name: str, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
+    """Return partition and ordered replicas of one entry; raises DocumentError."""
+    row = an_object(value, name, where)
+    tp = a_partition(row, name, where)
+    return tp, ordered_replicas(row.get("replicas"), tp, name, f"{where}.replicas")
+
+
+def _log_dirs(
+    row: Mapping[str, Any], name: str, tp: TopicPartition, replicas: tuple[int, ...]
+) -> tuple[str, ...] | None:
+    """Return the log dirs that a row names; None when it leaves all of them to the brokers."""
+    if "log_dirs" not in row:
+        return None
+    values = a_list(row["log_dirs"], name, f"log_dirs of {tp}")
+    log_dirs = tuple(a_text(path, name, f"log_dirs of {tp}") for path in values)
+    if len(log_dirs) != len(replicas):
+        raise DocumentError(
+            f"{name} gives {tp} {len(replicas)} replicas and {len(log_dirs)} log_dirs.",
+            next='Give one log dir for each replica, or "any".',
+        )
+    return log_dirs if any(path != ANY for path in log_dirs) else None
+
+
+# -- out ---------------------------------------------------------------------------------------
+
+
+def to_kafka(plan: Plan) -> dict[str, Any]:
+    """Return Kafka's own form, keys in Kafka's order; nothing of ours in it."""
+    return {
+        "version": 1,
+        "partitions": [
+            {
+                "topic": move.tp.topic,
+                "partition": move.tp.partition,
+                "replicas": list(move.after),
+                "log_dirs": list(move.log_dirs or [ANY] * len(move.after)),
+            }
+            for move in plan
+        ],
+    }
+
+
+def to_document(plan: Plan) -> dict[str, Any]:
+    """Return the plan file: Kafka's form plus our `trimtab` object."""
+    base = [
+        {
+            "topic": move.tp.topic,
+            "partition": move.tp.partition,
+            "topic_id": move.topic_id,
+            "replicas": list(move.before),
+        }
+        | ({"log_dirs": list(move.log_dirs_before)} if move.log_dirs_before else {})
+        | ({"because": move.because} if move.because else {})
+        for move in plan
+    ]
+    return to_kafka(plan) | {
+        "trimtab": {
+            "format": f"{FORMAT}/{MAJOR}",
+            "cluster_id": plan.cluster_id or None,
+            "base": base,
+            "notes": list(plan.notes),
+        }
+    }
+
+
+def dump(plan: Plan) -> str:
+    """Return the plan file's text, in the one line that Kafka's tool prints.
+
+    It is the document's. Plans repeat themselves: 100,000 moves take a third of the time when
+    each topic and each list of brokers is written once.
+    """
+    text = cache(compact)
+    targets, base = [], []
+    for move in plan:
+        head = f'{{"topic":{text(move.tp.topic)},"partition":{move.tp.partition},'
+        dirs = move.log_dirs or (ANY,) * len(move.after)
+        found = f',"log_dirs":{text(move.log_dirs_before)}' if move.log_dirs_before else ""
+        why = f',"because":{text(move.because)}' if move.because else ""
+        targets.append(f'{head}"replicas":{text(move.after)},"log_dirs":{text(dirs)}}}')
+        base.append(
+            f'{head}"topic_id":{text(move.topic_id)},"replicas":{text(move.before)}{found}{why}}}'
+        )
+    frame = compact(to_document(replace(plan, moves=())))
+    before, _, rest = frame.partition('"partitions":[]')
+    between, _, after = rest.partition('"base":[]')
+    return f'{before}"partitions":[{",".join(targets)}]{between}"base":[{",".join(base)}]{after}\n'
+
+
+# -- in ----------------------------------------------------------------------------------------
+
+
+def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:
+    """Return the plan of a file (a Path) or of JSON text (a str), held against `state`.
+
+    A file without a base of its own takes it from `state`. Raises DocumentError, one sentence
+    and what to do next, for every file that cannot be carried out as it is; whether the cluster
+    has changed since the plan was made is `core.plan.checks.check_plan`'s to say.
+    """
+    return bind(read_document(source), state)
+
+
+def bind(document: PlanDocument, state: ClusterState | None, *, loosely: bool = False) -> Plan:
+    """Return the plan that `document` is for the cluster `state`; raises DocumentError.
+
+    `loosely` takes partitions and brokers that the cluster does not have, too: for a rebase.
+    """
+    if state is not None and loosely:
+        refuse_other_cluster(document, state)
+    elif state is not None:
+        _refuse_misfits(document, state)
+    moves = []
+    for tp, target in document.targets.items():
+        base = _base_of(document, state, tp)
+        move = Move(tp, base.replicas, target, base.topic_id, because=base.because)
+        moves.append(_with_dirs(document, state, move))
+    cluster_id = document.cluster_id or (state.cluster_id if state else None)
+    return Plan.of(moves, cluster_id=cluster_id, notes=document.notes)
+
+
+def refuse_other_cluster(document: PlanDocument, state: ClusterState) -> None:
+    """Raise DocumentError when the file says it was made for another cluster."""
+    if document.cluster_id is not None and document.cluster_id != state.cluster_id:
+        raise DocumentError(
+            f"{document.name} is for cluster {document.cluster_id}; this is {state.cluster_id}.",
+            next="Connect to the cluster it was made for, or make a new plan here.",
+        )
+
+
+def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartition) -> Base:
+    if document.base is not None and tp in document.base:
+        return document.base[tp]
+    if state is None:
+        raise DocumentError(
+            f"{document.name} does not say what {tp} is now, so its changes are unknown.",
+            next="Name the cluster: -b HOST:PORT, --cluster NAME or --from FILE.",
+        )
+    if state.find(tp) is None:
+        return Base(())
+    topic = state.topic(tp.topic)
+    return Base(current_target(state, tp), topic.id if topic else None)
+
+
+def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -> Move:
+    """Return the move with the log dirs that the file asks for, and those that replicas leave.
+
+    Kafka's tool (4.x) writes the present paths into the file that it offers for a rollback: what
+    is there already is not asked for.
+    """
+    named = document.log_dirs.get(move.tp)
+    if named is None:
+        return move
+    base = (document.base or {}).get(move.tp)
+    told = dict(zip(move.before, base.log_dirs, strict=True)) if base and base.log_dirs else {}
+    now = {b: (state and log_dir_of(state, move.tp, b)) or ANY for b in move.before}
+    held = {b: now[b] if told.get(b, ANY) == ANY else told[b] for b in move.before}
+    pairs = tuple(zip(move.after, named, strict=True))
+    wanted = tuple(ANY if path == held.get(broker) else path for broker, path in pairs)
+    if all(path == ANY for path in wanted):
+        return move
+    leaving = {b for b, path in zip(move.after, wanted, strict=True) if path != ANY}
+    leaving |= set(move.removing)
+    found = tuple(held[broker] if broker in leaving else ANY for broker in move.before)
+    return replace(move, log_dirs=wanted, log_dirs_before=found)
+
+
+def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
+    refuse_other_cluster(document, state)
+    name = document.name
+    for tp, replicas in document.targets.items():
+        if state.find(tp) is None:
+            if document.base is not None and tp in document.base:
+                raise DocumentError(f"{name} moves {tp}, which is not there any more.", next=REBASE)
+            rows = state.partitions_of(tp.topic)
+            if not rows:
+                raise DocumentError(
+                    f"{name} names topic {tp.topic}, which the cluster does not have.",
+                    next="Correct the name, or remove its partitions from the plan.",
+                )
+            raise DocumentError(
+                f"{name} names {tp}; {tp.topic} has {len(rows)} "
+                f"{'partition' if len(rows) == 1 else 'partitions'}, counted from 0.",
+                next=f"Remove {tp} from the plan.",
+            )
+        for broker in replicas:
+            if broker not in state.broker_by_id:
+                known = ", ".join(str(b.id) for b in state.brokers[:12])
+                more = ", …" if len(state.brokers) > 12 else ""
+                raise DocumentError(
+                    f"{name} puts {tp} on broker {broker}, which the cluster does not have.",
+                    next=f"Choose one of its brokers: {known}{more}.",
+                )

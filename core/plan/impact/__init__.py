@@ -1,0 +1,1 @@
+"""Who notices that a plan is carried out: consumer groups and producers."""

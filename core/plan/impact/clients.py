@@ -1,0 +1,229 @@
+"""Who notices that a plan is carried out: consumer groups, producers, and what may fail meanwhile.
+
+Pure. Brokers' totals before and after are in `core.plan.effect`; the members of a group, and its
+rebalances, belong to whoever watches groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.groups import UNDESCRIBED
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.effect import leader_after
+from core.plan.impact.retention import Shrinking, behind_seconds, shrinking
+from core.plan.plan import Move, Plan
+
+NEW_LEADER_SECONDS = 5.0
+"""What clients are taken to need until they have found a new leader, and read or write there."""
+END_SECONDS = 1.0
+"""What they wait as a move ends whose leader stays: its epoch rises (docs/kafka.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTouched:
+    """A consumer group with partitions in the plan, and what it will have to catch up with.
+
+    `lag` is in messages, over these partitions; `behind_seconds` is that of the slowest. What
+    comes while it is interrupted is in messages and bytes. None is unknown.
+    """
+
+    id: str
+    state: str
+    members: int
+    partitions: tuple[TopicPartition, ...]
+    leader_changes: int
+    copied: int
+    lag: int | None
+    behind_seconds: float | None
+    catch_up_messages: int | None
+    catch_up_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTouched:
+    """A topic that is produced to, as far as its partitions are in the plan; None is unknown."""
+
+    topic: str
+    in_bytes_per_s: float | None
+    leader_changes: int
+    copied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How many replicas of a partition may fall out before `acks=all` fails: now, and at the end.
+
+    Until a move ends its new replicas count for nothing: `during` is of those in sync now, or once
+    somebody else's move of the partition has ended.
+    """
+
+    tp: TopicPartition
+    in_sync: tuple[int, ...]
+    min_insync: int
+    during: int
+    after: int
+
+    @property
+    def least(self) -> int:
+        return min(self.during, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What a plan means for those who use the cluster; the worst of each comes first.
+
+    `groups` is None when it is not known which there are; `groups_unknown` names those of which it
+    is not known what they read: they are not among `groups`; `types_unknown` has the type of those
+    that tell nobody, like share groups. `headroom` has partitions that no
+    replica may leave; `headroom_unknown` counts those of whose topic min.insync.replicas is not
+    known.
+    """
+
+    moves: int
+    leader_changes: int
+    copied: int
+    groups: tuple[GroupTouched, ...] | None
+    groups_unknown: tuple[str, ...]
+    types_unknown: Mapping[str, str]
+    topics: tuple[TopicTouched, ...]
+    headroom: tuple[Headroom, ...]
+    headroom_unknown: int
+    shrinking: Shrinking | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """One partition of the plan as its clients see it; rates are NaN where they are unknown."""
+
+    move: Move
+    row: int
+    new_leader: bool
+    in_bytes_per_s: float
+    messages_per_s: float
+
+    @property
+    def pause_seconds(self) -> float:
+        if not self.move.reassigns:
+            return 0.0  # from log dir to log dir, which no client hears of
+        return NEW_LEADER_SECONDS if self.new_leader else END_SECONDS
+
+
+def impact_of(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    groups: Sequence[DocumentGroup] | None,
+    retention_seconds: int | None = None,
+) -> Impact:
+    """Return who notices `plan`; moves of partitions that are gone count nothing.
+
+    `retention_seconds` is what `Impact.shrinking` is about, by default what readers can bear.
+    """
+    touched = {move.tp: touch for move in plan if (touch := _touch(state, load, move))}
+    low, unknown = _headroom(state, touched)
+    unread = {group.id: group.type for group in groups or () if group.unknown}
+    return Impact(
+        moves=len(touched),
+        leader_changes=sum(touch.new_leader for touch in touched.values()),
+        copied=sum(bool(touch.move.receiving) for touch in touched.values()),
+        groups=None if groups is None else _groups(groups, touched),
+        groups_unknown=tuple(sorted(unread)),
+        types_unknown={id: type for id, type in sorted(unread.items()) if type in UNDESCRIBED},
+        topics=_topics(touched),
+        headroom=low,
+        headroom_unknown=unknown,
+        shrinking=shrinking(state, load, plan, groups, retention_seconds),
+    )
+
+
+def _touch(state: ClusterState, load: Load, move: Move) -> _Touch | None:
+    row = state.find(move.tp)
+    if row is None:
+        return None
+    leader = int(state.leader[row])
+    rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
+    return _Touch(move, row, leader >= 0 and leader_after(move, leader) != leader, *rates)
+
+
+def _groups(
+    groups: Sequence[DocumentGroup], touched: Mapping[TopicPartition, _Touch]
+) -> tuple[GroupTouched, ...]:
+    found = []
+    for group in groups:
+        if group.unknown:
+            continue
+        reads = group.reads
+        tps = sorted(tp for tp in reads if tp in touched)
+        if tps:
+            found.append(_group(group, [(touched[tp], reads[tp]) for tp in tps]))
+    return tuple(sorted(found, key=_worst_first))
+
+
+def _worst_first(group: GroupTouched) -> tuple[int, float, int, str]:
+    lag = math.inf if group.lag is None else group.lag
+    return -group.leader_changes, -lag, -group.copied, group.id
+
+
+def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int | None]]) -> GroupTouched:
+    lags = [lag for _, lag in read]
+    behind = [behind_seconds(lag, touch.messages_per_s) for touch, lag in read]
+    touches = [touch for touch, _ in read]
+    return GroupTouched(
+        id=group.id,
+        state=group.state,
+        members=len(group.members),
+        partitions=tuple(touch.move.tp for touch in touches),
+        leader_changes=sum(touch.new_leader for touch in touches),
+        copied=sum(bool(touch.move.receiving) for touch in touches),
+        lag=None if None in lags else sum(lag or 0 for lag in lags),
+        behind_seconds=None if math.isnan(sum(behind)) else max(behind),
+        catch_up_messages=_known(sum(t.messages_per_s * t.pause_seconds for t in touches)),
+        catch_up_bytes=_known(sum(t.in_bytes_per_s * t.pause_seconds for t in touches)),
+    )
+
+
+def _known(value: float) -> int | None:
+    return None if math.isnan(value) else round(value)
+
+
+def _topics(touched: Mapping[TopicPartition, _Touch]) -> tuple[TopicTouched, ...]:
+    by_topic: defaultdict[str, list[_Touch]] = defaultdict(list)
+    for tp, touch in touched.items():
+        if touch.in_bytes_per_s != 0:
+            by_topic[tp.topic].append(touch)
+    found = []
+    for topic, touches in by_topic.items():
+        rate = sum(touch.in_bytes_per_s for touch in touches)
+        leaders = sum(touch.new_leader for touch in touches)
+        copied = sum(bool(touch.move.receiving) for touch in touches)
+        known = None if math.isnan(rate) else rate
+        found.append(TopicTouched(topic, known, leaders, copied))
+    return tuple(
+        sorted(found, key=lambda t: (-t.leader_changes, -(t.in_bytes_per_s or 0), t.topic))
+    )
+
+
+def _headroom(
+    state: ClusterState, touched: Mapping[TopicPartition, _Touch]
+) -> tuple[tuple[Headroom, ...], int]:
+    """Return the partitions without a replica to spare, and of how many that is not known."""
+    found, unknown = [], 0
+    for tp, touch in touched.items():
+        topic = state.topics[int(state.topic_of[touch.row])]
+        if topic.min_insync is None:
+            unknown += 1
+            continue
+        row = state.row(touch.row)
+        in_sync = tuple(b for b in row.replicas if b in row.isr or b in row.adding)
+        in_sync = tuple(b for b in in_sync if b not in row.removing)
+        during, after = (n - topic.min_insync for n in (len(in_sync), len(touch.move.after)))
+        if min(during, after) <= 0:
+            found.append(Headroom(tp, in_sync, topic.min_insync, during, after))
+    return tuple(sorted(found, key=lambda h: (h.least, h.tp))), unknown

@@ -1,0 +1,297 @@
+"""Retention to shrink before a plan: what would not have to be copied, and who has not read it yet.
+
+Pure. A run can lower the retention of its moving topics and put it back (`apply --retention`): it
+does so for all of them, so that the advice is one duration for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.metadata import Topic
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.checks.catalogue import Finding, finding
+from core.plan.plan import Plan
+from core.units import counted, format_duration
+
+HOUR = 3600
+DURATIONS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 72, 168))
+"""What is advised, the shortest first, in seconds."""
+TIMES_BEHIND = 2.0
+"""The slowest reader keeps so many times what it has yet to read."""
+SEGMENT_BYTES = 1 << 30
+"""segment.bytes by default. Only closed segments are deleted: up to one more stays."""
+FOREVER_MS = -1
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """One topic: bytes, of all its copies, that would not be made; `least` is sure."""
+
+    topic: str
+    retention_ms: int
+    least_bytes: int
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A group that has, or may have, records to read; `behind_seconds` is None if not known."""
+
+    group: str
+    topic: str
+    behind_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinking:
+    """What a retention of so many seconds would save, over all moving topics.
+
+    `losing` are readers that would lose what they have not read, `unsure` those of whom it is not
+    known; `forever` are topics that are meant to keep everything, and would be shortened too.
+    `remote` are topics that are kept in remote storage, where the same retention deletes, and
+    `remote_unknown` those of which that is not known.
+    """
+
+    seconds: int
+    topics: tuple[Shrunk, ...]
+    losing: tuple[Reader, ...] = ()
+    unsure: tuple[Reader, ...] = ()
+    forever: tuple[str, ...] = ()
+    readers_known: bool = True
+    remote: tuple[str, ...] = ()
+    remote_unknown: tuple[str, ...] = ()
+
+    @property
+    def least_bytes(self) -> int:
+        return sum(topic.least_bytes for topic in self.topics)
+
+    @property
+    def most_bytes(self) -> int:
+        return sum(topic.most_bytes for topic in self.topics)
+
+    @property
+    def is_advised(self) -> bool:
+        """Return whether it saves something, and all who read have read what is deleted.
+
+        Not while who reads, or what is kept elsewhere, is not wholly known.
+        """
+        readers = self.losing or self.unsure or not self.readers_known
+        against = readers or self.forever or self.remote or self.remote_unknown
+        return bool(self.most_bytes) and not against
+
+
+def shrinking(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    groups: Sequence[DocumentGroup] | None,
+    seconds: int | None = None,
+) -> Shrinking | None:
+    """Return what a retention of `seconds` saves; by default of the least that readers can bear.
+
+    None when nothing of the plan could be shortened: nothing is known to be deleted by time.
+    """
+    copies = _copies(state, plan)
+    topics = [topic.name for topic in _by_age(state, plan)]
+    readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
+    if seconds is None:
+        behind = max((r.behind_seconds or 0.0 for r in readers), default=0.0) * TIMES_BEHIND
+        seconds = next((s for s in DURATIONS if s >= behind), DURATIONS[-1])
+    found = [
+        shrunk
+        for topic in topics
+        if (shrunk := _shrunk(state, load, copies, topic, seconds)) is not None
+    ]
+    if not found:
+        return None
+    remote = in_remote_storage(state, plan, seconds * 1000)
+    return Shrinking(
+        seconds,
+        tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
+        _losing(readers, seconds),
+        tuple(r for r in readers if r.behind_seconds is None),
+        tuple(t for t in topics if _retention_ms(state, t) == FOREVER_MS),
+        _are_known(groups),
+        *remote,
+    )
+
+
+def check_retention(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    groups: Sequence[DocumentGroup] | None,
+    retention_ms: int,
+    *,
+    surely: bool = False,
+) -> Iterator[Finding]:
+    """Say what speaks against lowering the retention of the moving topics to this.
+
+    As for advice: nothing that deletes is done while who reads, or what is kept elsewhere, is not
+    wholly known. With `surely` only topics that are kept elsewhere are told, not those that may be:
+    what a run may not read it leaves as it is.
+    """
+    yield from _check_remote_storage(state, plan, retention_ms, surely=surely)
+    topics = [t.name for t in _by_age(state, plan) if _is_lowered(t, retention_ms)]
+    if not topics:
+        return
+    yield from _check_readers(groups)
+    readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
+    for losing in _losing(readers, retention_ms / 1000):
+        behind = format_duration(losing.behind_seconds or 0.0)
+        yield finding(
+            "unread",
+            f"Group {losing.group}, {behind} behind on {losing.topic}, would lose records that it "
+            "has not read.",
+        )
+    if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
+        yield finding("unread", f"How old what {_few(unsure)} has yet to read may be is not known.")
+
+
+def _check_readers(groups: Sequence[DocumentGroup] | None) -> Iterator[Finding]:
+    """Say that it is not wholly known who reads what."""
+    if not _are_known(groups):
+        unknown = [group.id for group in groups or () if group.unknown]
+        which = f"What {counted(len(unknown), 'group')} may have yet to read ({_few(unknown)})"
+        yield finding(
+            "unread", f"{which if unknown else 'Which groups have yet to read it'} is not known."
+        )
+
+
+def _check_remote_storage(
+    state: ClusterState, plan: Plan, retention_ms: int, *, surely: bool
+) -> Iterator[Finding]:
+    """Say which moving topics are, or may be, kept where a lower retention deletes them, too."""
+    remote, unknown = in_remote_storage(state, plan, retention_ms)
+    if remote:
+        yield finding(
+            "remote-storage",
+            f"{_few(remote)}: kept in remote storage, where retention.ms deletes the same records "
+            "for good. local.retention.ms shortens only what brokers hold, and is copied.",
+        )
+    if unknown and not surely:
+        yield finding(
+            "remote-storage",
+            f"{_few(unknown)}: whether it is kept in remote storage, too, is not known; there "
+            "retention.ms deletes the same records for good.",
+        )
+
+
+def in_remote_storage(
+    state: ClusterState, plan: Plan, retention_ms: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which topics that a run would lower to this are kept in remote storage, too.
+
+    And of which it is not known; those whose retention is not known are among them.
+    """
+    lowered = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
+    return (
+        tuple(topic.name for topic in lowered if topic.remote_storage),
+        tuple(topic.name for topic in lowered if topic.remote_storage is None),
+    )
+
+
+def _by_age(state: ClusterState, plan: Plan) -> list[Topic]:
+    """Return the topics that are copied and of which something is, or may be, deleted by age."""
+    names = {move.tp.topic for move in plan if move.receiving}
+    names -= set(only_compacted(state, names))
+    return [topic for name in sorted(names) if (topic := state.topic(name)) is not None]
+
+
+def _is_lowered(topic: Topic, retention_ms: int) -> bool:
+    """Return whether a retention is less than, or may be, what a topic has."""
+    return topic.retention_ms is None or not 0 <= topic.retention_ms <= retention_ms
+
+
+def _are_known(groups: Sequence[DocumentGroup] | None) -> bool:
+    """Return whether it is wholly known who reads what."""
+    return groups is not None and not any(group.unknown for group in groups)
+
+
+def _losing(readers: Iterable[Reader], seconds: float) -> tuple[Reader, ...]:
+    """Return those who are further behind than what is kept."""
+    return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...]:
+    """Return those topics of which nothing is deleted by its age, whatever their retention."""
+    found = ((name, state.topic(name)) for name in sorted(topics))
+    return tuple(
+        name
+        for name, topic in found
+        if topic is not None and topic.cleanup_policy and "delete" not in topic.cleanup_policy
+    )
+
+
+def _copies(state: ClusterState, plan: Plan) -> dict[int, int]:
+    """Return by row how many copies of a partition are made; those of known size only."""
+    return {
+        row: len(move.receiving)
+        for move in plan
+        if move.receiving
+        and (row := state.find(move.tp)) is not None
+        and state.partition_size_bytes[row] >= 0
+    }
+
+
+def _retention_ms(state: ClusterState, name: str) -> int | None:
+    """Return for how long a topic keeps records; None when not by time, or when it is unknown."""
+    topic = state.topic(name)
+    if topic is None or "delete" not in (topic.cleanup_policy or ""):
+        return None
+    return topic.retention_ms
+
+
+def _shrunk(
+    state: ClusterState, load: Load, copies: dict[int, int], topic: str, seconds: int
+) -> Shrunk | None:
+    retention_ms = _retention_ms(state, topic)
+    if retention_ms is None or 0 <= retention_ms <= seconds * 1000:
+        return None
+    least = most = 0.0
+    for row in state.partitions_of(topic):
+        rate = float(load.in_bytes_per_s[row])
+        if row not in copies or math.isnan(rate):
+            continue
+        saved = float(state.partition_size_bytes[row]) - rate * seconds
+        most += max(saved, 0.0) * copies[row]
+        least += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
+    return Shrunk(topic, retention_ms, round(least), round(most)) if most else None
+
+
+def _readers(
+    state: ClusterState, load: Load, groups: Iterable[DocumentGroup], topic: str
+) -> list[Reader]:
+    """Return the groups that have yet to read some of a topic, on whichever of its partitions.
+
+    Those of whom that is not known are among them.
+    """
+    rates = {state.tp(row): float(load.messages_per_s[row]) for row in state.partitions_of(topic)}
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for group in groups:
+        for tp, lag in group.reads.items():
+            if lag != 0 and tp in rates:
+                found[group.id].append(behind_seconds(lag, rates[tp]))
+    return [
+        Reader(group, topic, None if math.isnan(sum(behind)) else max(behind))
+        for group, behind in found.items()
+    ]
+
+
+def behind_seconds(lag: int | None, messages_per_s: float) -> float:
+    """Return how old the oldest unread record is, NaN where it is not known."""
+    if lag == 0:
+        return 0.0
+    return lag / messages_per_s if lag is not None and messages_per_s > 0 else math.nan

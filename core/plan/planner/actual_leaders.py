@@ -1,0 +1,107 @@
+"""Who really leads, where not the preferred replica, and what an election does. Pure.
+
+Leaders do not return by themselves after a restart unless brokers are told to; an election does it,
+and no plan. The planner evens out preferred leaders; what others lead instead is told beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.snapshot import Float64, Load
+from core.plan.planner.evenness import Evenness
+from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import BAND, NOBODY, problem
+
+
+def leaders(on: Placement) -> Int32:
+    """Return the broker row that leads each partition, shape [P]; NOBODY where none holds it.
+
+    Who leads now goes on as long as it holds a replica and the plan prefers nobody else than
+    before; a partition without a leader is counted with its preferred one.
+    """
+    given, first = on.problem, on.at[:, 0]
+    now = given.led_by
+    kept = (first == given.replicas[:, 0]) & (on.at == now[:, None]).any(axis=1)
+    return np.where(kept & (now != NOBODY), now, first)
+
+
+def carried(on: Placement, led_by: Int32, *, surely: bool = False) -> Float64:
+    """Return what brokers carry in the items' units where these lead, shape [B, MEASURES].
+
+    `surely` counts no guesses.
+    """
+    found = (on.surely_carried if surely else on.carried).copy()
+    items, held = on.problem.sure if surely else on.problem.items, led_by != NOBODY
+    for measure in LED:
+        led = items[held, measure]
+        found[:, measure] = np.bincount(led_by[held], led, on.problem.brokers)
+    return found
+
+
+def electable(on: Placement) -> Bool:
+    """Return which partitions others lead than the preferred replica, which is up and in sync."""
+    return np.asarray((leaders(on) != on.at[:, 0]) & on.may_lead[:, 0], np.bool_)
+
+
+def led_elsewhere(on: Placement) -> list[str]:
+    """Say how many partitions an election would give back, and whom it is that they put off.
+
+    Nothing where no broker is further outside the band for it.
+    """
+    given, able = on.problem, electable(on)
+    by, away = np.where(able, leaders(on), on.at[:, 0]), int(able.sum())
+    known = np.array([m for m in LED if given.active[m]], np.int64)
+    if not away or not len(known):
+        return []
+    preferred = on.loads[:, known]
+    really = carried(on, by)[:, known] * on.per_share[:, known]
+    off, worse = (np.abs(shares - 1) for shares in (preferred, really))
+    worse[~given.counts[:, None] | (worse <= off) | (worse <= given.band + 1e-9)] = 0.0
+    if not worse.any():
+        return []
+    row, column = np.unravel_index(int(worse.argmax()), worse.shape)
+    are = "partition is" if away == 1 else "partitions are"
+    their = "its preferred replica" if away == 1 else "their preferred replicas"
+    back = "it" if away == 1 else "them"
+    return [
+        f"{away} {are} led by others than {their}, so that broker {given.ids[row]} has "
+        f"{really[row, column]:.0%} of its share of {Measure(int(known[column])).words}: "
+        f"trimtab elect gives {back} back."
+    ]
+
+
+def elected(
+    state: ClusterState, load: Load, rows: Int64, most: int, *, band: float = BAND
+) -> tuple[Int64, Evenness]:
+    """Return the partitions to elect, at most so many of `rows`, those that even out most first.
+
+    With them what brokers carry as leaders: before as partitions are led now, and after it.
+    """
+    on = Placement(problem(state, load, band=band))
+    given, now = on.problem, leaders(on)
+    before = carried(on, now) * on.per_share
+    help = _relief(on, now, before)[rows]
+    chosen = rows[np.lexsort((rows, -help))][: max(most, 0)]
+    then = now.copy()
+    then[chosen] = on.at[chosen, 0]
+    active = given.active.copy()
+    active[[m for m in range(len(active)) if m not in LED]] = False
+    after = carried(on, then) * on.per_share
+    ids = tuple(given.ids.tolist())
+    return chosen, Evenness(ids, given.counts, active, before, after, band)
+
+
+def _relief(on: Placement, now: Int32, loads: Float64) -> Float64:
+    """Return how much fuller who leads each partition now is than its preferred leader, [P]."""
+    given, to = on.problem, on.at[:, 0]
+    found = np.zeros(len(to))
+    known = (now != NOBODY) & (to != NOBODY)
+    for measure in LED:
+        if given.active[measure]:
+            off = (loads[:, measure] - 1) * on.per_share[:, measure]
+            off[~given.counts] = 0.0
+            found[known] += given.items[known, measure] * (off[now[known]] - off[to[known]])
+    return found

@@ -1,0 +1,235 @@
+"""Log dirs evened out: the bytes on each broker spread over its own. Pure.
+
+What is planned between brokers comes first: what leaves by it counts no more, and what lands is put
+where there is least. Nothing else moves between brokers.
+
+Each log dir's share is by its size, where all of a broker's are known, else an equal part. Whoever
+is outside the band gives or gets the fewest bytes that bring it inside.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from core.cluster.metadata import Broker, TopicPartition
+from core.cluster.state import Bool, ClusterState
+from core.plan.plan import ANY, Move, Plan, log_dir_of
+from core.plan.planner.broker_log_dirs import BrokerDirs, Coming, DirShare
+from core.plan.planner.conflicts import refuse
+from core.plan.planner.notes import hidden
+from core.plan.planner.request import ENDED_SECONDS, TOLD_SECONDS, Wanted, untouched
+from core.units import counted
+
+NOTHING = Plan()
+
+
+@dataclass(frozen=True, slots=True)
+class DirReason:
+    """Why a replica is in the plan: the log dir that it leaves, and the one that it goes to."""
+
+    source: DirShare
+    target: DirShare
+
+    @property
+    def relieved(self) -> DirShare:
+        """Return the one of both that was further from its share."""
+        return max(self.source, self.target, key=lambda one: abs(one.before - 1))
+
+    @property
+    def words(self) -> str:
+        one = self.relieved
+        return f"b{one.broker} {one.path} {one.before:.0%} → {one.after:.0%}"
+
+
+@dataclass(frozen=True)
+class EvenedDirs:
+    """A whole plan between log dirs; `moves` counts replicas, `dirs` are all that were seen."""
+
+    plan: Plan
+    dirs: tuple[DirShare, ...]
+    moves: int
+    bytes: int
+    reached: bool
+    because: Mapping[TopicPartition, tuple[DirReason, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    unknown: tuple[int, ...] = ()
+    """Brokers of which too little is known to say whether their log dirs are even."""
+    undone: bool = False
+    """Whether a replica lands where no log dir has room for it; a note says which."""
+
+
+def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> EvenedDirs:
+    """Return the plan that evens out the log dirs of every broker, or of those that are named.
+
+    `between` is what is planned between brokers: it is part of the plan then, and log dirs are
+    chosen for what lands by it as for what stays. Raises UsageError for brokers that do not exist.
+    """
+    refuse(state, replace(wanted, disks=True))
+    coming = Coming.of(state, between, wanted.kept)
+    movable = _movable(state, wanted)
+    notes: list[str] = []
+    brokers = [
+        one
+        for broker in state.brokers
+        if broker.id not in wanted.exclude and broker.id in (wanted.brokers or (broker.id,))
+        if (one := _looked_at(state, broker, movable, wanted.band, coming, notes)) is not None
+    ]
+    chosen = [
+        broker
+        for broker in state.brokers
+        if broker.alive
+        and broker.id not in wanted.exclude
+        and broker.id in (wanted.brokers or (broker.id,))
+    ]
+    unsized = {b.id: count for b in chosen if (count := _unsized(state, b))}
+    notes += [
+        f"What {counted(count, 'replica')} of broker {id} take{'s' if count == 1 else ''}, or in "
+        "which log dir, is not known: whether these are even cannot be said."
+        for id, count in sorted(unsized.items())[:3]
+    ]
+    notes += [
+        f"What is free in the log dirs of broker {one.id} is not known: nothing keeps them from "
+        "filling up."
+        for one in brokers
+        if np.isinf(one.room).any()
+    ][:3]
+    unknown = tuple(sorted({*unsized, *(b.id for b in chosen if not b.log_dirs)}))
+    limited = _carry_out(brokers, wanted, between, coming)
+    off = [one for one in brokers if one.is_off]
+    if not brokers and not notes and not unknown:
+        notes.append("No broker has more than one log dir: there is nothing to even out.")
+    homeless = [one for one in brokers if one.homeless]
+    notes += [one.why_homeless(state) for one in homeless[:3]]
+    notes += [one.why_off() for one in off[:3]]
+    if wanted.only_dirs:
+        notes += hidden(state)
+    if off and limited:
+        notes.append("A limit (bytes, moves or time) ends the plan before all log dirs are even.")
+    moves, because = _moves(state, brokers, between)
+    return EvenedDirs(
+        Plan.of(moves, cluster_id=state.cluster_id),
+        tuple(share for one in brokers for share in one.shares()),
+        sum(len(one.moved) for one in brokers),
+        round(sum(float(one.sizes[at]) for one in brokers for at in one.moved)),
+        not off and not unknown,
+        because,
+        tuple(notes),
+        unknown,
+        bool(homeless),
+    )
+
+
+def _unsized(state: ClusterState, broker: Broker) -> int:
+    """Return how many replicas of a broker have no known size or log dir, where it has several.
+
+    Those in an offline log dir are known to lie there, as are new ones not to be whole.
+    """
+    dirs = [one for one in broker.log_dirs if one.error is None]
+    if len(dirs) < 2 or len(dirs) < len(broker.log_dirs):
+        return 0
+    paths = {one.path for one in dirs}
+    elsewhere = [at for at, path in enumerate(state.log_dir_paths) if path not in paths]
+    here = (state.replica_broker == broker.id) & ~(state.adding | state.removing)
+    nowhere = (state.log_dir < 0) | np.isin(state.log_dir, elsewhere)
+    return int((here & ((state.size_bytes < 0) | nowhere)).sum())
+
+
+def _movable(state: ClusterState, wanted: Wanted) -> Bool:
+    """Return which replicas may be copied: of partitions in sync, at rest, that may be touched."""
+    of = state.partition_of_replica
+    fixed = state.moving | untouched(state, wanted) | (state.leader < 0)
+    fixed[of[~state.in_sync]] = True
+    return np.asarray((state.size_bytes > 0) & ~fixed[of], np.bool_)
+
+
+def _looked_at(
+    state: ClusterState,
+    broker: Broker,
+    movable: Bool,
+    band: float,
+    coming: Coming,
+    notes: list[str],
+) -> BrokerDirs | None:
+    """Return a broker with log dirs to choose from; say of others what is not known of them."""
+    if not broker.alive:
+        return None
+    dirs = [one for one in broker.log_dirs if one.error is None]
+    offline = [one.path for one in broker.log_dirs if one.error is not None]
+    if offline:
+        notes.append(f"Log dir {offline[0]} of broker {broker.id} is offline and left as it is.")
+    if not broker.log_dirs:
+        notes.append(f"What log dirs broker {broker.id} has is not known.")
+    if len(dirs) < 2:
+        return None
+    return BrokerDirs(state, broker.id, dirs, movable, band, coming)
+
+
+def _carry_out(
+    brokers: Sequence[BrokerDirs], wanted: Wanted, between: Plan, coming: Coming
+) -> bool:
+    """Move replicas, of the broker that is furthest off first; return whether a limit ended it."""
+    limits = wanted.limits
+    moves, copied = sum(len(move.adding) for move in between), coming.bytes
+    least = ENDED_SECONDS + TOLD_SECONDS * len(between)
+    open_ones = [one for one in brokers if one.is_off]
+    while open_ones:
+        late = limits.seconds_left() < least + TOLD_SECONDS * moves
+        if moves >= limits.most_moves or limits.stop() or late:
+            return True
+        worst = max(open_ones, key=lambda one: (one.furthest, -one.id))
+        part_in = coming.part_in.get(worst.id, 0) + len(worst.moved)
+        if part_in < limits.most_per_broker and worst.step(limits.most_bytes - copied):
+            moves += 1
+            copied += float(worst.sizes[worst.moved[-1]])
+        else:
+            worst.stuck = True
+        open_ones = [one for one in open_ones if one.is_off and not one.stuck]
+    return any(
+        one.short_of_bytes
+        or coming.part_in.get(one.id, 0) + len(one.moved) >= limits.most_per_broker
+        for one in brokers
+        if one.is_off
+    )
+
+
+def _moves(
+    state: ClusterState, brokers: Iterable[BrokerDirs], between: Plan
+) -> tuple[list[Move], dict[TopicPartition, tuple[DirReason, ...]]]:
+    """Return the moves, one for each partition, and why its replicas change their log dir."""
+    named: defaultdict[TopicPartition, dict[int, str]] = defaultdict(dict)
+    found: defaultdict[TopicPartition, dict[int, str]] = defaultdict(dict)
+    reasons: defaultdict[TopicPartition, list[DirReason]] = defaultdict(list)
+    for one in brokers:
+        shares = one.shares()
+        for row, at in one.landed.items():
+            named[state.tp(row)][one.id] = one.paths[at]
+        for replica in one.moved:
+            source, target = int(one.begun[replica]), int(one.at[replica])
+            tp = state.tp(int(one.rows[replica]))
+            found[tp][one.id], named[tp][one.id] = one.paths[source], one.paths[target]
+            reasons[tp].append(DirReason(shares[source], shares[target]))
+    planned = between.by_partition
+    moves = [move for move in between if move.tp not in named]
+    for tp, dirs in named.items():
+        move = planned.get(tp) or _still(state, tp)
+        left = {b: path for b in move.removing if (path := log_dir_of(state, tp, b))}
+        held = found[tp] | left
+        to, since = (
+            tuple(of.get(b, ANY) for b in on)
+            for of, on in ((dirs, move.after), (held, move.before))
+        )
+        whys = filter(None, (move.because, *(why.words for why in reasons.get(tp, ()))))
+        moves.append(replace(move, log_dirs=to, log_dirs_before=since, because=", ".join(whys)))
+    return moves, {tp: tuple(why) for tp, why in reasons.items()}
+
+
+def _still(state: ClusterState, tp: TopicPartition) -> Move:
+    """Return the move of a partition that stays on its brokers."""
+    row = state.find(tp)
+    assert row is not None
+    held = state.replicas(row)
+    return Move(tp, held, held, state.topics[int(state.topic_of[row])].id)

@@ -1,0 +1,314 @@
+"""The problem that a planner solves, as arrays: what may move, where to, and how even is even.
+
+Brokers are rows in the order of `ClusterState.brokers`, followed by brokers that only assignments
+name; partitions are rows of the state. Values are of the state's own units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.snapshot import Float64, Load
+from core.plan.disk_space import disks_of, free_bytes, still_coming, whole_bytes
+from core.plan.planner.model.measures import HOSTED, LED, MEASURES, Measure, capacities
+from core.plan.planner.model.racks import rack_shares
+
+BAND = 0.10
+"""How far from its fair share a broker may be."""
+IDLE = 0.01
+"""What brokers send is evened out if it is more than this part of what is produced."""
+NOBODY = -1
+"""No replica in this column: the partition has fewer than the widest one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a planner works on; P partitions, W the widest assignment, B brokers.
+
+    `items` [P, MEASURES] is what one replica (its leader, for measures of leaders) of each
+    partition adds to a broker; `active` says which measures are known well enough to be evened.
+    """
+
+    state: ClusterState
+    ids: Int32
+    """Broker ids, shape [B]."""
+    replicas: Int32
+    """Broker rows in assignment order, preferred leader first, shape [P, W]; NOBODY pads."""
+    held: Int64
+    """How many replicas each partition is to have, shape [P]."""
+    racks: Int32
+    """Shape [B]; -1 without a rack."""
+    items: Float64
+    active: Bool
+    band: float
+    movable: Bool
+    """Which partitions may be touched, shape [P]."""
+    asked: Bool
+    """Which partitions the operator lets be touched, shape [P]."""
+    may_lead: Bool
+    """Which replicas can become leader at once, shape [P, W]."""
+    led_by: Int32
+    """The broker row that leads each partition now, shape [P]; NOBODY without a leader."""
+    counts: Bool
+    """Which brokers should carry their fair share, shape [B]."""
+    takes: Bool
+    """Which of them may receive replicas."""
+    gives: Bool
+    """Which brokers may give replicas away."""
+    parts: Float64
+    """Each broker's fair part of every measure as racks allow it, shape [B, MEASURES]."""
+    even_parts: Float64
+    """The same if racks did not matter."""
+    room_bytes: Float64
+    """Free bytes of each broker that a plan may fill, shape [B]; inf where unknown.
+
+    What reassignments in flight are still to bring has its room already.
+    """
+    largest_bytes: Float64
+    """The same of the emptiest of its disks: a replica lies on one of them, whole."""
+    needs_bytes: Float64
+    """What a copy of each partition takes, shape [P]; inf where nobody knows.
+
+    Then no limit of bytes and no known room is enough.
+    """
+    capacity: Float64
+    """What each broker can carry of every measure, shape [B, MEASURES]; inf where unknown."""
+    sure: Float64
+    """The items as checks reckon: what is not known is nothing, not as it is for the others."""
+    hidden: Float64
+    """What brokers hold of topics that nobody may see or move: bytes, replicas, [B, MEASURES]."""
+
+    @property
+    def brokers(self) -> int:
+        return len(self.ids)
+
+
+def problem(
+    state: ClusterState,
+    load: Load,
+    *,
+    band: float = BAND,
+    full: float = 0.90,
+    excluded: Collection[int] = (),
+    leaving: Collection[int] = (),
+    filling: Collection[int] | None = None,
+    frozen: Bool | None = None,
+    replicas_wanted: int | None = None,
+    most_replicas: float = np.inf,
+) -> Problem:
+    """Return the problem of evening `state` out.
+
+    `excluded` brokers are left as they are, `frozen` partitions (shape [P]) too; `leaving` ones
+    get no share of what they hold; only `filling` ones receive, if they are named. Partitions in
+    flight, out of sync, with replicas on unknown brokers or without a leader are left alone.
+    `full` is the part of a disk that a plan may fill. With `replicas_wanted` leaders send to as
+    many followers as the partitions that may be touched will have. No broker is to have more than
+    `most_replicas`.
+    """
+    ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
+    at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
+    replicas = _matrix(state, at, replicas_wanted or 1)
+    alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
+    left = _among(ids, leaving)
+    able = alive & ~_among(ids, excluded) & ~left
+    held = (replicas >= 0).sum(axis=1)
+    movable = _movable(state, replicas, alive, left) & (True if frozen is None else ~frozen)
+    if replicas_wanted is not None:
+        held = np.where(movable, replicas_wanted, held)
+    items = _items(state, load, held)
+    sure = _items(state, _surely(load), held) if _is_guessed(load) else items
+    room_bytes, largest_bytes = _room(state, ids, full)
+    racks, even = _racks(state, ids), _parts(state, ids, able)
+    return Problem(
+        state=state,
+        ids=ids,
+        replicas=replicas,
+        held=held,
+        racks=racks,
+        items=items,
+        active=_active(items),
+        band=band,
+        movable=movable,
+        asked=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
+        may_lead=_may_lead(state, replicas, alive),
+        led_by=_led_by(state, ids),
+        counts=able,
+        takes=able if filling is None else able & _among(ids, filling),
+        gives=able | left,
+        parts=_parts_by_rack(even, items, held, racks, able),
+        even_parts=even,
+        room_bytes=room_bytes,
+        largest_bytes=largest_bytes,
+        needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
+        capacity=capacities(state, ids, most_replicas),
+        sure=sure,
+        hidden=_hidden(state, ids),
+    )
+
+
+def resized(given: Problem, held: Int64) -> Problem:
+    """Return the problem of partitions with so many replicas: what leaders send, racks' shares."""
+    items = given.items.copy()
+    sure = items if given.sure is given.items else given.sure.copy()
+    followers = np.maximum(held - 1, 0) - np.maximum(given.held - 1, 0)
+    for some in (items,) if sure is items else (items, sure):
+        for measure in (Measure.OUT, Measure.MAY_SEND):
+            some[:, measure] += some[:, Measure.IN] * followers
+    parts = _parts_by_rack(given.even_parts, items, held, given.racks, given.counts)
+    return replace(given, held=held, items=items, parts=parts, sure=sure)
+
+
+def _active(items: Float64) -> Bool:
+    """Return which measures there is enough of to be evened out, shape [MEASURES]."""
+    whole = items.sum(axis=0)
+    found = whole > 0
+    found[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
+    return np.asarray(found, np.bool_)
+
+
+def _among(ids: Int32, chosen: Collection[int]) -> Bool:
+    return np.isin(ids, np.fromiter(chosen, np.int32, len(chosen)))
+
+
+def _alive(state: ClusterState, broker: int) -> bool:
+    known = state.broker_by_id.get(broker)
+    return known is not None and known.alive
+
+
+def _matrix(state: ClusterState, values: npt.NDArray[np.int32], least: int = 1) -> Int32:
+    """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
+    counts = np.diff(state.replica_start)
+    width = int(counts.max()) if len(counts) else 1
+    matrix = np.full((len(counts), max(width, least)), NOBODY, np.int32)
+    column = np.arange(state.replica_count) - state.replica_start[state.partition_of_replica]
+    matrix[state.partition_of_replica, column] = values
+    return matrix
+
+
+def _is_guessed(load: Load) -> bool:
+    unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
+    return bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
+
+
+def _surely(load: Load) -> Load:
+    """Return the load with nothing for what is not known; then nothing counts that is read, too."""
+    produced = load.in_bytes_per_s
+    read = np.where(np.isnan(produced), 0.0, np.nan_to_num(load.out_bytes_per_s))
+    return replace(load, in_bytes_per_s=np.nan_to_num(produced), out_bytes_per_s=read)
+
+
+def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
+    produced, consumed = load.in_bytes_per_s, load.out_bytes_per_s
+    sizes = state.partition_size_bytes
+    rate = _guessed(produced, sizes)
+    read = _guessed(consumed, rate)
+    sent = read + rate * np.maximum(replicas - 1, 0)
+    items = np.zeros((state.partition_count, MEASURES))
+    items[:, Measure.DISK] = np.maximum(sizes, 0)
+    items[:, Measure.IN] = items[:, Measure.LEADER_IN] = rate
+    items[:, Measure.REPLICAS] = items[:, Measure.LEADERS] = 1
+    items[:, Measure.OUT] = items[:, Measure.MAY_SEND] = sent
+    return items
+
+
+def _hidden(state: ClusterState, ids: Int32) -> Float64:
+    found = np.zeros((len(ids), MEASURES))
+    rows = np.searchsorted(ids, state.broker_ids)
+    found[rows, Measure.DISK] = state.hidden_bytes
+    found[rows, Measure.REPLICAS] = state.hidden_replicas
+    return found
+
+
+def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
+    """Return `values`, those not known as the known ones are for their `by`, else their mean.
+
+    As nothing they would make whoever has them look idle, and others copy for that. Where none is
+    known all are nothing.
+    """
+    known = ~np.isnan(values)
+    if known.all() or not known.any():
+        return np.nan_to_num(values)
+    sized = known & (by > 0)
+    if not sized.any():
+        return np.where(known, values, values[known].mean())
+    ratio = values[sized].sum() / by[sized].sum()
+    return np.where(known, values, np.where(by > 0, by * ratio, values[known].mean()))
+
+
+def _racks(state: ClusterState, ids: Int32) -> Int32:
+    names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
+    known = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
+    return np.array([NOBODY if name is None else known[name] for name in names], np.int32)
+
+
+def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> Bool:
+    """Return which partitions can be moved now: led, at rest, all that stays alive and in sync."""
+    held = replicas >= 0
+    whole = ((alive | left)[replicas] | ~held).all(axis=1)
+    late = _matrix(state, (~state.in_sync).astype(np.int32), replicas.shape[1]) == 1
+    behind = (late & ~left[replicas]).any(axis=1)
+    able = whole & ~state.moving & ~behind & (state.leader >= 0) & held.any(axis=1)
+    return np.asarray(able, np.bool_)
+
+
+def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
+    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
+    return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
+
+
+def _led_by(state: ClusterState, ids: Int32) -> Int32:
+    found = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
+    return np.where(ids[found] == state.leader, found, np.int32(NOBODY))
+
+
+def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
+    """Return fair parts by capacity where it is known of all that may hold something, else even."""
+    parts = np.zeros((len(ids), MEASURES))
+    if not able.any():
+        return parts
+    known = [state.broker_by_id[broker] for broker in ids[able].tolist()]
+    disk = [whole_bytes(disks_of(b.log_dirs)) for b in known]
+    taken = [b.in_capacity_bytes_per_s for b in known]
+    sent = [b.out_capacity_bytes_per_s for b in known]
+    by: dict[Measure, Sequence[float | None]] = {Measure.DISK: disk, Measure.IN: taken}
+    by |= {Measure.OUT: sent, Measure.MAY_SEND: sent, Measure.LEADER_IN: taken}
+    for measure in (*HOSTED, *LED):
+        capacities = by.get(measure, ())
+        weights = np.array([c for c in capacities if c], np.float64)
+        if len(weights) < len(known):
+            weights = np.ones(len(known))
+        parts[able, measure] = weights / weights.sum()
+    return parts
+
+
+def _parts_by_rack(
+    even: Float64, items: Float64, held: Int64, racks: Int32, counts: Bool
+) -> Float64:
+    """Return the fair parts as racks allow them for so many replicas of each partition."""
+    parts = even.copy()
+    for measure in HOSTED:
+        parts[:, measure] = rack_shares(even[:, measure], items[:, measure], held, racks, counts)
+    return parts
+
+
+def _room(state: ClusterState, ids: Int32, full: float) -> tuple[Float64, Float64]:
+    """Return what may be filled of each broker's disks together, and of the emptiest of them."""
+    room, largest = np.full((2, len(ids)), np.inf)
+    in_flight = still_coming(state)
+    for row, broker in enumerate(ids.tolist()):
+        known = state.broker_by_id.get(broker)
+        disks = disks_of(known.log_dirs) if known else ()
+        free, whole = free_bytes(disks), whole_bytes(disks)
+        if free is not None and whole is not None:
+            room[row] = max(0.0, free - (1 - full) * whole - in_flight.get(broker, 0))
+            each = (
+                (disk.usable_bytes or 0) - (1 - full) * (disk.total_bytes or 0) for disk in disks
+            )
+            largest[row] = max(0.0, *each)
+    return room, largest

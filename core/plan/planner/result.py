@@ -1,0 +1,379 @@
+"""A suggested plan: its moves, why each is in it, and whether it does all that was asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+
+import numpy as np
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.snapshot import Float64, Load
+from core.plan.copies import least_seconds
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within, side_rows
+from core.plan.estimate.messages import never_ends, no_rate_fits
+from core.plan.estimate.near_capacity import crowded
+from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table
+from core.plan.estimate.uncertainty import AROUND_RANGE, Task
+from core.plan.plan import Move, Plan
+from core.plan.planner.log_dirs import EvenedDirs
+from core.plan.planner.model.measures import HOSTED, LED, SHOWN, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import NOBODY
+from core.plan.planner.request import Wanted
+from core.units import UNLIMITED, format_duration, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """Why a partition is in a plan: a broker's measure before and after all of it, in shares.
+
+    One that should hold nothing has no share; then `leaves` is set. Where another number of
+    replicas, or racks, were asked for, `asked` says so in words, whatever it does for brokers.
+    """
+
+    broker: int
+    measure: Measure
+    before: float
+    after: float
+    leaves: bool = False
+    asked: str = ""
+
+    @property
+    def words(self) -> str:
+        if self.leaves:
+            return f"leaves b{self.broker}"
+        if self.asked:
+            return self.asked
+        return f"b{self.broker} {self.measure.words} {self.before:.0%} → {self.after:.0%}"
+
+
+@dataclass(frozen=True, eq=False)
+class Suggested:
+    """A whole plan. `before` and `after` are [B, MEASURES] in fair shares, 1 is even."""
+
+    plan: Plan
+    brokers: tuple[int, ...]
+    counts: Bool
+    """Which of them should carry their fair share."""
+    active: Bool
+    """Which measures are known."""
+    before: Float64
+    after: Float64
+    moves: int
+    leader_moves: int
+    bytes: int
+    """What is copied of partitions whose size is known."""
+    unsized: int = 0
+    """Replicas that are copied of partitions whose size is not."""
+    because: Mapping[TopicPartition, Because] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    undone: bool = False
+    """Whether something that had to be done is not; a note says what."""
+    elects: bool = False
+    """Whether a note advises an election, which moves leaders and no data."""
+    dirs: EvenedDirs | None = None
+    """What was chosen between log dirs, where that was wanted; it is part of the plan."""
+
+    def within(self, band: float, *, leaders_only: bool = False) -> bool:
+        """Return whether every broker that counts ends within the band in all known measures."""
+        columns = [m for m in SHOWN if self.active[m] and (m in LED or not leaders_only)]
+        off = np.abs(self.after[self.counts][:, columns] - 1)
+        return not off.size or bool(off.max() <= band + 1e-9)
+
+    def filled(self, brokers: Collection[int], band: float, *, or_more: bool = False) -> bool:
+        """Return whether none of these brokers ends with less than the band in a known measure.
+
+        Nor with more, unless it had that before, or where `or_more` is fine: where nobody else may
+        receive what has to move.
+        """
+        rows = np.flatnonzero(self.counts & np.isin(self.brokers, list(brokers)))
+        known = np.ix_(rows, np.array([m for m in SHOWN if self.active[m]], np.int64))
+        before, after = self.before[known], self.after[known]
+        lacks = after < 1 - band - 1e-9
+        above = after > np.maximum(1 + band, before) + 1e-9
+        return not (lacks | (above & (not or_more))).any()
+
+
+def told(
+    start: Placement, found: Placement, notes: list[str], undone: bool, *, racks: bool = False
+) -> Suggested:
+    """Return the plan that leads from one placement to another, with the reason for every move.
+
+    `racks` is whether replicas were to be taken out of racks that held several.
+    """
+    given, state = start.problem, start.problem.state
+    width = start.at.shape[1]
+    more = (found.at[:, width:] != NOBODY).any(axis=1)
+    others = np.sort(start.at, axis=1) != np.sort(found.at[:, :width], axis=1)
+    # Followers in another order serve nobody.
+    led = start.at[:, 0] != found.at[:, 0]
+    changed = np.flatnonzero(led | others.any(axis=1) | more)
+    before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
+    topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
+    because = _reasons(start, found, changed, racks=racks)
+    moves = [
+        Move(TopicPartition(topic.name, partition), old, new, topic.id, because=why.words)
+        for topic, partition, old, new, why in zip(
+            topics, state.partition[changed].tolist(), before, after, because, strict=True
+        )
+    ]
+    arriving = [len(move.adding) for move in moves]
+    sizes = given.items[changed, Measure.DISK].tolist()
+    return Suggested(
+        plan=Plan.of(moves, cluster_id=state.cluster_id),
+        brokers=tuple(given.ids.tolist()),
+        counts=given.counts,
+        active=given.active,
+        before=_shares(start),
+        after=_shares(found),
+        moves=sum(new > 0 for new in arriving),
+        leader_moves=int((start.at[changed, 0] != found.at[changed, 0]).sum()),
+        bytes=sum(new * int(max(size, 0)) for new, size in zip(arriving, sizes, strict=True)),
+        unsized=int(np.array(arriving, np.int64)[~np.isfinite(given.needs_bytes[changed])].sum()),
+        because={move.tp: why for move, why in zip(moves, because, strict=True)},
+        notes=tuple(notes),
+        undone=undone,
+    )
+
+
+def _assigned(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
+    """Return the brokers' ids of broker rows [n, W], in order."""
+    named = np.where(at == NOBODY, NOBODY, ids[at]).tolist()
+    if not (at == NOBODY).any():
+        return [tuple(row) for row in named]
+    return [tuple(ids_of[: int(n)]) for ids_of, n in zip(named, (at != NOBODY).sum(1), strict=True)]
+
+
+def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[Because]:
+    """Return for each partition the broker and measure furthest off of those that it relieves.
+
+    A replica that goes relieves what is full, one that comes what is empty; so does leadership.
+    What was asked for, whatever it relieves, is told with it.
+    """
+    given = start.problem
+    before, after = start.at[rows], found.at[rows]
+    gone = (before != NOBODY) & ~(before[:, :, None] == after[:, None, :]).any(axis=2)
+    come = (after != NOBODY) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
+    led = before[:, :1] != after[:, :1]
+    sides = [
+        (before, gone, _furthest(start, found, HOSTED, 1.0)),
+        (after, come, _furthest(start, found, HOSTED, -1.0)),
+        (before[:, :1], led, _furthest(start, found, LED, 1.0)),
+        (after[:, :1], led, _furthest(start, found, LED, -1.0)),
+    ]
+    brokers = np.hstack([at for at, _, _ in sides])
+    off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
+    of = np.hstack([measure[at] for at, _, (_, measure) in sides])
+    best = np.argmax(off, axis=1)[:, None]
+    relieved = np.take_along_axis(off, best, 1)[:, 0] > -np.inf  # not so where followers swap
+    broker = np.where(relieved, np.take_along_axis(brokers, best, 1)[:, 0], 0)
+    measure = np.where(relieved, np.take_along_axis(of, best, 1)[:, 0], Measure.DISK)
+    return [
+        Because(*why)
+        for why in zip(
+            given.ids[broker].tolist(),
+            [_MEASURES[at] for at in measure.tolist()],
+            _shares(start)[broker, measure].tolist(),
+            _shares(found)[broker, measure].tolist(),
+            (relieved & ~given.counts[broker]).tolist(),
+            _asked(start, found, rows, racks=racks),
+            strict=True,
+        )
+    ]
+
+
+def _asked(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[str]:
+    """Return for each partition which number or which rack it is moved for, "" for neither."""
+    had, has = ((on.at[rows] != NOBODY).sum(axis=1) for on in (start, found))
+    said = [
+        f"from {old} to {new} replicas" if old != new else ""
+        for old, new in zip(had.tolist(), has.tolist(), strict=True)
+    ]
+    if racks:
+        kinds, then = (_racks(on, rows) for on in (start, found))
+        for at in np.flatnonzero((had == has) & (kinds < then)).tolist():
+            said[at] = _fullest(start, int(rows[at]))
+    return said
+
+
+def _racks(on: Placement, rows: Int64) -> Int64:
+    """Return in how many racks each partition has a replica."""
+    at = on.at[rows]
+    held = np.sort(np.where(at == NOBODY, NOBODY, on.problem.racks[at]), axis=1)
+    known = held != NOBODY
+    first = np.ones_like(known)
+    first[:, 1:] = held[:, 1:] != held[:, :-1]
+    return np.asarray((known & first).sum(axis=1), np.int64)
+
+
+def _fullest(on: Placement, row: int) -> str:
+    """Say which rack holds most replicas of a partition, "" where none holds several."""
+    known = on.problem.state.broker_by_id
+    held = (on.problem.ids[at] for at in on.at[row].tolist() if at != NOBODY)
+    names = Counter(one.rack for id in held if (one := known.get(int(id))) and one.rack)
+    return next((f"rack {rack} held {n}" for rack, n in names.most_common(1) if n > 1), "")
+
+
+def _furthest(
+    start: Placement, found: Placement, measures: Sequence[Measure], sign: float
+) -> tuple[Float64, Int64]:
+    """Return how far each broker is above its share (below, by the sign), and in which measure.
+
+    What leaves a broker that should hold nothing is always furthest; what all of the plan brings no
+    nearer is behind all that it does.
+    """
+    given = start.problem
+    known = [m for m in measures if m in SHOWN and given.active[m]]
+    if not known:
+        return np.full(given.brokers, -np.inf), np.full(given.brokers, Measure.DISK, np.int64)
+    now, then = start.loads[:, known] - 1, found.loads[:, known] - 1
+    off = sign * now
+    off[np.abs(then) >= np.abs(now)] -= FAR
+    if sign > 0:
+        off[~given.counts] = np.inf
+    return off.max(axis=1), np.array(known, np.int64)[off.argmax(axis=1)]
+
+
+def _shares(on: Placement) -> Float64:
+    """Return what brokers carry in shares; sums of what came and went are none below nothing."""
+    return np.maximum(on.loads, 0.0)
+
+
+_MEASURES = tuple(Measure)
+FAR = 1e6
+"""Shares that no broker is off by."""
+
+
+MANY = 1000
+"""Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
+PLAYED_SECONDS, LAID_OUT_SECONDS = 3e-3, 2e-5
+"""How long it takes at most to play a plan out at the round rates: a copy, and a partition.
+
+A copy between log dirs is laid out only, as a partition is."""
+DEADLINE_TIMES = 3
+"""How often as long it takes to find the rate for a deadline."""
+DAY_SECONDS = 24 * 3600.0
+NOT_PLAYED = (
+    "There was no time to play the plan out: the rate is the least that might do, and may be too "
+    "low. Ask trimtab estimate PLAN --within TIME."
+)
+
+
+def is_reached(found: Suggested, wanted: Wanted) -> bool:
+    """Return whether the plan does all that was wanted."""
+    if found.dirs is not None and not found.dirs.reached:
+        return False
+    return wanted.only_dirs or brokers_reached(found, wanted)
+
+
+def brokers_reached(found: Suggested, wanted: Wanted) -> bool:
+    """Return whether brokers end as was wanted, whatever their log dirs."""
+    if found.undone:
+        return False
+    if wanted.fill:
+        return found.filled(wanted.fill, wanted.band, or_more=wanted.forces)
+    if wanted.forces and not wanted.brokers:
+        return True
+    return found.within(wanted.band, leaders_only=wanted.leaders_only)
+
+
+def no_plan(found: Suggested, wanted: Wanted, between: str, *, reached: bool) -> str:
+    """Say why a plan has no move (`between` brokers, say), in a sentence that its notes bear out.
+
+    `reached` is whether nothing was to be done.
+    """
+    if reached:
+        return f"Nothing to do{between}: it is so already."
+    if found.elects:
+        return "An election comes first: no move is suggested before it."
+    within = " within these limits" if wanted.limits.are_set else ""
+    return f"No move{between} helps{within}."
+
+
+def time_of(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    seconds: float | None,
+    known: Calibration = NOTHING_LEARNED,
+    seconds_left: Callable[[], float] = lambda: inf,
+) -> Estimate | None:
+    """Return how fast it must be for a deadline, else how long it takes at the rate to begin with.
+
+    `known` is what earlier runs on this cluster taught. None where nothing is copied. Where no rate
+    ends it is a *never*; where a size is not known there is no time, and its note says why. Where
+    `seconds_left` are too few to play the plan out, it is the least time, and the rate for a
+    deadline may be too low: then its note says so.
+    """
+    if not any(move.receiving for move in plan):
+        return None
+    task = Task.of(state, load, plan)
+    if not task.known:
+        return estimate_at(state, load, plan, UNLIMITED, calibration=known)
+    if not task.loads:
+        return None
+    copies = len(task.what.copies)
+    laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
+    needed = PLAYED_SECONDS * copies + LAID_OUT_SECONDS * laid_out
+    if seconds is not None:
+        if seconds_left() < DEADLINE_TIMES * needed:
+            return _by_deadline(task, seconds)
+        return estimate_within(state, load, plan, seconds, calibration=known)
+    if copies > MANY or seconds_left() < needed:
+        return _at_least(task, DAY_SECONDS)
+    rates = rate_table(state, load, plan, calibration=known)
+    chosen = default_rate(rates)
+    return next((row for row in rates if row.rate_bytes_per_s == chosen), rates[-1])
+
+
+def seconds_played(estimate: Estimate | None) -> float | None:
+    """Return how long a plan takes, None where only the least it can take was told.
+
+    The least is at a rate slower than the one to begin with, so nothing may be reckoned with it.
+    """
+    return estimate.seconds if estimate is not None and estimate.range_seconds else None
+
+
+def _by_deadline(task: Task, seconds: float) -> Estimate:
+    """Return the least time at the slowest round rate that may keep a deadline, with that doubt."""
+    found = _at_least(task, seconds)
+    if found.seconds is None:
+        return found
+    if seconds > max(found.seconds, AROUND_RANGE[1]):
+        return replace(found, note=NOT_PLAYED)
+    fastest = f"{format_rate(found.rate_bytes_per_s)} takes {format_duration(found.seconds)}"
+    never = no_rate_fits(found.total_bytes, seconds, AROUND_RANGE[1], fastest)
+    return replace(found, seconds=None, never=never)
+
+
+def _at_least(task: Task, until_seconds: float) -> Estimate:
+    """Return the least time of a plan, at the slowest round rate that ends it until then.
+
+    Where none does it is the fastest one's.
+    """
+    total_bytes = task.what.total_bytes + task.dirs.total_bytes
+    loads = {**task.what.side_loads, **task.dirs.sides}
+    fastest = task.link_bytes_per_s if task.link_known else ROUND_RATES[-1]
+    for rate in ROUND_RATES:
+        least = _least_seconds(task, rate)
+        if least is not None and (least <= until_seconds or rate >= fastest):
+            rows = side_rows(loads, least, {})
+            near = crowded(task.bearings, rate)
+            return Estimate(rate, least, None, None, None, rows, total_bytes, crowded=near)
+    limit, never = never_ends(loads, rate)
+    return Estimate(rate, None, None, never, limit, (), total_bytes)
+
+
+def _least_seconds(task: Task, rate: int) -> float | None:
+    """Return how long brokers copy at least, from one another and side by side between log dirs."""
+    between = least_seconds(task.what, rate)
+    if between is None:
+        return None
+    links = (task.what.side_loads[side].bytes / room for side, room in task.room.items())
+    longest = max((between, *links, *task.dirs.seconds(rate).values()))
+    return longest if isfinite(longest) else None

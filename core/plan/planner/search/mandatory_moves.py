@@ -1,0 +1,290 @@
+"""What has to move whatever it costs: replicas off brokers that leave, racks that are doubled.
+
+Each replica goes where it keeps brokers as even as can be; the largest choose first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from core.cluster.state import Bool, Int32, Int64
+from core.load.snapshot import Float64
+from core.plan.planner.infeasible import Obstacle, Stuck, nobody_else, untouchable
+from core.plan.planner.model.measures import HOSTED, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import NOBODY
+from core.plan.planner.request import Field, Limits, probed
+from core.plan.planner.search.replica_moves import barred
+
+
+def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[Stuck]:
+    """Take every replica off these broker rows; return those that must stay.
+
+    One stays where its partition may not be touched, nobody may take it, or a limit is reached.
+    """
+    problem = placement.problem
+    held = [
+        (int(p), broker) for broker in leaving for p in placement.held(broker) if problem.asked[p]
+    ]
+    held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
+    found = []
+    for partition, broker in held:
+        movable = problem.movable[partition]
+        why = (
+            _put(placement, partition, broker, limits)
+            if movable
+            else untouchable(problem, partition)
+        )
+        found += [Stuck(partition, why)] if why else []
+    return found
+
+
+def repair_racks(placement: Placement, limits: Limits) -> list[Stuck]:
+    """Move replicas that share a rack while another rack holds none; return what stays doubled."""
+    problem = placement.problem
+    if (problem.racks == NOBODY).all():
+        return []
+    rows = np.flatnonzero(problem.asked).tolist()
+    return [Stuck(row, why) for row in rows if (why := _spread(placement, row, limits))]
+
+
+def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
+    """Move replicas of one partition until no rack is doubled needlessly; say why it cannot be."""
+    problem = placement.problem
+    everywhere = {int(rack) for rack in problem.racks[problem.counts] if rack != NOBODY}
+    while True:
+        held = placement.staying(row)
+        racks = [int(problem.racks[b]) for b in held]
+        doubled = [b for b, rack in zip(held, racks, strict=True) if racks.count(rack) > 1]
+        free = everywhere - set(racks)
+        if not doubled or not free:
+            return None
+        if not problem.movable[row]:
+            return untouchable(problem, row)
+        only = np.isin(problem.racks, list(free))
+        # What leaves anyway first, then followers: a leader that stays put disturbs nobody.
+        able = [b for b in reversed(doubled) if problem.gives[b]]
+        leads = {held[0], int(problem.led_by[row])}
+        able.sort(key=lambda b: (bool(problem.counts[b]), b in leads))
+        why: Obstacle | Field | None = Obstacle.LEFT_ALONE
+        for broker in able:
+            why = _put(placement, row, broker, limits, only=only)
+            if why is None:
+                break
+        if why is not None:
+            return why
+
+
+def _put(
+    placement: Placement,
+    partition: int,
+    source: int,
+    limits: Limits,
+    *,
+    only: np.ndarray | None = None,
+) -> Obstacle | Field | None:
+    """Put a replica on the broker that stays nearest to its fair share with it; else say why not.
+
+    `only` are the brokers that would do; who holds one of the partition cannot take another.
+    """
+    problem = placement.problem
+    if reached := _reached(placement, partition, limits, source):
+        return reached
+    at = placement.at[partition : partition + 1]
+    takes = problem.counts if only is None else problem.counts & only
+    to = np.setdiff1d(np.flatnonzero(takes), at)
+    if not len(to):
+        held = at[at != NOBODY]
+        return nobody_else(problem, held) if only is None else Obstacle.RACKS
+    bad = barred(at, source, to, problem.racks)[0]
+    if bad.all():
+        return Obstacle.RACKS
+    leads = bool(at[0, 0] == source)
+    heir = _heir(placement, partition, to[~bad]) if leads else None
+    for why, does in _obstacles(placement, partition, to, limits, leads=leads and heir is None):
+        bad |= does
+        if bad.all():
+            return why
+    to = to[~bad]
+    if problem.racks[source] == NOBODY:  # less bars it then: a rack that holds fewest is best
+        others = problem.racks[at[0][(at[0] != NOBODY) & (at[0] != source)]]
+        shared = (problem.racks[to][:, None] == others[None, :]).sum(axis=1)
+        to = to[shared == shared.min()]
+    if heir is not None:
+        placement.lead(partition, heir)
+    placement.move(partition, source, _best(placement, partition, to))
+    return None
+
+
+def _reached(
+    placement: Placement, row: int, limits: Limits, *brokers: int
+) -> Obstacle | Field | None:
+    """Return the limit that keeps one more replica of a partition from being copied."""
+    size = float(placement.problem.needs_bytes[row])
+    reached = limits.reached(placement, size, *brokers)
+    return Obstacle.UNSIZED if reached is Field.MAX_BYTES and size == np.inf else reached
+
+
+def _obstacles(
+    placement: Placement, row: int, to: Int64, limits: Limits, *, leads: bool
+) -> Iterator[tuple[Obstacle | Field, Bool]]:
+    """Yield what keeps which of these brokers from taking a replica, one that `leads` perhaps."""
+    size = placement.problem.needs_bytes[row]
+    small = size > placement.one_room_bytes[to]
+    yield (Obstacle.ROOM if np.isfinite(size) else Obstacle.UNSIZED), small
+    yield Field.MAX_REPLICAS, ~placement.carry(row, to, Measure.REPLICAS)
+    able = placement.carry(row, to, Measure.IN)
+    yield Obstacle.CAPACITY, ~(able & placement.carry(row, to, Measure.OUT)) if leads else ~able
+    yield Field.MAX_PER_BROKER, ~limits.ready(placement)[to]
+
+
+def _heir(placement: Placement, row: int, to: Int64) -> int | None:
+    """Return the place of the follower that should lead where none of these could send so much."""
+    if placement.carry(row, to, Measure.OUT).any():
+        return None
+    problem, at = placement.problem, placement.at[row]
+    able = placement.may_lead[row] & problem.counts[at] & placement.carry(row, at, Measure.OUT)
+    return next((place for place in range(1, len(at)) if able[place]), None)
+
+
+def _best(placement: Placement, row: int, to: Int64) -> int:
+    """Return on which of these brokers a replica leaves all evenest.
+
+    Brokers that are to be filled come first, as long as that leads none above the band.
+    """
+    problem = placement.problem
+    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    then = placement.loads[to][:, columns]
+    then = then + problem.items[row, columns] * placement.per_share[to][:, columns]
+    filled = problem.takes[to] & (then <= 1 + problem.band).all(axis=1)
+    if filled.any():
+        to = to[filled]
+    return int(to[int(np.argmin(_worse(placement, row, to)))])
+
+
+def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
+    """Give every partition that is asked for so many replicas; return what it lacks or keeps.
+
+    But those that clients are probed on: they have one each, by design.
+
+    New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
+    goes is of a rack that holds two, if any does, else on a broker without a rack, be it the
+    preferred leader: first what is on a broker that leaves, then a follower: one that cannot lead,
+    then one that does not, then of the fullest broker. `dropping` exchanges followers afterwards.
+    """
+    stay, problem = [], placement.problem
+    for row in np.flatnonzero(problem.asked & ~probed(problem.state)).tolist():
+        while (held := len(placement.staying(row))) != replicas:
+            why: Obstacle | Field | None
+            if not problem.movable[row]:
+                why = untouchable(problem, row)
+            else:
+                why = (
+                    _dropped(placement, row) if held > replicas else _added(placement, row, limits)
+                )
+            if why:
+                stay += [Stuck(row, why)] * abs(held - replicas)
+                break
+    return stay
+
+
+def _dropped(placement: Placement, row: int) -> Obstacle | None:
+    """Take the replica away that a partition can do without best."""
+    problem = placement.problem
+    held = [int(b) for b in placement.at[row] if b != NOBODY]
+    racks = [int(problem.racks[b]) for b in held]
+    may = placement.may_lead[row]
+    # The preferred leader goes only where it has to, for its broker or for racks, and there is one
+    # that can lead.
+    heir = next((at for at in range(1, len(held)) if may[at] and problem.counts[held[at]]), None)
+    places = [at for at in range(1, len(held)) if problem.gives[held[at]]]
+    if not problem.counts[held[0]] and problem.gives[held[0]] and heir is not None:
+        places.append(0)
+    shared = [racks.count(rack) if rack != NOBODY else 0 for rack in racks]
+    if max(shared) > 1:  # a rack of its own is not given up while another one holds two
+        places = [at for at in places if shared[at] > 1]
+    elif bare := [at for at in places if racks[at] == NOBODY]:  # nor while one is without
+        places = bare
+    elif racks[0] == NOBODY and problem.gives[held[0]] and heir is not None and any(shared):
+        places = [0]
+    if not places:
+        return Obstacle.LEFT_ALONE
+
+    def spared(place: int) -> tuple[bool, bool, bool, int, float]:
+        broker, leads = held[place], int(problem.led_by[row])
+        load = float(placement.loads[broker].max())
+        idle = not may[place]
+        return not problem.counts[broker], idle, broker != leads, shared[place], load
+
+    place = max(places, key=spared)
+    if place == 0 and heir is not None:
+        placement.lead(row, heir)
+    placement.drop(row, held[place])
+    return None
+
+
+def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
+    problem = placement.problem
+    held = placement.at[row][placement.at[row] != NOBODY]
+    if reached := _reached(placement, row, limits):
+        return reached
+    able = problem.counts.copy()
+    able[held] = False
+    if not able.any():
+        return nobody_else(problem, held)
+    used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
+    used[problem.racks == NOBODY] = 0
+    able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
+    if not able.any():
+        return Obstacle.RACKS
+    everybody = np.arange(problem.brokers)
+    for why, does in _obstacles(placement, row, everybody, limits, leads=False):
+        able &= ~does
+        if not able.any():
+            return why
+    to = np.flatnonzero(able & (used == used[able].min()))
+    placement.add(row, _best(placement, row, to))
+    return None
+
+
+def _evenly(racks: Int32, replicas: int) -> int:
+    """Return how many of so many replicas the fullest rack has where they are spread evenly."""
+    kinds = len(np.unique(racks[racks != NOBODY]))
+    return -(-replicas // kinds) if kinds else replicas
+
+
+def _worse(placement: Placement, row: int, to: Int64) -> Float64:
+    """Return how much less even each of these brokers gets by one replica of a partition."""
+    problem = placement.problem
+    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    loads = placement.loads[to][:, columns]
+    then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
+    return np.asarray(((then - 1) ** 2 - (loads - 1) ** 2).sum(axis=1))
+
+
+def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits) -> list[Stuck]:
+    """Put all replicas of the first broker of each pair on the second; return what must stay."""
+    problem, stay = placement.problem, []
+    for old, new in pairs:
+        to = np.array([new], np.int64)
+        held = placement.held(old)
+        for partition in np.sort(held[problem.asked[held]]).tolist():
+            at = placement.at[partition : partition + 1]
+            why = _reached(placement, partition, limits, old, new)
+            if not problem.movable[partition]:
+                why = untouchable(problem, partition)
+            elif (at == new).any():
+                why = Obstacle.HOLDS_ONE
+            elif barred(at, old, to, problem.racks)[0, 0]:
+                why = Obstacle.RACKS
+            else:
+                leads = bool(at[0, 0] == old)
+                obstacles = _obstacles(placement, partition, to, limits, leads=leads)
+                why = next((one for one, does in obstacles if does[0]), why)
+            if why:
+                stay.append(Stuck(partition, why))
+            else:
+                placement.move(partition, old, new)
+    return stay

@@ -1,0 +1,360 @@
+"""Moving replicas until brokers carry what they should, with the fewest bytes.
+
+Greedy, and the same for the same input: the broker that is furthest off gives the replicas that
+help most for what they cost, to those that need it most. A byte that has to be moved anyway costs
+nothing, any other costs itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.cluster.state import Bool, Int32, Int64
+from core.load.snapshot import Float64
+from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import NOBODY
+from core.plan.planner.request import Limits
+from core.plan.planner.search.load_bounds import Levels, levels, neediest
+
+DESTINATIONS = 24
+"""Brokers that one look compares as destinations."""
+EACH = 16
+"""Replicas that one look may give to each of them, where the source has few."""
+PART = 32
+"""Where it has many: one in so many of those that are looked at."""
+LOOKED = 1024
+"""Replicas of the source that one look compares."""
+AS_GOOD = 0.7
+"""One look takes moves of at least this part of the best one's worth."""
+STILL = 0.7
+"""What must be left of a move's gain when moves before it have been taken."""
+LEAST = 1e-15
+EVERY_MOVE = 0.1
+"""What a move costs beside its bytes, in replicas of the usual size."""
+
+
+class Moving:
+    """One pass of moves over a placement, for some measures."""
+
+    def __init__(self, placement: Placement, measures: Sequence[Measure], limits: Limits) -> None:
+        self._on, self._limits = placement, limits
+        known = [m for m in measures if placement.problem.active[m]]
+        self._columns = np.array(known, np.int64)
+        self._items = placement.problem.items[:, self._columns]
+        self._led = np.array([m in LED for m in known], np.bool_)
+        self._alike = [m not in placement.bound for m in known]
+        """Of which measures all have the same levels, as none has a ceiling."""
+        self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
+        sizes = placement.problem.items[:, Measure.DISK]
+        self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
+        self._counts = placement.problem.counts
+        band, most = placement.problem.band, placement.ceilings[:, self._columns]
+        self._levels = levels(placement.loads[:, self._columns], self._counts, band, most)
+        self._band = Levels.of(band, most)
+        self.spent = False
+        """Whether a limit allows no more: bytes, moves or time."""
+        self._moves = 0
+        self._looks = 0
+        self._again = np.zeros(placement.problem.brokers, np.int64)
+        """From which move on a broker that had nothing to give is asked again."""
+
+    def carry_out(self) -> int:
+        """Move replicas until all brokers are within the band, or nothing helps; return how many.
+
+        Brokers that have nothing to give are asked again when others have moved something.
+        """
+        tried = -1
+        while self._on.off_by(self._columns).any():
+            self.spent = not self._limits.allow(self._on, 0.0)
+            if self.spent:
+                break
+            source, most = self._source()
+            if source is None:
+                if tried == self._moves:
+                    break
+                tried = self._moves
+                self._again[:] = 0
+                continue
+            took = self._give(source, most)
+            if not took:
+                self._again[source] = self._moves + max(8, len(self._again) // 4)
+        return self._moves
+
+    def _source(self) -> tuple[int | None, int]:
+        """Return the broker that gives next, and how many replicas at most."""
+        loads, wanted = self._on.loads[:, self._columns], self._levels
+        may = self._limits.ready(self._on)
+        ready = self._on.problem.gives & may & (self._again <= self._moves)
+        over = np.where(ready, (loads - wanted.high).max(axis=1), -np.inf)
+        source = int(np.argmax(over))
+        if over[source] > LEAST:
+            return source, 1 << 30
+        lack = np.where((self._on.problem.takes & may)[:, None], wanted.low - loads, 0.0).max(
+            axis=0
+        )
+        column = int(np.argmax(lack))
+        if lack[column] <= LEAST:
+            return None, 0
+        spare = np.where(ready, loads[:, column], -np.inf)
+        source = int(np.argmax(spare))
+        return (source, EACH) if np.isfinite(spare[source]) else (None, 0)
+
+    # -- one look ------------------------------------------------------------------------------
+
+    def _give(self, source: int, most: int) -> int:
+        """Give away the replicas of a broker that help most; return how many.
+
+        Of a broker that holds very many only a part is looked at, unless that gives nothing.
+        """
+        on, problem = self._on, self._on.problem
+        rows = on.held(source)
+        rows = rows[problem.movable[rows]]
+        takes = problem.takes & self._limits.ready(on)
+        takes[source] = False
+        loads = on.loads[:, self._columns]
+        if (loads[source] <= self._band.high[source]).all():
+            # A move has to help somebody outside the band: here only who lacks something.
+            takes &= (loads < self._band.low).any(axis=1)
+        to = neediest(self._levels, loads, takes, problem.racks, DESTINATIONS)
+        if not len(to):
+            return 0
+        parts = -(-len(rows) // LOOKED)
+        for _ in range(parts):
+            self._looks += 1
+            took = self._look(source, to, rows[self._looks % parts :: parts], most)
+            if took:
+                return took
+        return 0
+
+    def _look(self, source: int, to: Int64, rows: Int64, most: int) -> int:
+        """Give away what helps most of some partitions' replicas; return how many."""
+        items = self._items[rows]
+        if self._led.any():
+            items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
+        gain = self._gain(source, to, items, self._levels)
+        useful = (gain > LEAST) & ~self._barred(source, to, rows)
+        self._spare_room(source, to, rows, items, useful)
+        self._spare_bytes(source, to, rows, items, useful)
+        score = gain / self._cost(source, to, rows, items)
+        score[~useful] = -np.inf
+        each = min(max(EACH, len(rows) // PART), most)
+        for needless in (False, True):
+            if needless:
+                some = np.isfinite(score).any(axis=0)
+                if not some.any():
+                    break
+                harmless = self._gain(source, to, items[some], self._band) > LEAST
+                score[:, some] = np.where(harmless, score[:, some], -np.inf)
+            where, at = _best(score, each)
+            kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:most]
+            if len(kept):
+                self._on.move_all(rows[at[kept]], source, to[where[kept]])
+                self._moves += len(kept)
+                return len(kept)
+        return 0
+
+    def _kept(
+        self, source: int, to: Int64, items: Float64, partitions: Int64, gain: Float64
+    ) -> Int64:
+        """Return which of some moves, best first, still help once those before them are made."""
+        on, columns = self._on, self._columns
+        given, taken = items * on.per_share[source, columns], items * on.per_share[to][:, columns]
+        sizes = on.problem.items[partitions, Measure.DISK]
+        here, there = on.loads[source, columns], on.loads[to][:, columns]
+        kept = np.arange(len(to))
+        while len(kept):
+            before = here - _before(given[kept])
+            filled = there[kept] + _before_at(to[kept], taken[kept])
+            good = self._allowed(source, to[kept], sizes[kept])
+            good &= _before_at(to[kept], sizes[kept]) + sizes[kept] <= on.room_bytes[to[kept]]
+            for measure in on.bound:
+                more = self._added(source, partitions[kept], measure)
+                more = more * on.per_share[to[kept], measure]
+                good &= _before_at(to[kept], more) + more <= on.spare(to[kept], measure)
+            for wanted, least in ((self._levels, STILL * gain[kept]), (self._band, LEAST)):
+                gained = wanted.distance(before, source)
+                gained -= wanted.distance(before - given[kept], source)
+                gained += wanted.distance(filled, to[kept])
+                gained -= wanted.distance(filled + taken[kept], to[kept])
+                good &= gained.sum(axis=1) > least
+            if good.all():
+                break
+            kept = kept[good]
+        return kept
+
+    def _allowed(self, source: int, to: Int64, sizes_bytes: Float64) -> Bool:
+        """Return which of some replicas may be copied if all before each of them are."""
+        limits, on, count = self._limits, self._on, np.arange(1, len(to) + 1)
+        allowed = on.moved_bytes + np.cumsum(sizes_bytes) <= limits.most_bytes
+        allowed &= on.moved + count <= limits.most_moves
+        allowed &= on.part_in[source] + count <= limits.most_per_broker
+        part_in = on.part_in[to] + _before_at(to, np.ones(len(to)))
+        return np.asarray(allowed & (part_in < limits.most_per_broker), np.bool_)
+
+    def _gain(self, source: int, to: Int64, items: Float64, wanted: Levels) -> Float64:
+        """Return by how much each move brings the two brokers nearer, shape [to, rows]."""
+        on, columns = self._on, self._columns
+        now = on.loads[source, columns]
+        given = items * on.per_share[source, columns]
+        gain = (wanted.distance(now, source) - wanted.distance(now - given, source)).sum(axis=1)
+        gain = np.repeat(gain[None, :], len(to), axis=0)
+        off, inside = np.empty_like(gain), np.empty_like(gain)
+        for k, column in enumerate(columns.tolist()):
+            low, high = wanted.low[to, k], wanted.high[to, k]
+            load = on.loads[to, column]
+            np.multiply(on.per_share[to, column][:, None], items[:, k].copy()[None, :], out=off)
+            off += load[:, None]
+            if self._alike[k]:
+                np.clip(off, low[0], high[0], out=inside)
+            else:
+                np.maximum(off, low[:, None], out=inside)
+                np.minimum(inside, high[:, None], out=inside)
+            off -= inside
+            off *= off
+            off -= (np.maximum(np.maximum(load - high, low - load), 0.0) ** 2)[:, None]
+            gain -= off
+        return gain
+
+    def _cost(self, source: int, to: Int64, rows: Int64, items: Float64) -> Float64:
+        """Return what moves cost: bytes that serve nothing whole, others next to nothing."""
+        on, wanted, disk = self._on, self._levels, Measure.DISK
+        problem = on.problem
+        per = on.per_share[source, disk] or 1.0
+        sizes = problem.items[rows, disk] * per
+        usual = self._usual_bytes * per or 1.0
+        if self._disk is None:
+            served = np.zeros((1, len(rows)))
+        elif wanted.giving:
+            over = max(0.0, float(on.loads[source, disk] - wanted.high[source, self._disk]))
+            served = np.minimum(sizes, over)[None, :]
+        else:
+            lack = np.maximum(wanted.low[to, self._disk] - on.loads[to, disk], 0.0)
+            served = np.minimum(sizes[None, :], lack[:, None])
+        # Beside its whole length, what gains most is what points where it is needed: all measures
+        # then get even together, and none is filled by what another one still has to bring.
+        length = np.sqrt(((items * on.per_share[source, self._columns]) ** 2).sum(axis=1))
+        return np.asarray((sizes - served) + length + EVERY_MOVE * usual)
+
+    def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
+        """Return which moves must not be, [to, rows].
+
+        Racks less spread, a second replica, too much to carry.
+        """
+        found = barred(self._on.at[rows], source, to, self._on.problem.racks).T
+        for measure in self._on.bound:
+            more = self._added(source, rows, measure)[None, :]
+            per = self._on.per_share[to, measure]
+            found |= more * per[:, None] > self._on.spare(to, measure)[:, None]
+        return found
+
+    def _spare_room(
+        self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
+    ) -> None:
+        """Take what disks have no room for out of what is `useful` [to, rows].
+
+        The placement keeps where something would have helped.
+        """
+        on, sizes = self._on, self._on.problem.needs_bytes[rows]
+        room = on.one_room_bytes[to]
+        if not sizes.max(initial=0.0) > room.min():
+            return
+        large = sizes[None, :] > room[:, None]
+        out = large & useful & (np.isfinite(sizes)[None, :] & ~on.short_of_room[to][:, None])
+        some = out.any(axis=0)
+        if some.any():
+            helps = self._gain(source, to, items[some], self._band) > LEAST
+            on.short_of_room[to] |= (helps & out[:, some]).any(axis=1)
+        useful &= ~large
+
+    def _spare_bytes(
+        self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
+    ) -> None:
+        """Take what the limit of bytes does not allow out of what is `useful` [to, rows].
+
+        The placement keeps whether something would have helped.
+        """
+        on, sizes = self._on, self._on.problem.needs_bytes[rows]
+        large = sizes > self._limits.most_bytes - on.moved_bytes
+        if not large.any():
+            return
+        kept_out = large & np.isfinite(sizes) & useful.any(axis=0)
+        if kept_out.any() and not on.short_of_bytes:
+            helps = self._gain(source, to, items[kept_out], self._band) > LEAST
+            on.short_of_bytes = bool((helps & useful[:, kept_out]).any())
+        useful[:, large] = False
+
+    def _added(self, source: int, rows: Int64, measure: Measure) -> Float64:
+        """Return what `source`'s replicas of partitions bring of a measure wherever they go."""
+        more: Float64 = self._on.problem.items[rows, measure]
+        return more * (self._on.at[rows, 0] == source) if measure in LED else more
+
+
+def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
+    """Return for assignments [n, W] and destinations [D] which may not take `source`'s replica.
+
+    A rack may take one only while it holds fewer of the others than the source's rack holds now:
+    then neither are fewer racks used, nor does the fullest get fuller. Who has no rack tells
+    nothing of how they were spread: what leaves there makes no rack fuller than the fullest of the
+    others, or than they have to be. It is laid out by destination: there are few of them, and many
+    assignments.
+    """
+    places = [place.copy() for place in at.T]
+    taking = to.astype(np.int32)[:, None]
+    found = np.zeros((len(to), len(at)), np.bool_)
+    for brokers in places:
+        found |= brokers == taking
+    names = np.unique(racks[racks != NOBODY])
+    if not len(names):
+        return found.T
+    rack = int(racks[source])
+    others = np.zeros((len(names), len(at)), np.int8)
+    here = np.zeros(len(at), np.int8)
+    for brokers in places:
+        theirs = np.where(brokers == NOBODY, NOBODY, racks[brokers])
+        here += theirs == rack
+        theirs[brokers == source] = NOBODY
+        others += theirs == names[:, None]
+    if rack == NOBODY:
+        evenly = -(-(at != NOBODY).sum(axis=1) // len(names))
+        here = np.maximum(evenly, others.max(axis=0)).astype(np.int8)
+    full = (others >= here)[np.searchsorted(names, racks[to])]
+    full[racks[to] == NOBODY] = rack != NOBODY
+    found |= full
+    return found.T
+
+
+def _best(score: Float64, each: int) -> tuple[Int64, Int64]:
+    """Return rows and columns of the best scores [D, n], best first, one for each column."""
+    best = score.max(initial=-np.inf)
+    if not np.isfinite(best):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if each < score.shape[1]:
+        top = np.argpartition(-score, each - 1, axis=1)[:, :each]
+        rows, columns = np.repeat(np.arange(len(score)), each), top.ravel()
+    else:
+        rows, columns = np.nonzero(np.isfinite(score))
+    worth = score[rows, columns]
+    good = worth >= AS_GOOD * best
+    rows, columns, worth = rows[good], columns[good], worth[good]
+    order = np.lexsort((rows, columns, -worth))
+    _, first = np.unique(columns[order], return_index=True)
+    chosen = order[np.sort(first)]
+    return rows[chosen], columns[chosen]
+
+
+def _before(values: Float64) -> Float64:
+    """Return for each row the sum of those before it."""
+    return np.asarray(np.cumsum(values, axis=0) - values)
+
+
+def _before_at(keys: Int64, values: Float64) -> Float64:
+    """Return for each row the sum of those before it that have the same key."""
+    order = np.argsort(keys, kind="stable")
+    sums = _before(values[order])
+    first = np.searchsorted(keys[order], keys)
+    found = np.empty_like(sums)
+    found[order] = sums
+    return np.asarray(found - sums[first])

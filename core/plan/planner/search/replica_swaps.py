@@ -1,0 +1,137 @@
+"""Swapping replicas between two brokers, where no single one that moves helps any more.
+
+What is left then is a matter of sizes that do not fit: of small clusters, mostly. The same input
+gives the same swaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.cluster.state import Bool, Int64
+from core.load.snapshot import Float64
+from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.placement import TINY, Placement
+from core.plan.planner.request import Limits
+from core.plan.planner.search.load_bounds import Levels
+from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, LEAST, barred
+
+MOST_PAIRS, MOST_LOOKS = 10_000_000, 3_000
+"""Pairs of replicas, and of brokers, that are compared in all: large clusters have other ways."""
+WORTH = 0.01
+"""The part of what is outside the band that a swap must bring in: crumbs are not worth copying."""
+MOST_OF_ONE = 400
+"""Replicas of one broker that are compared with another one's."""
+
+
+class Swapping:
+    """One pass of swaps over a placement, for some measures."""
+
+    def __init__(self, placement: Placement, measures: Sequence[Measure], limits: Limits) -> None:
+        self._on, self._limits = placement, limits
+        known = [m for m in measures if placement.problem.active[m]]
+        self._columns = np.array(known, np.int64)
+        self._led = np.array([m in LED for m in known], np.bool_)
+        most = placement.ceilings[:, self._columns]
+        self._band = Levels.of(placement.problem.band, most)
+        sizes = placement.problem.items[:, Measure.DISK]
+        self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1) or 1.0
+        self._pairs = self._looks = 0
+
+    def carry_out(self) -> int:
+        """Swap until all brokers are within the band, or nothing helps; return how many swaps."""
+        on, swaps = self._on, 0
+        while self._limits.allow(on, 0.0):
+            off = on.off_by(self._columns)
+            least = max(WORTH * float((off**2).sum()), LEAST)
+            order = np.argsort(-off.max(axis=1), kind="stable").tolist()
+            if not any(self._swap(one, least) for one in order if off[one].any()):
+                break
+            swaps += 1
+        return swaps
+
+    def _swap(self, one: int, least: float) -> bool:
+        """Let a broker swap what helps most for its bytes with any other; return whether it did."""
+        if self._pairs > MOST_PAIRS or self._looks > MOST_LOOKS:
+            return False
+        on, problem = self._on, self._on.problem
+        able = problem.gives & problem.takes & problem.counts
+        able &= on.part_in + 2 <= self._limits.most_per_broker  # each gives one and takes one
+        if not able[one]:
+            return False
+        strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
+        others = [int(at) for at in np.argsort(-strain, kind="stable") if able[at] and at != one]
+        best = (0.0, -1, -1, -1)
+        for other in others[:DESTINATIONS]:
+            self._looks += 1
+            ours, theirs = self._rows(one, other), self._rows(other, one)
+            if not (len(ours) and len(theirs)):
+                continue
+            self._pairs += len(ours) * len(theirs)
+            score = self._score(one, other, ours, theirs, least)
+            at = int(np.argmax(score))
+            if score.flat[at] > best[0]:
+                mine, yours = np.unravel_index(at, score.shape)
+                best = (float(score.flat[at]), other, int(ours[mine]), int(theirs[yours]))
+        _, to, gone, come = best
+        if to < 0:
+            return False
+        on.move(gone, one, to)
+        on.move(come, to, one)
+        return True
+
+    def _rows(self, source: int, to: int) -> Int64:
+        """Return the partitions whose replica on `source` may go to a broker, if one comes back."""
+        on, problem = self._on, self._on.problem
+        rows = np.sort(on.held(source))
+        rows = rows[problem.movable[rows]]
+        able = ~barred(on.at[rows], source, np.array([to]), problem.racks)[:, 0]
+        able &= problem.needs_bytes[rows] <= on.one_room_bytes[to]
+        rows = rows[able]
+        return rows[:: -(-len(rows) // MOST_OF_ONE) or 1]
+
+    def _score(self, one: int, other: int, ours: Int64, theirs: Int64, least: float) -> Float64:
+        """Return what each pair [ours, theirs] helps for its bytes, 0 where it must not be."""
+        on = self._on
+        given, taken = self._items(ours, one), self._items(theirs, other)
+        gain = np.zeros((len(ours), len(theirs)))
+        allowed = self._affordable(ours, theirs)
+        for broker, sign in ((one, 1.0), (other, -1.0)):
+            for k, measure in enumerate(self._columns.tolist()):
+                low, high = self._band.low[broker, k], self._band.high[broker, k]
+                now = on.loads[broker, measure]
+                more = sign * (taken[None, :, k] - given[:, None, k])
+                then = now + more * on.per_share[broker, measure]
+                gain += max(now - high, low - now, 0.0) ** 2
+                gain -= np.maximum(np.maximum(then - high, low - then), 0.0) ** 2
+        for measure in on.bound:
+            for broker, sign in ((one, 1.0), (other, -1.0)):
+                more = self._item(theirs, other, measure)[None, :]
+                more = sign * (more - self._item(ours, one, measure)[:, None])
+                then = on.loads[broker, measure] + more * on.per_share[broker, measure]
+                worse = (then > on.ceilings[broker, measure] + TINY) & (more > 0)
+                allowed &= ~worse
+        sizes = on.problem.items[:, Measure.DISK]
+        cost = sizes[ours][:, None] + sizes[theirs][None, :] + 2 * EVERY_MOVE * self._usual_bytes
+        return np.where(allowed & (gain > least), gain / cost, 0.0)
+
+    def _affordable(self, ours: Int64, theirs: Int64) -> Bool:
+        on, limits = self._on, self._limits
+        sizes = on.problem.items[:, Measure.DISK]
+        both = sizes[ours][:, None] + sizes[theirs][None, :]
+        affordable = on.moved_bytes + both <= limits.most_bytes
+        if limits.most_bytes < np.inf:
+            needs = on.problem.needs_bytes
+            affordable &= np.isfinite(needs[ours])[:, None] & np.isfinite(needs[theirs])[None, :]
+        affordable &= on.moved + 2 <= limits.most_moves
+        return np.asarray(affordable, np.bool_)
+
+    def _items(self, rows: Int64, source: int) -> Float64:
+        items: Float64 = self._on.problem.items[rows][:, self._columns]
+        return np.where(self._led & (self._on.at[rows, 0] != source)[:, None], 0.0, items)
+
+    def _item(self, rows: Int64, source: int, measure: Measure) -> Float64:
+        items: Float64 = self._on.problem.items[rows, measure]
+        return items * (self._on.at[rows, 0] == source) if measure in LED else items

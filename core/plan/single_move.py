@@ -1,0 +1,190 @@
+"""Suggests one move: the single replica whose move evens a broker out the most, if nothing speaks
+against it. Greedy and honest; whole plans are the planner's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.heat import Metric, eligible, weights
+from core.load.heat import partition_values as values_of
+from core.load.snapshot import Float64, Load
+from core.load.totals import broker_totals, fair_shares
+from core.plan.checks.check_plan import Severity
+from core.plan.checks.drop import drop_finding
+from core.plan.effect import BrokerTotals, effect_of
+from core.plan.plan import Plan
+
+TRIES = 24
+"""Candidates looked at, best first, before there is nothing to suggest."""
+WORTH = 0.01
+"""A move must take at least this part of the broker's fair share away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One edit of a plan with what it does to the broker it is for.
+
+    With `only_leader` no data moves: `destination` holds a replica already and becomes preferred
+    leader. `before` and `after` are the source's totals in the metric's unit.
+    """
+
+    tp: TopicPartition
+    source: int
+    destination: int
+    metric: Metric
+    plan: Plan
+    before: float
+    after: float
+    skew_before: float
+    skew_after: float
+    bytes: int | None
+    only_leader: bool
+
+
+def suggest_move(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    *,
+    metric: Metric,
+    broker: int,
+    topic: str | None = None,
+) -> Suggestion | None:
+    """Return the move that helps `broker` most, of `topic`'s replicas or of all; None for none.
+
+    None as well when the broker is at or below its fair share already. Moves that a check calls
+    unsafe are not suggested.
+    """
+    now = plan_totals(state, load, plan, metric)
+    fair = fair_shares(now, weights(state, metric))
+    ids = state.broker_ids.tolist()
+    if broker not in ids or np.isnan(now).all():
+        return None
+    source = ids.index(broker)
+    if not now[source] > fair[source]:
+        return None
+    candidates = _candidates(state, plan, metric, broker, topic)
+    values = np.nan_to_num(values_of(state, load, metric)[candidates])
+    worth = values > WORTH * fair[source]
+    candidates, values = candidates[worth], values[worth]
+    for at, destination in _best_first(values, now, fair, source, eligible(state)):
+        tp = state.tp(int(candidates[at]))
+        edited = _edited(state, load, plan, metric, tp, broker, ids[destination])
+        if edited is None:
+            continue
+        then = plan_totals(state, load, edited, metric)
+        return Suggestion(
+            tp=tp,
+            source=broker,
+            destination=ids[destination],
+            metric=metric,
+            plan=edited,
+            before=float(now[source]),
+            after=float(then[source]),
+            skew_before=_skew(now, fair),
+            skew_after=_skew(then, fair),
+            bytes=0 if metric is Metric.LEADERS else _size(state, int(candidates[at])),
+            only_leader=metric is Metric.LEADERS,
+        )
+    return None
+
+
+def plan_totals(state: ClusterState, load: Load, plan: Plan, metric: Metric) -> Float64:
+    """Return what each broker carries once `plan` is done, shape [B]; NaN unknown."""
+    now = broker_totals(state, load).values[metric]
+    if not plan.moves:
+        return now
+    effect = effect_of(state, load, plan)
+    return np.asarray(now + _column(effect.after, metric) - _column(effect.before, metric))
+
+
+def _column(totals: BrokerTotals, metric: Metric) -> Float64:
+    match metric:
+        case Metric.IN:
+            return totals.in_bytes_per_s
+        case Metric.OUT:
+            return totals.out_bytes_per_s
+        case Metric.SIZE:
+            # Disks that nobody could measure do not matter: only the difference is read.
+            return np.nan_to_num(totals.disk_used_bytes)
+        case Metric.LEADERS:
+            return totals.leaders.astype(np.float64)
+        case Metric.REPLICAS:
+            return totals.replicas.astype(np.float64)
+
+
+def _candidates(
+    state: ClusterState, plan: Plan, metric: Metric, broker: int, topic: str | None
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the partitions that count on `broker` now, and that the plan leaves there."""
+    if metric.of_leaders:
+        rows = np.flatnonzero(state.leader == broker)
+    else:
+        rows = np.unique(state.partition_of_replica[state.replica_broker == broker])
+    if topic is not None:
+        wanted = state.partitions_of(topic)
+        rows = rows[(rows >= wanted.start) & (rows < wanted.stop)]
+    planned = {row for move in plan if (row := state.find(move.tp)) is not None}
+    return np.array([row for row in rows.tolist() if row not in planned], np.int64)
+
+
+def _best_first(
+    values: Float64,
+    now: Float64,
+    fair: Float64,
+    source: int,
+    alive: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> list[tuple[int, int]]:
+    """Return (candidate, destination) by how much squared deviation each takes away."""
+    if not len(values):
+        return []
+    off = np.nan_to_num(now - fair)
+    moved = values[:, None]
+    gain = off[source] ** 2 + off[None, :] ** 2
+    gain = gain - (off[source] - moved) ** 2 - (off[None, :] + moved) ** 2
+    gain[:, ~alive] = -np.inf
+    gain[:, source] = -np.inf
+    order = np.argsort(-gain, axis=None, kind="stable")
+    # One partition after the other would fill the tries with one unlucky destination.
+    pairs = np.stack(np.unravel_index(order, gain.shape), axis=1)
+    return [(int(a), int(b)) for a, b in pairs[: TRIES * len(now)] if gain[a, b] > 0]
+
+
+def _edited(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    metric: Metric,
+    tp: TopicPartition,
+    source: int,
+    destination: int,
+) -> Plan | None:
+    """Return the plan with this edit, None when it is not possible or not safe."""
+    target = plan.target(state, tp)
+    if metric is Metric.LEADERS:
+        row = state.find(tp)
+        if row is None or destination not in target or destination not in state.row(row).isr:
+            return None
+        return plan.with_leader(state, tp, destination)
+    if destination in target or source not in target:
+        return None
+    finding = drop_finding(state, load, plan, tp, source, destination)
+    if finding is not None and finding.severity >= Severity.UNSAFE:
+        return None
+    return plan.with_move(state, tp, source, destination)
+
+
+def _skew(values: Float64, fair: Float64) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(fair > 0, values / fair, np.nan)
+    return float(np.nanmax(ratio)) if not np.isnan(ratio).all() else float("nan")
+
+
+def _size(state: ClusterState, row: int) -> int | None:
+    size = int(state.partition_size_bytes[row])
+    return size if size >= 0 else None

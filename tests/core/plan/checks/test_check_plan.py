@@ -1,0 +1,319 @@
+"""What speaks against a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+
+from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.metadata import Reassignment, Topic
+from core.errors import RefusedError, UsageError
+from core.plan.checks.catalogue import CATALOGUE
+from core.plan.checks.check_plan import Severity, check_plan, never_finding, parse_allow, refuse
+from core.plan.checks.drop import drop_finding
+from core.plan.plan import Move, Plan
+
+RACKS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
+BEFORE = {f"t-{i}": [i % 6, (i + 2) % 6] for i in range(6)}
+
+ONE_IN_SYNC = Topic("t", min_insync=1)
+
+
+def checked(
+    after, *, before=BEFORE, name="t-0", load=0.0, move=None, in_flight=None, hidden=None, **options
+):
+    """Return the ids of what is found when `name` gets the replicas `after`."""
+    state = cluster(before, **({"brokers": range(6), "size_bytes": MB} | options))
+    state = replace(state, hidden=hidden)
+    known = state.find(tp(name))
+    base = state.replicas(known) if known is not None else (0,)
+    plan = Plan.of([move or Move(tp(name), base, tuple(after))])
+    found = check_plan(state, load_of(state, load), plan, reassignments=in_flight or {})
+    return [finding.id for finding in found], found
+
+
+CASES = {
+    "nothing": ([0, 3], {}, []),
+    "reorder": ([2, 0], {}, []),
+    "missing-partition": ([0, 3], {"name": "u-0"}, ["missing-partition"]),
+    "empty": ([], {}, ["empty"]),
+    "same-broker-twice": ([0, 0], {}, ["same-broker-twice"]),
+    "unknown-broker": ([0, 9], {}, ["unknown-broker"]),
+    "too-many-replicas": (
+        [0, 1, 2, 3],
+        {"before": {"t-0": [0, 1]}, "brokers": range(3)},
+        ["unknown-broker", "too-many-replicas"],
+    ),
+    "dead-broker": ([0, 3], {"dead": [3]}, ["dead-broker"]),
+    "a dead broker that keeps its replica": (
+        [2, 3],
+        {"dead": [2], "isr": {"t-0": [0]}},
+        ["out-of-sync"],
+    ),
+    "no-leader": ([0, 3], {"leaders": {"t-0": -1}}, ["no-leader"]),
+    "foreign-move listed": (
+        [0, 3],
+        {"in_flight": {tp("t-0"): Reassignment((0, 2, 5), (5,), (2,))}},
+        ["foreign-move"],
+    ),
+    "foreign-move described": (
+        [0, 3],
+        {
+            "before": {"t-0": [0, 2, 5]},
+            "adding": {"t-0": [5]},
+            "removing": {"t-0": [2]},
+            "move": Move(tp("t-0"), (0, 5), (0, 3)),
+        },
+        ["foreign-move"],
+    ),
+    "stale": ([0, 3], {"move": Move(tp("t-0"), (0, 4), (0, 3))}, ["stale"]),
+    "already as planned": ([0, 3], {"move": Move(tp("t-0"), (0, 4), (0, 2))}, []),
+    "topic made anew": (
+        [0, 3],
+        {"move": Move(tp("t-0"), (0, 2), (0, 3), "old"), "topics": [Topic("t", "new")]},
+        ["stale"],
+    ),
+    "out-of-sync": ([0, 3], {"isr": {"t-0": [0]}}, ["out-of-sync"]),
+    "min-isr": ([0], {"topics": [Topic("t", min_insync=2)]}, ["min-isr", "rf-change"]),
+    "min-isr-unknown": ([0], {"topics": [Topic("t")]}, ["min-isr-unknown", "rf-change"]),
+    "min.insync.replicas does not matter where none goes": ([0, 3], {"topics": [Topic("t")]}, []),
+    "rf up": ([0, 2, 4], {}, ["rf-change"]),
+    "racks kept": ([0, 4], {"racks": RACKS}, []),
+    "rack-spread": ([0, 1], {"racks": RACKS}, ["rack-spread"]),
+    "rack-spread no worse": (
+        [0, 1],
+        {"racks": RACKS, "before": {"t-0": [2, 3]}},
+        [],
+    ),
+    "fewer replicas need fewer racks": (
+        [0],
+        {"racks": RACKS, "topics": [ONE_IN_SYNC]},
+        ["rf-change"],
+    ),
+    "rack-spread less even": (
+        [0, 1, 2, 4],
+        {
+            "racks": {0: "a", 1: "a", 2: "a", 3: "b", 4: "b"},
+            "before": {"t-0": [0, 1, 3, 4]},
+            "brokers": range(5),
+        },
+        ["rack-spread"],
+    ),
+    "rack-unknown": ([0, 5], {"racks": {0: "a", 1: "a", 2: "b", 3: "b"}}, ["rack-unknown"]),
+    "from a broker without a rack to the last one free": (
+        [0, 2],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3]}},
+        [],
+    ),
+    "from a broker without a rack to a rack that holds one": (
+        [0, 1],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3]}},
+        ["rack-spread"],
+    ),
+    "from a broker without a rack where every rack holds one": (
+        [0, 2, 1],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 2, 3]}},
+        [],
+    ),
+    "a rack goes, and a replica stays on a broker without one": (
+        [0, 3],
+        {
+            "racks": {0: "a", 1: "a", 2: "b"},
+            "brokers": range(4),
+            "before": {"t-0": [0, 3, 2]},
+            "topics": [ONE_IN_SYNC],
+        },
+        ["rf-change", "rack-spread"],
+    ),
+    "a rack goes, and only the leader's broker has none": (
+        [3, 2],
+        {
+            "racks": {0: "a", 1: "a", 2: "b"},
+            "brokers": range(4),
+            "before": {"t-0": [3, 0, 2]},
+            "topics": [ONE_IN_SYNC],
+        },
+        ["rf-change"],
+    ),
+    "from brokers without racks into one of two racks": (
+        [0, 1],
+        {
+            "racks": {0: "a", 1: "a", 2: "b"},
+            "brokers": range(5),
+            "before": {"t-0": [3, 4]},
+        },
+        ["rack-spread"],
+    ),
+    "disk": ([0, 3], {"size_bytes": 100 * MB, "disk_bytes": (1000 * MB, 50 * MB)}, ["disk"]),
+    "disk with growth": (
+        [0, 3],
+        {
+            "size_bytes": 40 * MB,
+            "disk_bytes": (1000 * MB, 50 * MB),
+            "load": {f"t-{i}": 0.01 * MB for i in range(6)},
+        },
+        ["disk"],
+    ),
+    "disk-fuller": (
+        [0, 3],
+        {"size_bytes": 100 * MB, "disk_bytes": (1000 * MB, 200 * MB)},
+        ["disk-fuller"],
+    ),
+    "log-dirs": (
+        [0, 3],
+        {"move": Move(tp("t-0"), (0, 2), (0, 3), None, ("any", "/d3"))},
+        ["log-dirs"],
+    ),
+    "size-unknown": ([0, 3], {"size_bytes": None}, ["size-unknown"]),
+    "load-unknown": ([0, 3], {"load": {}}, ["load-unknown"]),
+    "hotter-broker": ([0, 3], {"load": {"t-0": 5.0 * MB} | dict.fromkeys(BEFORE, 1.0 * MB)}, []),
+    "hidden-topics": (
+        [0, 3],
+        {"hidden": HiddenTopics(1, (HiddenLogs(0, "/d", 1, 1, 1),))},
+        ["hidden-topics"],
+    ),
+    "nothing hidden": ([0, 3], {"hidden": HiddenTopics()}, []),
+    "nobody knows what is hidden": (
+        [0, 3],
+        {"hidden": HiddenTopics(why_unknown="nobody told")},
+        ["hidden-topics"],
+    ),
+    "cruise-control": (
+        [0, 3],
+        {"topics": [Topic("__CruiseControlMetrics")]},
+        ["cruise-control"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_found(name):
+    after, options, expected = CASES[name]
+    ids, found = checked(after, **options)
+    serious = [id for id in ids if id not in ("hotter-broker", "leader-skew")]
+    assert serious == expected
+    assert all(finding.sentence.endswith(".") for finding in found)
+
+
+def test_a_move_to_a_hotter_broker_is_unwise():
+    load = dict.fromkeys(BEFORE, 1.0 * MB)
+    ids, found = checked([3, 2], load=load)
+    assert ids == ["hotter-broker", "leader-skew"]
+    assert found[0].sentence == (
+        "Broker 3 ends at 2.0 MB/s in, 100% above its fair share of 1.0 MB/s."
+    )
+
+
+def test_a_pile_of_preferred_leaders_is_unwise():
+    ids, found = checked([2, 0])
+    assert ids == ["leader-skew"]
+    assert found[0].sentence.startswith("Broker 2 becomes preferred leader of 2 partitions")
+
+
+def test_forty_alike_are_one_sentence():
+    state = cluster({f"t-{i}": [0, 1] for i in range(40)}, brokers=range(3), dead=[2])
+    plan = Plan.of(Move(tp(f"t-{i}"), (0, 1), (0, 2)) for i in range(40))
+    dead = next(f for f in check_plan(state, load_of(state), plan) if f.id == "dead-broker")
+    assert dead.sentence == "Broker 2 is down: t-0, t-1, t-2 and 37 more would wait for it."
+    assert len(dead.partitions) == 40
+
+
+def test_worst_first():
+    state = cluster(BEFORE, brokers=range(6), size_bytes=MB, dead=[3])
+    plan = Plan.of(
+        [
+            Move(tp("t-0"), (0, 2), (0, 2, 4)),
+            Move(tp("t-1"), (1, 3), (1, 1)),
+            Move(tp("t-2"), (2, 4), (2, 3)),
+        ]
+    )
+    severities = [f.severity for f in check_plan(state, load_of(state), plan)]
+    assert severities == sorted(severities, reverse=True)
+    assert severities[0] is Severity.ILLEGAL
+
+
+DROPS = {
+    "fine": ("t-0", 2, 4, {}, None),
+    "onto itself": ("t-0", 2, 0, {}, "same-broker-twice"),
+    "from nowhere": ("t-0", 5, 4, {}, "not-a-replica"),
+    "of nothing": ("u-0", 5, 4, {}, "missing-partition"),
+    "onto no broker": ("t-0", 2, 9, {}, "unknown-broker"),
+    "onto a dead one": ("t-0", 2, 3, {"dead": [3]}, "dead-broker"),
+    "into the same rack": ("t-0", 2, 1, {"racks": RACKS}, "rack-spread"),
+    "onto a full disk": ("t-0", 2, 4, {"disk_bytes": (9 * MB, MB // 2)}, "disk"),
+    "out of the ISR": ("t-0", 2, 4, {"isr": {"t-0": [0]}}, "out-of-sync"),
+}
+
+
+@pytest.mark.parametrize("name", DROPS)
+def test_what_a_drop_would_bring(name):
+    partition, source, destination, options, expected = DROPS[name]
+    state = cluster(BEFORE, **({"brokers": range(6), "size_bytes": MB} | options))
+    found = drop_finding(state, load_of(state), Plan(), tp(partition), source, destination)
+    assert (found.id if found else None) == expected
+
+
+def test_what_is_wrong_already_is_not_the_next_drops():
+    state = cluster(BEFORE, brokers=range(6), size_bytes=MB, isr={"t-0": [0]})
+    carried = Plan().with_move(state, tp("t-0"), 2, 1)
+    assert drop_finding(state, load_of(state), carried, tp("t-0"), 1, 3) is None
+
+
+def test_a_drop_back_home_is_always_fine():
+    state = cluster(BEFORE, brokers=range(6), size_bytes=MB, racks=RACKS)
+    carried = Plan().with_move(state, tp("t-0"), 2, 1)
+    assert drop_finding(state, load_of(state), carried, tp("t-0"), 1, 2) is None
+
+
+def test_refusals_name_the_ids_that_allow():
+    found = checked([0], topics=[Topic("t", min_insync=2)])[1]
+    with pytest.raises(RefusedError) as refusal:
+        refuse(found)
+    assert refusal.value.checks == ("min-isr", "rf-change")
+    assert "--allow min-isr,rf-change" in refusal.value.next
+    with pytest.raises(RefusedError, match="min-isr"):
+        refuse(found, {"rf-change"})
+    refuse(found, {"rf-change", "min-isr"})
+
+
+def test_illegal_is_refused_whatever_is_allowed():
+    found = checked([0, 0])[1]
+    with pytest.raises(RefusedError, match="same-broker-twice"):
+        refuse(found, set(CATALOGUE))
+
+
+def test_unwise_is_only_said():
+    refuse(checked([0, 3], size_bytes=None)[1])
+
+
+def test_never_is_refused_and_can_be_allowed():
+    found = [never_finding("The throttle is below what is produced.")]
+    with pytest.raises(RefusedError, match="never"):
+        refuse(found)
+    refuse(found, {"never"})
+
+
+def test_allow_takes_ids_of_unsafe_checks_only():
+    assert parse_allow(None) == frozenset()
+    assert parse_allow(" rack-spread, rf-change ") == {"rack-spread", "rf-change"}
+    with pytest.raises(UsageError, match="no check"):
+        parse_allow("rack-spred")
+    with pytest.raises(UsageError, match="cannot be allowed"):
+        parse_allow("same-broker-twice")
+    with pytest.raises(UsageError, match="cannot be allowed"):
+        parse_allow("stale")
+
+
+def test_leaders_that_are_there_already_are_not_counted_once_more():
+    """A plan of which most is done: its own leaders are no skew that is still to come."""
+    layout = {f"t-{p}": [1, 2] for p in range(4)} | {"u-0": [2, 1], "u-1": [3, 2], "u-2": [3, 1]}
+    state = cluster(layout)
+    done = [Move(tp(f"t-{p}"), (2, 1), (1, 2)) for p in range(4)]
+    plan = Plan.of([*done, Move(tp("u-0"), (2, 1), (1, 2))])
+    (finding,) = [f for f in check_plan(state, load_of(state), plan) if f.id == "leader-skew"]
+    assert "becomes preferred leader of 5 partitions (now 4, fair share 2.3)." in finding.sentence
+    assert not [
+        f for f in check_plan(state, load_of(state), Plan.of(done)) if f.id == "leader-skew"
+    ]

@@ -1,0 +1,109 @@
+"""What speaks against the log dirs that a plan names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+
+from core.cluster.metadata import DirCopy, LogDir
+from core.cluster.state import ClusterState
+from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.plan import ANY, Move, Plan
+
+DIRS = (
+    LogDir("/data", 100 * MB, 50 * MB),
+    LogDir("/d2", 100 * MB, 5 * MB),
+    LogDir("/bad", error="x"),
+)
+
+
+def placed(*, dirs: tuple[LogDir, ...] = DIRS, dead: tuple[int, ...] = ()) -> ClusterState:
+    """Return t-0 on brokers 0 and 1, 6 MB in /data on each."""
+    state = cluster({"t-0": [0, 1]}, brokers=range(3), dead=dead, size_bytes=6 * MB)
+    brokers = tuple(replace(broker, log_dirs=dirs) for broker in state.brokers)
+    return replace(state, brokers=brokers)
+
+
+def moved(path: str, *, found: str = "/data") -> Move:
+    return Move(tp("t-0"), (0, 1), (0, 1), None, (ANY, path), (ANY, found))
+
+
+def ids(state: ClusterState, move: Move) -> list[str]:
+    return [found.id for found in check_plan(state, load_of(state), Plan.of([move]))]
+
+
+def test_a_replica_that_is_copied_to_a_log_dir_already_is_somebody_elses_move() -> None:
+    there = placed(dirs=ROOMY)
+    copied = replace(there, dir_copies=(DirCopy(tp("t-0"), 1, "/d2", MB),))
+    assert ids(copied, moved("/d2")) == ["foreign-move"]
+    assert ids(copied, Move(tp("t-0"), (0, 1), (0, 2))) == ["foreign-move"]
+    assert ids(copied, Move(tp("t-0"), (0, 1), (2, 1))) == []
+
+
+ROOMY = (LogDir("/data", 100 * MB, 50 * MB), LogDir("/d2", 100 * MB, 50 * MB))
+CASES = {
+    "room for it": (moved("/d2"), {"dirs": ROOMY}, []),
+    "too little room": (moved("/d2"), {}, ["disk"]),
+    "no such log dir": (moved("/d9"), {}, ["no-log-dir"]),
+    "offline": (moved("/bad"), {}, ["no-log-dir"]),
+    "its broker is down": (moved("/d2"), {"dirs": (), "dead": (1,)}, ["dead-broker"]),
+    "log dirs not known": (moved("/d2"), {"dirs": ()}, ["log-dirs"]),
+    "found elsewhere": (moved("/d2", found="/d3"), {"dirs": ROOMY}, ["stale"]),
+    "arrives with room": (
+        Move(tp("t-0"), (0, 1), (0, 2), None, (ANY, "/d2"), (ANY, "/data")),
+        {"dirs": ROOMY},
+        [],
+    ),
+    "arrives without room": (
+        Move(tp("t-0"), (0, 1), (0, 2), None, (ANY, "/d2"), (ANY, "/data")),
+        {},
+        ["disk"],
+    ),
+    "arrives in no log dir": (
+        Move(tp("t-0"), (0, 1), (0, 2), None, (ANY, "/d9"), (ANY, "/data")),
+        {},
+        ["no-log-dir"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_log_dirs(name: str) -> None:
+    move, options, expected = CASES[name]
+    assert ids(placed(**options), move) == expected
+
+
+def test_a_log_dir_that_there_is_not_cannot_be_allowed_and_is_named() -> None:
+    state = placed()
+    (found,) = check_plan(state, load_of(state), Plan.of([moved("/d9")]))
+    assert found.severity is Severity.ILLEGAL
+    assert found.sentence == "Broker 1 has no log dir /d9; t-0 should lie there."
+
+
+def test_what_arrives_in_one_log_dir_is_added_up() -> None:
+    state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB)
+    dirs = (LogDir("/data", 100 * MB, 0), LogDir("/d2", 100 * MB, 10 * MB))
+    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
+    one, two = (Move(tp(f"t-{p}"), (0,), (0,), None, ("/d2",), ("/data",)) for p in range(2))
+    assert ids(state, one) == []
+    (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
+    assert (found.id, len(found.partitions)) == ("disk", 2)
+
+
+def test_what_arrives_in_two_log_dirs_on_one_disk_is_added_up() -> None:
+    state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB)
+    dirs = (LogDir("/data", 100 * MB, 0), *(LogDir(d, 90 * MB, 10 * MB) for d in ("/d2", "/d3")))
+    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
+    one, two = (
+        Move(tp(f"t-{n}"), (0,), (0,), None, (path,), ("/data",))
+        for n, path in enumerate(("/d2", "/d3"))
+    )
+    assert ids(state, one) == ids(state, two) == []
+    (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
+    assert (found.id, len(found.partitions)) == ("disk", 2)
+    assert found.sentence == (
+        "Log dirs /d2 and /d3 of broker 0 have 10 MB free, on one disk; the plan brings 12 MB, "
+        "growth meanwhile included."
+    )

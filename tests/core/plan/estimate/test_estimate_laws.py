@@ -1,0 +1,138 @@
+"""Laws of estimates: more to copy, more produced or a lower rate never ends sooner.
+
+Bytes come in windows of 12 s, and where one begins is chance: a law holds but for one of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.quota import EXPIRY_SECONDS
+from core.plan.copies import Copy, Copying, least_seconds
+from core.plan.estimate.estimate import estimate_at
+from core.plan.estimate.fetch_simulation import WINDOW_SECONDS, Conditions, played
+from core.plan.plan import Plan
+
+RATES = st.floats(0.5 * MB, 50 * MB)
+SHARES = st.just(0.0) | st.floats(0.001, 0.5)
+"""Of a rate, produced meanwhile: nothing, or enough to be seen."""
+
+
+@st.composite
+def _copies(draw: st.DrawFn) -> tuple[list[Copy], float]:
+    """Return copies that take some seconds to minutes at a rate, and that rate."""
+    rate = draw(RATES)
+    count = draw(st.integers(1, 6))
+    seconds = draw(st.floats(5, 120))
+    produced = draw(st.sampled_from([0.0, 0.1, 0.25])) * rate / count
+    followers = draw(st.integers(0, 1))
+    copies = [
+        Copy(
+            TopicPartition("t", i),
+            draw(st.integers(1, 2)),
+            draw(st.integers(3, 4)),
+            rate * seconds / count,
+            produced,
+            followers,
+        )
+        for i in range(count)
+    ]
+    return copies, rate
+
+
+def _last(copies: list[Copy], rate: float) -> float:
+    idle = {copy.flow: 1.0 for copy in copies}
+    return max(played(copies, idle, Conditions(rate, rate)).ends)
+
+
+def _changed(copies: list[Copy], *, size: float = 1.0, produced: float = 1.0) -> list[Copy]:
+    return [
+        Copy(
+            copy.tp,
+            copy.leader,
+            copy.destination,
+            copy.size_bytes * size,
+            copy.in_bytes_per_s * produced,
+            copy.followers,
+        )
+        for copy in copies
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(_copies(), st.floats(1.0, 3.0))
+def test_a_lower_rate_never_ends_sooner(case: tuple[list[Copy], float], factor: float) -> None:
+    copies, rate = case
+    assert _last(copies, rate / factor) >= _last(copies, rate) - WINDOW_SECONDS
+
+
+@settings(max_examples=30, deadline=None)
+@given(_copies(), st.floats(1.0, 3.0))
+def test_more_to_copy_never_ends_sooner(case: tuple[list[Copy], float], factor: float) -> None:
+    copies, rate = case
+    assert _last(_changed(copies, size=factor), rate) >= _last(copies, rate) - WINDOW_SECONDS
+
+
+@settings(max_examples=30, deadline=None)
+@given(_copies(), st.floats(1.0, 3.0))
+def test_more_produced_never_ends_sooner(case: tuple[list[Copy], float], factor: float) -> None:
+    copies, rate = case
+    assert _last(_changed(copies, produced=factor), rate) >= _last(copies, rate) - WINDOW_SECONDS
+
+
+@settings(max_examples=30, deadline=None)
+@given(_copies())
+def test_no_copy_ends_before_its_bytes_fit_through_both_quotas(
+    case: tuple[list[Copy], float],
+) -> None:
+    """A quota is checked before a fetch and charged after it: one may go over it, each window."""
+    copies, rate = case
+    last = _last(copies, rate)
+    for destination in {copy.destination for copy in copies}:
+        there = [copy.size_bytes for copy in copies if copy.destination == destination]
+        over = len(there) * 1.1 * MB * (1 + last / EXPIRY_SECONDS)
+        assert sum(there) <= rate * (last + 1.0) + over
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 12), st.floats(1, 200), SHARES, st.floats(1, 50))
+def test_the_range_holds_the_point(
+    partitions: int, megabytes: float, produced_share: float, rate: float
+) -> None:
+    state = cluster(
+        {f"t-{i}": [1 + i % 2, 3] for i in range(partitions)},
+        brokers=range(1, 6),
+        size_bytes=round(megabytes * MB),
+    )
+    plan = Plan()
+    for i in range(partitions):
+        plan = plan.with_target(state, tp(f"t-{i}"), (4 + i % 2, 3))
+    load = load_of(state, produced_share * rate * MB / partitions)
+    estimate = estimate_at(state, load, plan, round(rate * MB))
+    if estimate.seconds is None:
+        assert estimate.never
+        return
+    low, high = estimate.range_seconds or (math.nan, math.nan)
+    assert 0 < low <= estimate.seconds <= high < math.inf
+
+
+@settings(max_examples=30)
+@given(_copies(), st.floats(1.1, 5))
+def test_the_least_time_is_the_inverse_of_the_required_rate(
+    drawn: tuple[list[Copy], float], more: float
+) -> None:
+    copies, rate = drawn
+    what = Copying(tuple(copies), {})
+    floor = max(load.background for load in what.side_loads.values())
+    limit = more * floor + rate
+    seconds = least_seconds(what, limit)
+    assert seconds is not None
+    required = max(load.required_bytes_per_s(seconds) for load in what.side_loads.values())
+    assert required == pytest.approx(limit)
+    assert floor == 0 or least_seconds(what, floor * 0.99) is None

@@ -1,0 +1,158 @@
+"""How much more disks hold while a plan is carried out, at the most and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.copies import Side
+from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
+from core.plan.estimate.near_capacity import Crowded
+from core.plan.estimate.peak_usage import DELETED_SECONDS, Burden, Extra, burden, peak_extra
+from core.plan.estimate.uncertainty import END_SECONDS
+from core.plan.plan import ANY, Move, Plan
+from core.units import UNLIMITED
+
+SWAPS = tuple(Move(tp(f"t-{n}"), (0, 1), (2, 1)) for n in range(4))
+BACK = tuple(Move(tp(f"u-{n}"), (2, 1), (0, 1)) for n in range(4))
+STATE = cluster(
+    {f"t-{n}": [0, 1] for n in range(4)} | {f"u-{n}": [2, 1] for n in range(4)},
+    size_bytes=100 * MB,
+)
+PLAN = Plan.of([*SWAPS, *BACK])
+"""Four partitions go from broker 0 to 2, four from 2 to 0."""
+
+
+def at(state: ClusterState, plan: Plan, rate: int) -> Estimate:
+    return estimate_at(state, load_of(state), plan, rate)
+
+
+def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_deleted() -> None:
+    estimate = at(STATE, PLAN, 50 * MB)
+    assert estimate.seconds is not None
+    assert estimate.seconds < DELETED_SECONDS
+    found = {one.broker: one for one in peak_extra(STATE, Load.unknown(STATE), PLAN, estimate)}
+    assert {broker: one.bytes for broker, one in found.items()} == {0: 400 * MB, 2: 400 * MB}
+    latest = max(one.at_seconds or 0.0 for one in found.values())
+    assert latest == pytest.approx(estimate.seconds - END_SECONDS)
+
+
+def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> None:
+    there = {f"t-{n}": [0, 1] for n in range(40)} | {f"u-{n}": [2, 1] for n in range(40)}
+    state = cluster(there, size_bytes=25 * MB)
+    plan = Plan.of(
+        Move(tp(name), tuple(held), (2 - held[0], 1)) for name, held in sorted(there.items())
+    )
+    estimate = at(state, plan, MB)
+    assert estimate.seconds is not None
+    for one in peak_extra(state, Load.unknown(state), plan, estimate):
+        assert one.bytes is not None
+        assert one.at_seconds is not None
+        # two batches are there at a time, and what left in the last minute
+        least, most = 60 * MB, (estimate.seconds / 20 * 2 + DELETED_SECONDS) * 1.1 * MB
+        assert least < one.bytes < most < 40 * 25 * MB / 5
+        assert one.at_seconds < estimate.seconds
+
+
+def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
+    state = cluster({"t-0": [0, 1], "u-0": [1, 0]}, brokers=[0, 1, 2], size_bytes=100 * MB)
+    comes = Move(tp("t-0"), (0, 1), (2, 1))
+    goes = Move(tp("u-0"), (1, 0), (1,))
+    both = Plan.of([comes, goes])
+    assert [
+        (x.broker, x.bytes)
+        for x in peak_extra(state, Load.unknown(state), both, at(state, both, 10 * MB))
+    ] == [(2, 100 * MB)]
+
+
+def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
+    unplayed = Estimate(MB, 60.0, None, None, None, (), 800 * MB)
+    assert peak_extra(STATE, Load.unknown(STATE), PLAN, unplayed) == (
+        Extra(0, 400 * MB),
+        Extra(2, 400 * MB),
+    )
+
+
+def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
+    plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
+    (found,) = peak_extra(STATE, Load.unknown(STATE), plan, at(STATE, plan, 10 * MB))
+    assert (found.broker, found.bytes) == (0, 100 * MB)
+    assert found.at_seconds == pytest.approx(12.8)
+
+
+def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
+    state = cluster(
+        {"t-0": [0, 1, 2], "u-0": [2, 1]},
+        isr={"t-0": [0, 1]},
+        adding={"t-0": [2]},
+        size_bytes=100 * MB,
+    )
+    plan = Plan.of([SWAPS[0]])
+    assert peak_extra(state, Load.unknown(state), plan, at(state, plan, 10 * MB)) == ()
+
+
+def test_an_unknown_size_is_not_nothing() -> None:
+    state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
+    plan = Plan.of([SWAPS[0], BACK[0]])
+    estimate = at(state, plan, 10 * MB)
+    assert peak_extra(state, Load.unknown(state), plan, estimate) == (Extra(2, None), Extra(0, MB))
+    assert burden(state, Load.unknown(state), plan, estimate).sentences == [
+        "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
+    ]
+
+
+"""Four partitions go from broker 0 to 2, four from 2 to 0."""
+
+
+def with_capacity(state: ClusterState, bytes_per_s: float) -> ClusterState:
+    return state.with_brokers(
+        [
+            replace(b, in_capacity_bytes_per_s=bytes_per_s, out_capacity_bytes_per_s=bytes_per_s)
+            for b in state.brokers
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "fraction"), [(10 * MB, None), (25 * MB, 0.85), (50 * MB, 1.1), (UNLIMITED, None)]
+)
+def test_a_broker_that_carries_much_already_comes_near_its_capacity(
+    rate: int, fraction: float | None
+) -> None:
+    """Broker 0 sends 60 MB/s, to readers and to followers."""
+    state = with_capacity(STATE, 100.0 * MB)
+    load = load_of(state, 7.5 * MB)
+    plan = Plan.of([SWAPS[0]])
+    found = burden(state, load, plan, estimate_at(state, load, plan, rate))
+    told = found.crowded
+    assert (told and round(told.fraction, 3)) == fraction
+
+
+def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
+    state = with_capacity(STATE, 100.0 * MB)
+    load = load_of(state)
+    estimate = estimate_within(state, load, PLAN, 12.0)
+    assert estimate.recommended_bytes_per_s is not None
+    found = burden(state, Load.unknown(state), PLAN, estimate)
+    assert found.crowded is None or found.crowded.fraction == pytest.approx(
+        estimate.recommended_bytes_per_s / (100 * MB)
+    )
+
+
+def test_nothing_is_said_of_what_never_ends() -> None:
+    never = Estimate(0, None, None, "no", None, (), 0)
+    assert burden(STATE, Load.unknown(STATE), PLAN, never) == Burden()
+
+
+def test_it_is_said_in_sentences() -> None:
+    extra = tuple(Extra(broker, 100 * MB - broker, 44.0) for broker in range(5))
+    assert Burden(Crowded(3, Side.FOLLOWER, 0.93), extra).sentences == [
+        "With the throttle on top broker 3 comes to 93% of what it can take in: clients there may "
+        "wait longer.",
+        "Meanwhile disks hold more, at most 100 MB on broker 0 after 44 s, 100 MB on broker 1 "
+        "after 44 s, 100 MB on broker 2 after 44 s; less on 2 more.",
+    ]

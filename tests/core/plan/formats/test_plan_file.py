@@ -1,0 +1,252 @@
+"""Plan files: Kafka's own form, ours beside it, and every file that is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from clusters import cluster, tp
+from hypothesis import given
+from plan_strategies import plans
+
+from core.cluster.metadata import Topic
+from core.errors import DocumentError, ExitCode
+from core.plan.formats.plan_file import dump, read_document, read_plan, to_document, to_kafka
+from core.plan.plan import Move, Plan
+from core.plan.rebase import rebase
+from core.text.json import compact
+
+STATE = cluster(
+    {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},
+    brokers=range(5),
+    topics=[Topic("foo", "foo-id"), Topic("bar", "bar-id")],
+)
+PLAN = Plan.of(
+    [
+        Move(tp("foo-1"), (1, 2, 0), (1, 2, 4), "foo-id"),
+        Move(tp("bar-0"), (2, 3), (3, 2), "bar-id"),
+    ],
+    cluster_id="test-cluster",
+    notes=("relieve broker 0",),
+)
+
+
+def partitions(*rows) -> str:
+    return json.dumps({"version": 1, "partitions": list(rows)})
+
+
+def row(topic="foo", partition=0, replicas=(0, 1, 3), **more) -> dict:
+    return {"topic": topic, "partition": partition, "replicas": list(replicas), **more}
+
+
+def test_kafkas_form_byte_for_byte():
+    """As ReassignPartitionsCommand.formatAsReassignmentJson prints it."""
+    assert compact(to_kafka(PLAN)) == (
+        '{"version":1,"partitions":['
+        '{"topic":"bar","partition":0,"replicas":[3,2],"log_dirs":["any","any"]},'
+        '{"topic":"foo","partition":1,"replicas":[1,2,4],"log_dirs":["any","any","any"]}]}'
+    )
+
+
+def test_our_part_comes_after_kafkas():
+    assert dump(PLAN).startswith(compact(to_kafka(PLAN)).removesuffix("}") + ',"trimtab":{')
+
+
+def test_a_plan_file_keeps_the_whole_plan(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(dump(PLAN))
+    assert read_plan(path, STATE) == PLAN
+    assert read_plan(path) == PLAN
+
+
+def test_why_a_move_is_in_the_plan_is_kept_beside_kafkas_part():
+    told = Plan.of([replace(move, because="leaves b2") for move in PLAN])
+    assert compact(to_kafka(told)) == compact(to_kafka(PLAN)), "byte for byte, whatever is said"
+    assert [move.because for move in read_plan(dump(told))] == ["leaves b2"] * 2
+    assert dump(read_plan(dump(told), STATE)) == dump(replace(told, cluster_id="test-cluster"))
+    assert dump(rebase(STATE, told).plan) == dump(told)
+    assert '"because"' not in dump(PLAN)
+    with pytest.raises(DocumentError, match="because: expected a text"):
+        read_plan(dump(told).replace('"leaves b2"', "7", 1))
+
+
+def test_a_reason_is_of_the_move_that_it_was_said_of():
+    told = Plan.of([replace(move, because="leaves b0") for move in PLAN], cluster_id="test-cluster")
+    by_hand = told.with_move(STATE, tp("foo-1"), 4, 3)
+    assert {move.tp: move.because for move in by_hand} == {
+        tp("bar-0"): "leaves b0",
+        tp("foo-1"): "",
+    }
+    assert not any(move.because for move in told.inverse())
+
+
+@given(plans.filter(len))
+def test_any_plan_survives_its_file(plan):
+    assert read_plan(dump(plan)) == plan
+    assert dump(plan) == compact(to_document(plan)) + "\n"
+
+
+def test_a_plan_s_file_is_its_document_whatever_is_said_in_it():
+    moves = [
+        Move(tp("a-0"), (1, 2), (1, 2), None, ("/d1", "any"), ("/d0", "any"), '"base":[] \u202e'),
+        Move(tp("b-1"), (1, 2), (2, 1), "id", because="é"),
+    ]
+    plan = Plan.of(moves, cluster_id='c"partitions":[]', notes=('"base":[]', "\x7f"))
+    assert dump(plan) == compact(to_document(plan)) + "\n"
+
+
+def test_a_plain_file_takes_its_base_from_the_cluster():
+    plan = read_plan(partitions(row(replicas=[0, 1, 3]), row("bar", 0, [2, 3])), STATE)
+    assert plan.moves == (Move(tp("foo-0"), (0, 1, 2), (0, 1, 3), "foo-id"),)
+    assert plan.cluster_id == "test-cluster"
+
+
+def test_a_plan_of_a_topic_that_was_deleted_since_says_how_to_go_on():
+    now = cluster({"bar-0": [2, 3]}, brokers=range(5), topics=[Topic("bar", "bar-id")])
+    with pytest.raises(DocumentError, match="foo-1, which is not there any more") as caught:
+        read_plan(dump(PLAN), now)
+    assert "trimtab plan rebase PLAN" in caught.value.next
+
+
+def test_a_plain_file_keeps_what_changes_nothing_for_verification():
+    document = read_document(partitions(row("bar", 0, [2, 3])))
+    assert document.targets == {tp("bar-0"): (2, 3)}
+
+
+@pytest.mark.parametrize("version", [{}, {"version": 1}])
+def test_no_version_is_version_1(version):
+    text = json.dumps(version | {"partitions": [row()]})
+    assert len(read_plan(text, STATE)) == 1
+
+
+def test_a_byte_order_mark_and_unknown_keys_are_ignored(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text("\ufeff" + partitions(row(comment="mine")), encoding="utf-8")
+    assert len(read_plan(path, STATE)) == 1
+
+
+def with_ours(**change) -> str:
+    document = to_document(PLAN)
+    document["trimtab"] |= change
+    return json.dumps(document)
+
+
+REFUSED = {
+    "twice": ('{"version": 1, "partitions": [], "partitions": []}', '"partitions" twice'),
+    "not JSON": ('{"version": 1,\n "partitions": [}', "line 2, column 17"),
+    "empty file": ("", "is empty"),
+    "a list": ("[]", "expected an object"),
+    "a number": ("7", "expected an object"),
+    "nested too deeply": ("[" * 100_000, "nested too deeply"),
+    "no partitions": (partitions(), "has no partitions"),
+    "partitions absent": ('{"version": 1}', "has no partitions"),
+    "topics to move": ('{"version": 1, "topics": [{"topic": "foo"}]}', "topics to move"),
+    "partitions no list": ('{"version": 1, "partitions": {}}', "partitions: expected a list"),
+    "same partition twice": (partitions(row(), row(replicas=[1])), "names foo-0 twice"),
+    "same broker twice": (partitions(row(replicas=[0, 0])), "on broker 0 twice"),
+    "no replica": (partitions(row(replicas=[])), "without a replica"),
+    "version 2": ('{"version": 2, "partitions": []}', "has version 2"),
+    "version true": ('{"version": true, "partitions": []}', "has version true"),
+    "version text": ('{"version": "1", "partitions": []}', 'has version "1"'),
+    "row no object": (partitions("foo-0"), "partitions[0]: expected an object"),
+    "no topic": (partitions({"partition": 0, "replicas": [1]}), "topic: expected a text"),
+    "topic a number": (partitions(row(topic=3)), "topic: expected a text, found 3"),
+    "partition a text": (partitions(row(partition="0")), 'expected a number from 0, found "0"'),
+    "partition negative": (partitions(row(partition=-1)), "found -1"),
+    "partition true": (partitions(row(partition=True)), "found true"),
+    "replica a fraction": (partitions(row(replicas=[1.5])), "replicas[0]: expected a number"),
+    "replicas absent": (partitions({"topic": "t", "partition": 0}), "found nothing"),
+    "broker beyond an int": (partitions(row(replicas=[2**31])), "found 2147483648"),
+    "log dirs short": (partitions(row(log_dirs=["any"])), "3 replicas and 1 log_dirs"),
+    "log dir a number": (partitions(row(log_dirs=["any", 1, "any"])), "expected a text, found 1"),
+    "missing topic": (partitions(row(topic="baz")), "topic baz, which the cluster does not have"),
+    "missing partition": (partitions(row(partition=7)), "foo has 2 partitions"),
+    "missing broker": (partitions(row(replicas=[0, 9])), "broker 9, which the cluster does not"),
+    "another cluster": (with_ours(cluster_id="other"), "is for cluster other"),
+    "a newer format": (with_ours(format="trimtab.plan/2"), "trimtab.plan/2"),
+    "a strange format": (with_ours(format="plan"), "trimtab.format"),
+    "ours no object": (
+        json.dumps({"partitions": [row()], "trimtab": []}),
+        "trimtab: expected an object",
+    ),
+    "base with wrong types": (with_ours(base=[{"topic": 1}]), "trimtab.base[0].topic"),
+    "notes with wrong types": (with_ours(notes=[1]), "trimtab.notes[0]"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    text, words = REFUSED[name]
+    with pytest.raises(DocumentError) as refusal:
+        read_plan(text, STATE)
+    assert words in refusal.value.title
+    assert refusal.value.next
+    assert "\n" not in refusal.value.title
+    assert refusal.value.exit_code == ExitCode.USAGE
+
+
+def test_a_plain_file_without_a_cluster_is_refused():
+    with pytest.raises(DocumentError, match="does not say what foo-0 is now"):
+        read_plan(partitions(row()))
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(DocumentError, match="cannot be read: No such file"):
+        read_plan(tmp_path / "none.json")
+    with pytest.raises(DocumentError, match="cannot be read: Is a directory"):
+        read_plan(tmp_path)
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DocumentError, match="byte 0 is not UTF-8"):
+        read_plan(binary)
+
+
+PLACED = cluster({"foo-0": [0, 1, 2]}, brokers=range(5), size_bytes=1)
+
+
+def test_a_rollback_file_of_kafkas_tool_names_log_dirs():
+    """Replicas that stay are where it says; only what is to change is asked for."""
+    text = partitions(row(replicas=[0, 1, 3], log_dirs=["/data", "any", "/d3"]))
+    (move,) = read_plan(text, PLACED)
+    assert (move.after, move.log_dirs) == ((0, 1, 3), ("any", "any", "/d3"))
+    assert to_kafka(Plan.of([move]))["partitions"][0]["log_dirs"] == ["any", "any", "/d3"]
+    (only_stays,) = read_plan(
+        partitions(row(replicas=[0, 1, 3], log_dirs=["/data", "/data", "any"])), PLACED
+    )
+    assert only_stays.log_dirs is None
+
+
+def test_a_replica_that_stays_may_change_its_log_dir():
+    text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "/data"]))
+    (move,) = read_plan(text, PLACED)
+    assert move.dir_moves == {0: "/d9"}
+    assert move.found_dirs == {0: "/data"}
+    written = to_document(Plan.of([move]))
+    assert written["partitions"][0]["log_dirs"] == ["/d9", "any", "any"]
+    assert written["trimtab"]["base"][0]["log_dirs"] == ["/data", "any", "any"]
+    assert read_plan(dump(Plan.of([move]))) == Plan.of([move])
+
+
+def test_a_log_dir_is_asked_for_where_the_present_one_is_not_known():
+    text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "any"]))
+    (move,) = read_plan(text, STATE)
+    assert (move.dir_moves, move.found_dirs) == ({0: "/d9"}, {})
+
+
+def test_the_way_back_leads_to_the_log_dirs_from_before():
+    text = partitions(row(replicas=[0, 1, 3], log_dirs=["/d9", "any", "/d3"]))
+    (move,) = read_plan(text, PLACED).inverse()
+    assert (move.after, move.log_dirs) == ((0, 1, 2), ("/data", "any", "/data"))
+
+
+def test_a_plan_that_names_no_log_dir_asks_for_none_on_the_way_back():
+    (move,) = read_plan(partitions(row(replicas=[0, 1, 3])), PLACED).inverse()
+    assert move.log_dirs is None
+
+
+def test_a_plan_for_a_saved_cluster_without_an_id_is_read_again_and_names_none() -> None:
+    move = Move(tp("t-0"), (1, 2), (1, 3))
+    written = dump(Plan.of([move], cluster_id=""))
+    assert json.loads(written)["trimtab"]["cluster_id"] is None
+    assert read_plan(written).moves == (move,)

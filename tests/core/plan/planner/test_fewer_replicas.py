@@ -1,0 +1,186 @@
+"""Fewer replicas (`--rf`): which go is chosen so that brokers end even, and nothing is copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.plan import Plan
+from core.plan.planner.model.measures import HOSTED
+from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.problem import problem
+from core.plan.planner.planner import suggest
+from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.search.mandatory_moves import resize
+
+# As it is left by moving eight partitions that brokers 1 to 8 held in turn to four of these.
+GATHERED = {
+    "t-0": [5, 4, 6],
+    "t-1": [7, 5, 4],
+    "t-2": [6, 7, 5],
+    "t-3": [4, 5, 6],
+    "t-4": [5, 6, 7],
+    "t-5": [6, 7, 4],
+    "t-6": [7, 5, 4],
+    "t-7": [4, 7, 6],
+}
+
+
+def replicas_each(state: ClusterState, plan: Plan) -> dict[int, int]:
+    found = dict.fromkeys(state.broker_ids.tolist(), 0)
+    for row in range(state.partition_count):
+        for broker in plan.target(state, state.tp(row)):
+            found[broker] += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("brokers", [(), (4, 5, 6, 7)])
+def test_brokers_end_even_without_a_copy_or_another_leader(
+    brokers: tuple[int, ...], seed: int
+) -> None:
+    sizes = np.random.default_rng(seed).integers(200_000, 203_000, len(GATHERED)).tolist()
+    by_name = dict(zip(GATHERED, map(int, sizes), strict=True))
+    state = cluster(GATHERED, brokers=range(4, 8), size_bytes=by_name)
+
+    found = suggest(state, Load.unknown(state), Wanted(brokers=brokers, replicas=2))
+
+    assert not found.undone
+    assert (found.bytes, found.moves, found.leader_moves) == (0, 0, 0)
+    assert replicas_each(state, found.plan) == dict.fromkeys(range(4, 8), 4)
+
+
+def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
+    state, load = skewed(Shape(12, 2_000, "new", replicas=3))
+    empty = {broker for broker, held in replicas_each(state, Plan()).items() if not held}
+    assert empty
+
+    found = suggest(state, load, Wanted(replicas=2))
+
+    assert (found.bytes, found.leader_moves) == (0, 0)
+    held = [n for broker, n in replicas_each(state, found.plan).items() if broker not in empty]
+    assert max(held) - min(held) < 0.02 * np.mean(held)
+    hosted = [m for m in HOSTED if found.active[m]]
+    shares = found.after[~np.isin(state.broker_ids, [*empty])][:, hosted]
+    assert (np.ptp(shares, axis=0) < 0.05).all()
+
+
+def test_a_small_topic_is_spread_as_well_where_all_others_are_uneven() -> None:
+    others = {f"u-{n}": [4, 5, 6] for n in range(40)}
+    state = cluster(GATHERED | others, brokers=range(4, 8), size_bytes=200_000)
+    found = suggest(state, Load.unknown(state), Wanted(replicas=2, topics="t"))
+    assert not found.bytes
+    each = replicas_each(state, found.plan)
+    # Broker 7 holds nothing else: it keeps all that it can.
+    assert each[7] == sum(7 in held for held in GATHERED.values())
+    assert max(each[b] for b in (4, 5, 6)) - min(each[b] for b in (4, 5, 6)) <= 1
+
+
+placements = st.lists(
+    st.permutations(range(1, 7)).map(lambda ids: ids[:4]), min_size=1, max_size=12
+)
+
+
+@given(placements, st.sampled_from([1, 2, 3]), st.integers(0, 99))
+@settings(max_examples=60)
+def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
+    placed: list[list[int]], replicas: int, seed: int
+) -> None:
+    state, sizes = _cluster(placed, seed)
+
+    found = suggest(state, Load.unknown(state), Wanted(replicas=replicas))
+
+    after = _after(state, found.plan)
+    held = _after(state, Plan())
+    assert all(after[name][0] == row[0] for name, row in held.items())
+    assert all({*after[name]} < {*row} for name, row in held.items())
+    assert not found.bytes
+    uneven = _uneven(after, sizes)
+    for name, row in held.items():
+        for going in after[name][1:]:
+            for returning in {*row} - {*after[name]}:
+                other = tuple(returning if b == going else b for b in after[name])
+                assert _uneven({**after, name: other}, sizes) > uneven - 1e-6
+
+
+@given(placements, st.lists(st.sampled_from(["a", "b", None]), min_size=6, max_size=6))
+@settings(max_examples=60)
+def test_racks_are_spread_as_well_as_by_the_choice_of_each_partition_alone(
+    placed: list[list[int]], racks: list[str | None]
+) -> None:
+    named = {broker: rack for broker, rack in enumerate(racks, 1) if rack is not None}
+    state, _ = _cluster(placed, 0, racks=named)
+
+    alone = Placement(problem(state, Load.unknown(state), replicas_wanted=2))
+    assert not resize(alone, 2, Limits())
+    found = suggest(state, Load.unknown(state), Wanted(replicas=2))
+
+    ids = state.broker_ids
+    chosen = _after(state, found.plan).values()
+    for row, held in zip(alone.at[:, :2].tolist(), chosen, strict=True):
+        usual = [named.get(int(ids[at])) for at in row]
+        assert _doubled([named.get(b) for b in held]) <= _doubled(usual)
+
+
+def _doubled(racks: list[str | None]) -> int:
+    return max((racks.count(rack) for rack in racks if rack is not None), default=1)
+
+
+def _cluster(
+    placed: list[list[int]], seed: int, racks: dict[int, str] | None = None
+) -> tuple[ClusterState, dict[str, int]]:
+    names = {f"t-{n}": row for n, row in enumerate(placed)}
+    drawn = np.random.default_rng(seed).integers(1, 50, len(names)) * MB
+    sizes = dict(zip(names, map(int, drawn), strict=True))
+    return cluster(names, brokers=range(1, 7), racks=racks, size_bytes=sizes), sizes
+
+
+def _after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
+    return {str(tp): plan.target(state, tp) for tp in _tps(state)}
+
+
+def _tps(state: ClusterState) -> list[TopicPartition]:
+    return [state.tp(row) for row in range(state.partition_count)]
+
+
+def _uneven(placed: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> float:
+    """Return how far brokers are from their fair shares of disk and of replicas, squared."""
+    found = 0.0
+    for weights in (sizes, dict.fromkeys(sizes, 1)):
+        loads = np.zeros(6)
+        for name, held in placed.items():
+            loads[np.array(held) - 1] += weights[name]
+        found += float(((loads / loads.mean() - 1) ** 2).sum())
+    return found
+
+
+def test_a_rack_of_its_own_is_kept_though_brokers_stay_uneven() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
+    state = cluster(rows, brokers=[1, 2, 3], racks=racks, size_bytes=MB)
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    assert all(move.after == (1, 3) for move in found.plan)
+
+
+def test_who_leads_stays_though_it_is_not_preferred() -> None:
+    rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
+    state = cluster(rows, leaders=dict.fromkeys(rows, 3), brokers=[1, 2, 3], size_bytes=MB)
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    assert [move.after for move in found.plan] == [(1, 3)] * 6
+
+
+def test_a_broker_without_a_rack_gives_way_to_none_of_a_rack_that_is_used() -> None:
+    rows = {f"t-{n}": [1, 3, 2] for n in range(6)}
+    racks = {1: "a", 2: "a", 4: "b"}
+    state = cluster(rows, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
+    for wanted in (Wanted(replicas=2), Wanted(replicas=2, racks_only=True)):
+        found = suggest(state, load_of(state, MB), wanted)
+        assert not found.bytes
+        assert [move.after for move in found.plan] == [(1, 3)] * 6

@@ -1,0 +1,162 @@
+"""New topics: Kafka's own rule as its tests have it, and a placement by what brokers carry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import MB, cluster, load_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.metadata import LogDir
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.load.snapshot import Load
+from core.plan.planner.new_topic import (
+    Expected,
+    by_load,
+    in_turn,
+    refuse,
+    without_rack,
+    without_room,
+)
+
+RACKS = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
+
+
+def test_with_racks_as_kafkas_own_test_has_it() -> None:
+    assert in_turn(RACKS, 7, 3) == [
+        (0, 3, 1),
+        (3, 1, 5),
+        (1, 5, 4),
+        (5, 4, 2),
+        (4, 2, 0),
+        (2, 0, 3),
+        (0, 4, 2),
+    ]
+
+
+def test_without_racks_as_kafkas_own_test_has_it() -> None:
+    found = in_turn(dict.fromkeys(range(5)), 10, 3)
+    assert found == [
+        *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
+        *((0, 2, 3), (1, 3, 4), (2, 4, 0), (3, 0, 1), (4, 1, 2)),
+    ]
+
+
+def test_racks_do_not_matter_unless_every_broker_has_one() -> None:
+    assert in_turn({0: "a", 1: None, 2: "a"}, 3, 2) == [(0, 1), (1, 2), (2, 0)]
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 40), st.data())
+def test_every_rack_is_used_before_any_is_used_twice(
+    brokers: int, racks: int, partitions: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(1, brokers))
+    of = {broker: f"r{broker % racks}" for broker in range(brokers)}
+    state = cluster({"t-0": [0]}, brokers=range(brokers), racks=of)
+    for found in (
+        in_turn(of, partitions, replicas),
+        by_load(state, load_of(state, MB), partitions, replicas, Expected()),
+    ):
+        assert len(found) == partitions
+        for row in found:
+            assert len(set(row)) == replicas
+            assert len({of[b] for b in row}) == min(replicas, len(set(of.values())))
+
+
+def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
+    held = {f"t-{n}": [1, 2] for n in range(12)} | {"u-0": [3, 4]}
+    state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=MB)
+    found = by_load(state, load_of(state, MB), 10, 2, Expected())
+    assert {broker for row in found for broker in row} == {3, 4}
+    leaders = Counter(row[0] for row in found)
+    assert abs(1 + leaders[3] - leaders[4]) <= 1, "broker 3 leads one already"
+
+
+def test_dead_brokers_get_nothing() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
+    found = by_load(state, load_of(state, MB), 9, 2, Expected())
+    assert {broker for row in found for broker in row} == {1, 2}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_empty_cluster_is_filled_evenly(known: bool) -> None:
+    state = cluster({}, brokers=range(6), racks=RACKS)
+    load = load_of(state, 0.0) if known else Load.unknown(state)
+    found = by_load(state, load, 12, 3, Expected())
+    assert set(Counter(b for row in found for b in row).values()) == {6}
+    assert set(Counter(row[0] for row in found).values()) == {2}
+
+
+def test_a_heavy_topic_goes_where_there_is_room_for_its_traffic() -> None:
+    state = cluster({"t-0": [1], "t-1": [2], "t-2": [2]}, brokers=[1, 2], size_bytes=MB)
+    load = load_of(state, {"t-0": 9 * MB, "t-1": MB, "t-2": MB})
+    expected = Expected(in_bytes_per_s=7 * MB, size_bytes=MB)
+    assert by_load(state, load, 1, 1, expected) == [(2,)]
+    assert np.isfinite(load.in_bytes_per_s).all()
+
+
+def with_room(state: ClusterState, **free: int) -> ClusterState:
+    """Return brokers with so much to fill beside the tenth that stays free, by `b` and id."""
+    dirs = {b.id: (LogDir("/data", 1000 * MB, 100 * MB + free[f"b{b.id}"]),) for b in state.brokers}
+    return state.with_brokers([replace(b, log_dirs=dirs[b.id]) for b in state.brokers])
+
+
+def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
+    state = with_room(cluster({}, brokers=[1, 2, 3]), b1=50 * MB, b2=500 * MB, b3=500 * MB)
+    load, expected = load_of(state, MB), Expected(size_bytes=200 * MB)
+    found = by_load(state, load, 4, 1, expected)
+    assert Counter(broker for (broker,) in found) == {2: 2, 3: 2}
+    assert not without_room(state, load, found, expected)
+    found = by_load(state, load, 4, 2, expected)
+    said = without_room(state, load, found, expected)
+    assert any(
+        note.startswith("Broker 1 has no room") and "50 MB may be filled" in note for note in said
+    )
+
+
+def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_named() -> None:
+    racks = {1: "a", 2: "b"}
+    state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
+    load = load_of(state, MB)
+    two, three = (by_load(state, load, 2, replicas, Expected()) for replicas in (2, 3))
+    assert [set(row) for row in two] == [{1, 2}, {1, 2}]
+    assert sorted(len({1, 2} & set(row)) for row in three) == [2, 2]
+    assert without_rack(state) == [
+        "Brokers 3,4 have no rack while others have one: they come after racks that are not used "
+        "yet; set broker.rack."
+    ]
+
+
+def test_where_no_broker_has_a_rack_all_are_alike() -> None:
+    state = cluster({"t-0": [1]}, brokers=[1, 2, 3], size_bytes=MB)
+    found = by_load(state, load_of(state, MB), 6, 2, Expected())
+    assert {broker for row in found for broker in row} == {1, 2, 3}
+    assert not without_rack(state)
+
+
+def test_racks_come_before_room() -> None:
+    racks = {1: "a", 2: "b", 3: "b"}
+    state = cluster({}, brokers=[1, 2, 3], racks=racks)
+    state = with_room(state, b1=0, b2=500 * MB, b3=500 * MB)
+    found = by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
+    assert all(1 in row for row in found)
+
+
+@pytest.mark.parametrize(
+    ("topic", "replicas", "words"),
+    [
+        ("a b", 1, "no name for a topic"),
+        ("..", 1, "no name for a topic"),
+        ("t", 1, "Topic t is there already."),
+        ("new", 3, "3 replicas on 2 brokers that are up"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(topic: str, replicas: int, words: str) -> None:
+    state = cluster({"t-0": [1]}, brokers=[1, 2, 3], dead=[3])
+    with pytest.raises(UsageError, match=words):
+        refuse(state, topic, replicas)

@@ -1,0 +1,171 @@
+"""How long a suggested plan is said to take, above all where no time is left to play it out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import MB, cluster, load_of, tp
+
+from core.cluster.state import ClusterState
+from core.plan.plan import ANY, Move, Plan
+from core.plan.planner.planner import suggest
+from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.result import no_plan, time_of
+
+TB = 1_000_000 * MB
+HURRY = 0.0
+"""Seconds left: too few to play anything out."""
+STATE = cluster({"t-0": [0, 1], "t-1": [1, 0]}, brokers=range(3), size_bytes=100 * MB)
+LARGE = replace(
+    STATE,
+    size_bytes=np.where(STATE.partition_of_replica == 0, TB, STATE.size_bytes),
+)
+"""The first partition has 1 TB, the second 100 MB."""
+ACROSS = Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))
+"""A copy to another log dir of broker 0."""
+BETWEEN = Move(tp("t-1"), (1, 0), (1, 2))
+
+
+def hurried(
+    state: ClusterState, *moves: Move, within: float | None = None, in_bytes_per_s: float = 0.0
+) -> tuple[int, float | None]:
+    """Return the rate and the seconds that are told when there is hardly any time left."""
+    found = time_of(
+        state,
+        load_of(state, in_bytes_per_s),
+        Plan.of(moves),
+        within,
+        seconds_left=lambda: HURRY,
+    )
+    assert found is not None
+    assert found.range_seconds is None
+    return found.rate_bytes_per_s, found.seconds
+
+
+def test_log_dirs_alone_are_timed_by_their_bytes() -> None:
+    rate, seconds = hurried(LARGE, ACROSS)
+    assert rate == 20 * MB, "the slowest that copies 1 TB within a day"
+    assert seconds == pytest.approx(TB / rate, abs=2)
+    found = time_of(LARGE, load_of(LARGE), Plan.of([ACROSS]), None, seconds_left=lambda: HURRY)
+    assert found is not None
+    assert found.total_bytes == TB
+
+
+def test_log_dirs_and_brokers_are_timed_by_who_takes_longer() -> None:
+    assert hurried(LARGE, BETWEEN, ACROSS) == hurried(LARGE, ACROSS)
+    small = replace(ACROSS, tp=tp("t-1"), before=(1, 0), after=(1, 0))
+    huge = replace(BETWEEN, tp=tp("t-0"), before=(0, 1), after=(0, 2))
+    assert hurried(LARGE, small, huge) == hurried(LARGE, huge)
+
+
+def test_a_rate_that_never_catches_up_between_log_dirs_is_not_chosen() -> None:
+    rate, seconds = hurried(STATE, ACROSS, in_bytes_per_s=30.0 * MB)
+    assert rate == 50 * MB
+    assert seconds == pytest.approx(100 / 20, abs=2)
+
+
+def test_where_no_size_is_known_there_is_no_time_and_that_is_said() -> None:
+    unknown = replace(
+        STATE,
+        size_bytes=np.full_like(STATE.size_bytes, -1),
+    )
+    for move in (ACROSS, BETWEEN):
+        for within in (None, 60.0):
+            plan, load = Plan.of([move]), load_of(unknown)
+            for left in (HURRY, 60.0):
+                found = time_of(unknown, load, plan, within, seconds_left=lambda left=left: left)
+                assert found is not None
+                assert (found.seconds, found.never) == (None, None)
+                assert found.note == f"The size of {move.tp} is not known."
+
+
+def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
+    state = cluster({f"t-{n}": [0] for n in range(2000)}, brokers=range(1), size_bytes=MB)
+    plan = Plan.of(
+        Move(state.tp(row), (0,), (0,), None, ("/d2",), ("/data",))
+        for row in range(state.partition_count)
+    )
+    found = [
+        time_of(state, load_of(state), plan, None, seconds_left=lambda left=left: left)
+        for left in (0.05, 1.0)
+    ]
+    assert [one is not None and one.range_seconds is not None for one in found] == [False, True]
+
+
+def test_a_deadline_that_is_not_played_out_says_so() -> None:
+    load, plan = load_of(LARGE), Plan.of([ACROSS])
+    found = time_of(LARGE, load, plan, 3600.0, seconds_left=lambda: HURRY)
+    assert found is not None
+    assert (found.never, found.recommended_bytes_per_s) == (None, None)
+    assert "may be too low" in found.note
+    played = time_of(LARGE, load, plan, 3600.0)
+    assert played is not None
+    assert played.note == ""
+    no_deadline = time_of(LARGE, load, plan, None, seconds_left=lambda: HURRY)
+    assert no_deadline is not None
+    assert no_deadline.note == "", "that it is the least time is said by its words"
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10.0])
+def test_a_deadline_that_cannot_be_kept_is_never_without_playing_it_out(seconds: float) -> None:
+    found = time_of(LARGE, load_of(LARGE), Plan.of([ACROSS]), seconds, seconds_left=lambda: HURRY)
+    assert found is not None
+    assert found.seconds is None
+    assert found.never is not None
+    assert found.never.startswith(f"No rate moves 1.0 TB in {seconds:g} s: ")
+
+
+def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() -> None:
+    state = cluster({f"t-{n}": [0, 1] for n in range(20)}, brokers=range(5), size_bytes=100 * MB)
+    load = load_of(state, {f"t-{n}": 0.0 for n in range(20)})
+    plan = suggest(state, load, Wanted()).plan
+    played = time_of(state, load, plan, None, seconds_left=lambda: 60.0)
+    least = time_of(state, load, plan, None, seconds_left=lambda: 0.01)
+    by_then = time_of(state, load, plan, 3600.0, seconds_left=lambda: 0.01)
+    assert played is not None
+    assert played.range_seconds is not None
+    assert least is not None
+    assert least.range_seconds is None
+    assert least.seconds is not None
+    assert by_then is not None
+    assert by_then.rate_bytes_per_s < 5 * MB
+    assert by_then.seconds is not None
+    assert by_then.seconds <= 3600
+
+
+def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
+    """132 GB leave a broker that can send 100 MB/s."""
+    homes = {f"t-{i}": [0] for i in range(3)}
+    state = cluster(homes, brokers=range(4), size_bytes=44_000 * MB)
+    state = state.with_brokers(
+        [
+            replace(b, out_capacity_bytes_per_s=1e8, in_capacity_bytes_per_s=1e9)
+            for b in state.brokers
+        ]
+    )
+    moves = [Move(tp(f"t-{i}"), (0,), (i + 1,)) for i in range(3)]
+    assert hurried(state, *moves, within=600.0)[1] is None
+    assert hurried(state, *moves, within=7200.0) == (20 * MB, 6600.0)
+    assert hurried(state, *moves, within=1400.0) == (100 * MB, 1320.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(), "No move helps."),
+        (Limits(most_moves=7), "No move helps within these limits."),
+        (Limits(seconds_left=lambda: 3.0), "No move helps within these limits."),
+    ],
+)
+def test_limits_are_spoken_of_where_there_are_any(limits: Limits, words: str) -> None:
+    wanted = Wanted(limits=limits)
+    found = suggest(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
+    assert no_plan(found, wanted, "", reached=False) == words
+
+
+def test_what_is_copied_already_takes_no_time() -> None:
+    """As in a plan that somebody has carried out meanwhile: it is stale, and answered."""
+    state = cluster({"t-0": [0, 2]}, brokers=range(3), size_bytes=100 * MB)
+    assert time_of(state, load_of(state), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))]), None) is None

@@ -1,0 +1,436 @@
+"""Whole plans: even within the band, few bytes, nothing worsened, the same for the same input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.load.snapshot import Load
+from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.formats.plan_file import dump
+from core.plan.plan import Plan
+from core.plan.planner.model.measures import Measure
+from core.plan.planner.planner import suggest
+from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.result import is_reached
+from core.plan.planner.search.load_bounds import levels
+
+GB = 1000 * MB
+SIX = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
+
+
+def after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Return every partition's replicas once a plan is done."""
+    tps = [state.tp(row) for row in range(state.partition_count)]
+    return {str(one): plan.target(state, one) for one in tps}
+
+
+def lower_bound_bytes(state: ClusterState, band: float = 0.10) -> float:
+    """Return what must be copied whatever the plan: disk above the band, or lacking below it."""
+    stored = np.zeros(len(state.brokers))
+    at = np.searchsorted(state.broker_ids, state.replica_broker)
+    np.add.at(stored, at, state.size_bytes)
+    mean = stored.mean()
+    above = np.maximum(stored - (1 + band) * mean, 0).sum()
+    below = np.maximum((1 - band) * mean - stored, 0).sum()
+    return float(max(above, below))
+
+
+@pytest.mark.parametrize("kind", ["new", "skew"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_all_six_measures_get_even_with_hardly_more_bytes_than_must_be_moved(
+    kind: str, seed: int
+) -> None:
+    state, load = skewed(Shape(12, 2_000, kind, seed=seed))
+
+    found = suggest(state, load, Wanted())
+
+    assert found.within(0.10)
+    assert found.bytes <= 1.25 * lower_bound_bytes(state)
+    assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, found.plan))
+
+
+def test_the_same_input_gives_the_same_plan_byte_for_byte() -> None:
+    state, load = skewed(Shape(12, 2_000, "skew"))
+    assert dump(suggest(state, load, Wanted()).plan) == dump(suggest(state, load, Wanted()).plan)
+
+
+def test_what_leaders_alone_can_even_out_copies_nothing() -> None:
+    state = cluster(
+        {f"t-{n}": [1, 2, 3] for n in range(9)}, brokers=[1, 2, 3], racks=SIX, size_bytes=GB
+    )
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert (found.moves, found.bytes) == (0, 0)
+    assert found.leader_moves == 6
+    leaders = Counter(first for first, *_ in after(state, found.plan).values())
+    assert leaders == {1: 3, 2: 3, 3: 3}
+
+
+@pytest.mark.parametrize("leaders_only", [False, True])
+def test_no_move_only_changes_the_order_of_followers(leaders_only: bool) -> None:
+    state, load = skewed(Shape(12, 600, "skew", seed=4))
+    found = suggest(state, load, Wanted(leaders_only=leaders_only))
+    assert len(found.plan)
+    for move in found.plan:
+        assert move.before[0] != move.after[0] or set(move.before) != set(move.after), move
+
+
+def test_leaders_only_copies_nothing_though_data_are_uneven() -> None:
+    state, load = skewed(Shape(12, 2_000, "skew"))
+    found = suggest(state, load, Wanted(leaders_only=True))
+    assert (found.moves, found.bytes) == (0, 0)
+    assert found.leader_moves == len(found.plan) > 0
+
+
+def test_a_balanced_cluster_needs_no_plan() -> None:
+    state = cluster({f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(9)}, size_bytes=GB)
+    assert not suggest(state, load_of(state, MB), Wanted()).plan.moves
+
+
+def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
+    state, load = skewed(Shape(12, 600, "skew"))
+    found = suggest(state, load, Wanted(drain=(3,)))
+    held = after(state, found.plan).values()
+    assert all(3 not in replicas for replicas in held)
+    assert all(len({b % 3 for b in replicas}) == 3 for replicas in held)
+    assert all(3 in move.before for move in found.plan)
+
+
+def test_what_is_drained_is_spread_over_the_emptiest() -> None:
+    state = cluster({f"t-{n}": [1] for n in range(12)}, brokers=[1, 2, 3, 4], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
+    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert held == {2: 4, 3: 4, 4: 4}
+
+
+def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() -> None:
+    held = {f"t-{n}": [4, 1] for n in range(12)} | {f"u-{n}": [2, 3] for n in range(3)}
+    state = cluster(held, brokers=range(1, 5), size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))
+    leaders = Counter(move.after[0] for move in found.plan)
+    assert leaders == {1: 5, 2: 2, 3: 5}
+    assert {move.tp.topic for move in found.plan} == {"t"}
+
+
+def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_nothing() -> None:
+    said = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        brokers = int(random.integers(3, 6))
+        held = {
+            f"t-{n}": random.choice(brokers, 1 + n % 2, replace=False).tolist()
+            for n in range(int(random.integers(4, 12)))
+        }
+        sizes = {name: int(random.lognormal() * GB) for name in held}
+        state = cluster(held, brokers=range(brokers), size_bytes=sizes)
+        rates = {name: random.lognormal() * MB for name in held}
+        found = suggest(state, load_of(state, rates), Wanted())
+        for why in found.because.values():
+            assert abs(why.after - 1) < abs(why.before - 1), (seed, why.words)
+            said += 1
+        assert found.after.min() >= 0
+    assert said > 100
+
+
+def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() -> None:
+    state = cluster({f"t-{n}": [4, 1] for n in range(3)}, brokers=range(1, 5), size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))
+    assert {why.words for why in found.because.values()} == {"leaves b4"}
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "words"),
+    [
+        ([1], Wanted(replicas=2), "from 1 to 2 replicas"),
+        ([1, 2, 3], Wanted(replicas=2), "from 3 to 2 replicas"),
+        ([1, 2], Wanted(racks_only=True), "rack a held 2"),
+        ([1, 2], Wanted(racks_only=True, drain=(1,)), "leaves b1"),
+        ([1, 2], Wanted(replicas=3, drain=(2,)), "leaves b2"),
+    ],
+)
+def test_what_has_to_move_says_what_it_was_asked_for(
+    held: list[int], wanted: Wanted, words: str
+) -> None:
+    """Not what it does for evenness besides, which may be little, or the contrary."""
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    state = cluster({"t-0": held}, brokers=range(1, 5), racks=racks, size_bytes=GB)
+    found = suggest(state, load_of(state, MB), wanted)
+    assert [why.words for why in found.because.values()] == [words]
+    assert [move.because for move in found.plan] == [words]
+
+
+def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
+    state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
+    for wanted in (Wanted(drain=(2,), topics="a"), Wanted(replace=((2, 3),), topics="a")):
+        found = suggest(state, load_of(state, MB), wanted)
+        assert not found.undone
+        assert after(state, found.plan) == {"a-0": (1, 3), "b-0": (1, 2)}
+
+
+def test_a_dead_broker_can_be_drained() -> None:
+    state = cluster(
+        {f"t-{n}": [1, 2] for n in range(4)},
+        brokers=[1, 2, 3],
+        dead=[2],
+        isr={f"t-{n}": [1] for n in range(4)},
+        size_bytes=GB,
+    )
+    found = suggest(state, load_of(state, MB), Wanted(drain=(2,)))
+    assert all({*replicas} == {1, 3} for replicas in after(state, found.plan).values())
+
+
+def test_what_cannot_leave_a_drained_broker_is_said() -> None:
+    state = cluster({"t-0": [1, 2], "t-1": [1, 2]}, brokers=[1, 2], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(2,)))
+    assert not found.plan.moves
+    assert "2 replicas (2.0 GB) stay where they are, t-0, t-1" in found.notes[0]
+
+
+def test_new_brokers_are_filled_and_nothing_moves_between_old_ones() -> None:
+    state, load = skewed(Shape(12, 2_000, "new"))
+    found = suggest(state, load, Wanted(fill=(11,)))
+    assert {b for move in found.plan for b in move.adding} == {11}
+    assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
+
+
+def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full() -> None:
+    held = {f"t-{n}": [1 if n < 30 else 2 + n % 2] for n in range(40)}
+    state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
+    wanted = Wanted(fill=(4,))
+    found = suggest(state, load_of(state, MB), wanted)
+    ended = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert 9 <= ended[4] <= 11
+    assert is_reached(found, wanted)
+
+
+def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> None:
+    """Unless that is no doing of the plan's, or something has to move there."""
+    state = cluster({f"t-{n}": [1] for n in range(4)}, brokers=[1, 2], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(fill=(2,)))
+    assert found.filled((2,), 0.10)
+    fuller = replace(found, after=np.where([[True], [False]], 0.8, np.full_like(found.after, 1.2)))
+    assert not fuller.filled((2,), 0.10)
+    assert fuller.filled((2,), 0.10, or_more=True)
+    assert replace(fuller, before=fuller.after).filled((2,), 0.10)
+
+
+def test_leaders_come_to_new_brokers_only() -> None:
+    held = {f"t-{n}": [1, 2] for n in range(6)} | {f"u-{n}": [2, 3] for n in range(3)}
+    state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(fill=(3,)))
+    assert found.leader_moves
+    for move in found.plan:
+        assert 3 in move.after
+    led = {name: first for name, (first, *_) in after(state, found.plan).items()}
+    assert {name for name, first in led.items() if first != held[name][0]} == {
+        name for name, first in led.items() if first == 3
+    }
+    assert not suggest(state, load_of(state, MB), Wanted(fill=(1,))).leader_moves
+
+
+def test_a_broker_is_replaced_in_place() -> None:
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1], "t-2": [1, 3]}, brokers=[1, 2, 3, 4])
+    found = suggest(state, load_of(state, MB), Wanted(replace=((1, 4),)))
+    assert after(state, found.plan) == {"t-0": (4, 2), "t-1": (2, 4), "t-2": (4, 3)}
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: int) -> None:
+    state, load = skewed(Shape(12, 300, "skew", replicas=2))
+    found = suggest(state, load, Wanted(replicas=replicas))
+    assert not found.undone
+    for name, held in after(state, found.plan).items():
+        assert len({b % 3 for b in held}) == len(held) == replicas, name
+    for move in found.plan:
+        assert move.after[0] == move.before[0]
+        assert {*move.after} <= {*move.before} or {*move.before} <= {*move.after}
+    there_and_back = suggest(state, load, Wanted(replicas=2))
+    assert not there_and_back.plan.moves
+
+
+@pytest.mark.parametrize("held", [[0, 3, 1, 2], [3, 0, 1, 2]], ids=["a follower", "the leader"])
+def test_no_rack_is_given_up_while_a_replica_without_one_could_go(held: list[int]) -> None:
+    racks = {0: "a", 1: "b", 2: "c"}
+    state = cluster({"t-0": held}, brokers=range(4), racks=racks, size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(replicas=3))
+    assert after(state, found.plan) == {"t-0": (0, 1, 2)}
+
+
+def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
+    state = cluster({"t-0": [1]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"}, dead=[3])
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    assert not found.plan.moves
+    assert found.undone
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted(drain=(1,)), Wanted(replace=((1, 4),)), Wanted(replicas=2)]
+)
+def test_what_has_to_move_keeps_to_a_limit_of_moves(wanted: Wanted) -> None:
+    state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3, 4], size_bytes=MB)
+    found = suggest(state, load_of(state, MB), replace(wanted, limits=Limits(most_moves=4)))
+    assert found.moves == 4
+    assert found.undone
+
+
+def test_a_partition_that_is_out_of_sync_keeps_its_replicas() -> None:
+    state = cluster({"t-0": [1, 2, 3]}, isr={"t-0": [1, 3]}, dead=[2], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    assert not found.plan.moves
+
+
+def test_fewer_brokers_than_replicas_is_refused() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2])
+    with pytest.raises(UsageError, match="3 replicas on 2 brokers that are up"):
+        suggest(state, Load.unknown(state), Wanted(replicas=3))
+
+
+def test_rack_violations_alone_are_repaired() -> None:
+    state = cluster(
+        {"t-0": [1, 4, 2], "t-1": [1, 2, 3], "t-2": [3, 6, 4]},
+        brokers=[1, 2, 3, 4, 5, 6],
+        racks=SIX,
+        size_bytes=GB,
+    )
+    found = suggest(state, load_of(state, MB), Wanted(racks_only=True))
+    assert {str(move.tp) for move in found.plan} == {"t-0", "t-2"}
+    for replicas in after(state, found.plan).values():
+        assert len({SIX[b] for b in replicas}) == 3
+
+
+def test_a_small_racks_brokers_carry_what_their_rack_must_hold() -> None:
+    state = cluster(
+        {f"t-{n}": [[1, 3, 4], [2, 4, 3]][n % 2] for n in range(40)},
+        racks={1: "a", 2: "a", 3: "b", 4: "c"},
+        size_bytes=GB,
+    )
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert found.bytes == 0
+    assert found.within(0.10)
+    assert "Brokers 3,4 have to carry 133% of the mean" in found.notes[0]
+
+
+def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
+    state, load = skewed(Shape(12, 2_000, "skew"))
+    found = suggest(state, load, Wanted(keep=r"topic-00000.*", exclude=(0, 7)))
+    assert found.plan.moves
+    for move in found.plan:
+        assert not move.tp.topic.startswith("topic-00000")
+        assert not {0, 7} & ({*move.adding} | {*move.removing})
+
+
+def test_limits_of_bytes_and_moves_are_kept_and_what_is_planned_still_helps() -> None:
+    state, load = skewed(Shape(12, 2_000, "skew"))
+    whole = suggest(state, load, Wanted())
+    some = suggest(state, load, Wanted(limits=Limits(most_bytes=whole.bytes / 3)))
+    few = suggest(state, load, Wanted(limits=Limits(most_moves=20)))
+    assert 0 < some.bytes <= whole.bytes / 3
+    assert few.moves <= 20
+    for part in (some, few):
+        assert part.after[:, Measure.DISK].std() < part.before[:, Measure.DISK].std()
+
+
+def test_each_move_says_which_broker_it_is_for() -> None:
+    state, load = skewed(Shape(12, 2_000, "new"))
+    found = suggest(state, load, Wanted())
+    assert found.because.keys() == {move.tp for move in found.plan}
+    filled = [b for b in found.because.values() if b.broker == 11]
+    assert filled
+    assert {b.before for b in filled} == {0.0}
+    assert all(abs(b.after - 1) <= 0.10 for b in filled)
+
+
+def test_unknown_load_is_said_and_planned_for_by_size_and_count() -> None:
+    state, _ = skewed(Shape(12, 2_000, "new"))
+    found = suggest(state, Load.unknown(state), Wanted())
+    assert "What is produced to 2,000 of 2,000 partitions is not known" in found.notes[0]
+    assert not found.active[Measure.IN]
+    assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
+
+
+def test_one_huge_partition_is_named() -> None:
+    state = cluster(
+        {"big-0": [1], **{f"t-{n}": [1 + n % 3] for n in range(30)}},
+        size_bytes={"big-0": 100 * GB, **{f"t-{n}": GB for n in range(30)}},
+    )
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert any("big-0 alone is 231% of a broker's share of disk" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Wanted(drain=(99,)), "There is no broker 99."),
+        (Wanted(drain=(1,), exclude=(1,)), "Broker 1 is to be drained and to be left as it is."),
+        (Wanted(exclude=(1, 2)), "No broker that is up is left to give or take anything."),
+        (Wanted(keep=".*"), "No topic is left to plan for."),
+        (Wanted(topics="("), "--topics ( is no regular expression"),
+        (Wanted(replace=((1, 3),)), "Broker 3 is down and cannot receive anything."),
+    ],
+)
+def test_wants_that_contradict_are_refused(wanted: Wanted, words: str) -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
+    with pytest.raises(UsageError, match=words.replace("(", r"\(")):
+        suggest(state, Load.unknown(state), wanted)
+
+
+# -- laws ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 3), min_size=2, max_size=30))
+def test_levels_give_as_much_as_they_take(loads: list[float]) -> None:
+    column = np.array(loads)[:, None] / max(np.mean(loads), 1e-9)
+    found = levels(column, np.ones(len(loads), np.bool_), 0.10, np.full_like(column, np.inf))
+    given_away = np.maximum(column - found.high, 0).sum()
+    taken = np.maximum(found.low - column, 0).sum()
+    inside = (found.low < 1.098).all() and (found.high > 0.902).all()
+    assert not inside or given_away == pytest.approx(taken, abs=1e-6)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[ClusterState, Load]:
+    brokers = draw(st.integers(3, 8))
+    racks = draw(st.sampled_from([0, 1, 2, 3]))
+    count = draw(st.integers(1, 25))
+    ids = list(range(brokers))
+    held = {
+        f"t-{n}": draw(st.permutations(ids).map(lambda order: order[: 1 + len(order) % 3]))
+        for n in range(count)
+    }
+    sizes = {name: draw(st.integers(0, 100)) * GB for name in held}
+    state = cluster(
+        held,
+        brokers=ids,
+        racks={b: f"r{b % racks}" for b in ids} if racks else None,
+        dead=[0] if draw(st.booleans()) else [],
+        size_bytes=sizes,
+    )
+    return state, load_of(state, {name: draw(st.integers(0, 50)) * MB for name in held})
+
+
+@settings(max_examples=40)
+@given(clusters())
+def test_no_plan_is_unsafe_and_none_ends_further_from_the_band_than_it_began(
+    given_: tuple[ClusterState, Load],
+) -> None:
+    state, load = given_
+    found = suggest(state, load, Wanted())
+    assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, found.plan))
+    for move in found.plan:
+        assert len(move.after) == len(set(move.after)) == len(move.before)
+    known = [m for m in Measure if found.active[m]]
+    off = [
+        float((np.maximum(np.abs(loads[found.counts][:, known] - 1) - 0.10, 0) ** 2).sum())
+        for loads in (found.before, found.after)
+    ]
+    early, late = off
+    assert late <= early + 1e-9

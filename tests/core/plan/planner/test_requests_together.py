@@ -1,0 +1,268 @@
+"""Intents that are asked for together: what comes of them, and which contradict each other."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of, tp
+
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.load.snapshot import Load
+from core.plan.plan import Plan
+from core.plan.planner.model.measures import Measure
+from core.plan.planner.planner import suggest
+from core.plan.planner.request import FLAGS, Field, Limits, Wanted
+from core.plan.planner.result import is_reached
+
+GB = 1000 * MB
+
+
+def after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Return every partition's replicas once a plan is done."""
+    tps = [state.tp(row) for row in range(state.partition_count)]
+    return {str(one): plan.target(state, one) for one in tps}
+
+
+def six_old_brokers_and_two_new(replicas: int = 2) -> tuple[ClusterState, Load]:
+    held = {f"{'ab'[n % 2]}-{n}": [1 + (n + k * 2) % 6 for k in range(replicas)] for n in range(60)}
+    state = cluster(held, brokers=range(1, 9), size_bytes=GB)
+    return state, load_of(state, MB)
+
+
+def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled() -> None:
+    state, load = six_old_brokers_and_two_new()
+    wanted = Wanted(drain=(3,), fill=(7, 8))
+    found = suggest(state, load, wanted)
+    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert held[3] == 0
+    assert {broker for move in found.plan for broker in move.adding} == {7, 8}
+    assert all(abs(held[broker] - 120 / 7) <= 0.1 * 120 / 7 + 1 for broker in (7, 8))
+    assert is_reached(found, wanted)
+
+
+def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
+    racks = {1: "a", 2: "b", 3: "a", 4: "b", 5: "b"}
+    state = cluster(
+        {f"t-{n}": [1, 2] if n % 2 else [3, 4] for n in range(20)},
+        brokers=range(1, 6),
+        racks=racks,
+        size_bytes=GB,
+    )
+    wanted = Wanted(drain=(1,), fill=(5,))
+    found = suggest(state, load_of(state, MB), wanted)
+    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert held == {3: 20, 2: 7, 4: 7, 5: 6}
+    assert not found.undone
+
+
+def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves() -> None:
+    state, load = six_old_brokers_and_two_new()
+    wanted = Wanted(replicas=3, topics="a", drain=(3,))
+    found = suggest(state, load, wanted)
+    for name, replicas in after(state, found.plan).items():
+        if name.startswith("a"):
+            assert len(replicas) == 3
+            assert 3 not in replicas
+        else:
+            assert name not in {str(move.tp) for move in found.plan}
+    assert is_reached(found, wanted)
+
+
+def test_of_too_many_replicas_those_on_a_broker_that_leaves_go_and_nothing_is_copied() -> None:
+    state = cluster(
+        {"t-0": [3, 1, 2], "t-1": [1, 3, 2], "t-2": [2, 1, 3]}, brokers=[1, 2, 3], size_bytes=GB
+    )
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2, drain=(3,)))
+    assert {frozenset(held) for held in after(state, found.plan).values()} == {frozenset({1, 2})}
+    assert found.bytes == 0
+    assert not found.undone
+
+
+def test_a_leader_on_a_broker_that_leaves_stays_while_nobody_else_can_lead() -> None:
+    state = cluster(
+        {"t-0": [3, 1, 2]}, brokers=[1, 2, 3, 4], isr={"t-0": [3]}, size_bytes=GB, dead=[]
+    )
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2, drain=(3,)))
+    assert not found.plan.moves
+    assert found.undone
+
+
+def test_racks_are_repaired_with_what_leaves_anyway() -> None:
+    racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
+    state = cluster({"t-0": [4, 1, 2]}, brokers=range(1, 7), racks=racks, size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(racks_only=True, drain=(1,)))
+    (held,) = after(state, found.plan).values()
+    assert 4 in held
+    assert 1 not in held
+    assert {racks[broker] for broker in held} == {"a", "b", "c"}
+    assert found.bytes == GB
+
+
+def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled() -> None:
+    state, load = six_old_brokers_and_two_new()
+    wanted = Wanted(replace=((3, 8),), fill=(7,))
+    found = suggest(state, load, wanted)
+    for name, replicas in after(state, found.plan).items():
+        row = state.find(tp(name))
+        assert row is not None
+        assert (8 in replicas) == (3 in state.replicas(row))
+        assert 3 not in replicas
+    assert abs(found.after[6, Measure.DISK] - 1) <= 0.10
+    assert is_reached(found, wanted)
+
+
+def test_leaders_of_some_topics_are_chosen_and_no_others() -> None:
+    state = cluster({f"{'ab'[n % 2]}-{n}": [1, 2, 3] for n in range(18)}, size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(leaders_only=True, topics="a"))
+    assert {move.tp.topic for move in found.plan} == {"a"}
+    assert found.bytes == 0
+
+
+def test_limits_hold_for_all_that_is_asked_for_together() -> None:
+    state, load = skewed(Shape(12, 600, "new"))
+    limits = Limits(most_moves=150)
+    found = suggest(state, load, Wanted(drain=(2,), fill=(11,), limits=limits))
+    assert sum(len(move.adding) for move in found.plan) <= 150
+    assert any(11 in move.adding for move in found.plan)
+
+
+def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> None:
+    racks = {2: "a", 3: "a", 4: "b"}
+    state = cluster(
+        {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
+    )
+    found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
+    assert set(after(state, found.plan)["t-0"]) == {2, 4}
+
+
+def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"})
+    found = suggest(state, load_of(state, MB), Wanted(racks_only=True, exclude=(1, 2)))
+    assert not found.plan.moves
+    assert any("on brokers that are to be left as they are" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"leaders_only": True, "drain": (1,)}, "--leaders copies nothing, and --drain has to"),
+        ({"leaders_only": True, "fill": (1,)}, "--leaders copies nothing, and --add has to copy."),
+        ({"leaders_only": True, "replace": ((1, 2),)}, "--leaders copies nothing, and --replace"),
+        ({"leaders_only": True, "racks_only": True}, "--leaders copies nothing, and --racks has"),
+        ({"leaders_only": True, "replicas": 2}, "--leaders copies nothing, and --rf has to copy."),
+        ({"drain": (1,), "fill": (1,)}, "Broker 1 is to be drained and to be filled."),
+        ({"drain": (1,), "exclude": (1,)}, "Broker 1 is to be drained and to be left as it is."),
+        ({"drain": (1,), "replace": ((1, 2),)}, "Broker 1 is to be drained and to be replaced."),
+        (
+            {"drain": (2,), "replace": ((1, 2),)},
+            "Broker 2 is to be drained and to take another's place.",
+        ),
+        ({"fill": (1,), "exclude": (1,)}, "Broker 1 is to be filled and to be left as it is."),
+        ({"fill": (1,), "replace": ((1, 2),)}, "Broker 1 is to be filled and to be replaced."),
+        (
+            {"replace": ((1, 2),), "exclude": (2,)},
+            "Broker 2 is to take another's place and to be left as it is.",
+        ),
+        ({"replace": ((1, 1),)}, "Broker 1 is to take its own place."),
+        ({"replace": ((1, 2), (1, 4))}, "Broker 1 is to be replaced by two others."),
+        ({"replace": ((1, 2), (2, 4))}, "Broker 2 is to be replaced and to take another's place."),
+        ({"drain": (1, 2, 4)}, "No broker that is up is left to take anything."),
+        ({"replicas": 4}, "4 replicas on 3 brokers that are up: one each at most."),
+        (
+            {"replicas": 3, "drain": (1,)},
+            "3 replicas on 2 brokers that are up without those of --drain: one each at most.",
+        ),
+        ({"leaders_only": True, "brokers": (1,)}, "--leaders copies nothing, and --brokers has"),
+        ({"brokers": (1, 2), "fill": (4,)}, "--brokers and --add both say which brokers receive."),
+        (
+            {"brokers": (1, 2), "drain": (2,)},
+            "Broker 2 is one of those that alone hold the topics and to be drained.",
+        ),
+        (
+            {"brokers": (1, 2), "replace": ((2, 4),)},
+            "Broker 2 is one of those that alone hold the topics and to be replaced.",
+        ),
+        (
+            {"brokers": (1, 2), "exclude": (2,)},
+            "Broker 2 is one of those that alone hold the topics and to be left as it is.",
+        ),
+        (
+            {"brokers": (2,), "replace": ((1, 4),)},
+            "Broker 4 is to take another's place, and is not of --brokers.",
+        ),
+        ({"brokers": (1, 3)}, "Broker 3 is down and cannot receive anything."),
+        ({"brokers": (1, 9)}, "There is no broker 9."),
+        (
+            {"brokers": (1, 2), "replicas": 3},
+            "3 replicas on 2 brokers of --brokers that are up: one each at most.",
+        ),
+        ({"racks_only": True, "ignore_racks": True}, "--racks repairs what --ignore-racks ignores"),
+        ({"fill": (3,)}, "Broker 3 is down and cannot receive anything."),
+    ],
+)
+def test_wants_that_contradict_are_one_sentence_that_names_them(
+    wanted: dict[str, object], words: str
+) -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3, 4], dead=[3])
+    with pytest.raises(UsageError, match=re.escape(words)) as told:
+        suggest(state, Load.unknown(state), Wanted(**wanted))  # type: ignore[arg-type]
+    assert told.value.next
+
+
+def test_fields_are_called_as_where_they_are_asked_for() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3])
+    names = {**FLAGS, Field.LEADERS: "leaders only", Field.DRAIN: "drain"}
+    with pytest.raises(UsageError, match="leaders only copies nothing, and drain has to copy"):
+        suggest(state, Load.unknown(state), Wanted(leaders_only=True, drain=(1,)), names)
+
+
+# -- beside what is planned already --------------------------------------------------------------
+
+
+def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> None:
+    state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3], size_bytes=GB)
+    kept = Plan()
+    for n in range(3):
+        kept = kept.with_move(state, tp(f"t-{n}"), 1, 2)
+    found = suggest(state, load_of(state, MB), Wanted(kept=kept))
+    assert not {move.tp for move in found.plan} & {move.tp for move in kept}
+    held = Counter(b for r in after(state, Plan.of([*kept, *found.plan])).values() for b in r)
+    assert held == {1: 3, 2: 3, 3: 3}
+    assert found.bytes == 3 * GB
+
+
+def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> None:
+    """Not to as many as are wanted of the others: those have two, and it has one."""
+    state = cluster({f"t-{n}": [1 + n] for n in range(4)}, brokers=[1, 2, 3, 4], size_bytes=GB)
+    kept = Plan().with_target(state, tp("t-0"), (1, 2))
+    wanted = Wanted(replicas=3, kept=kept)
+    found = suggest(state, load_of(state, MB), wanted)
+    ended = after(state, Plan.of([*kept, *found.plan]))
+    assert [len(held) for held in ended.values()] == [2, 3, 3, 3]
+    # In and out are 1 MB/s each: a leader sends that to its consumers, and to every follower.
+    sent = {held[0]: len(held) for held in ended.values()}
+    out = dict(zip(found.brokers, found.after[:, Measure.OUT].tolist(), strict=True))
+    assert out == pytest.approx({broker: 4 * n / 11 for broker, n in sent.items()})
+
+
+def test_disks_that_what_is_planned_already_fills_are_full() -> None:
+    state = cluster(
+        {"t-0": [1], "t-1": [1]}, brokers=[1, 2], size_bytes=GB, disk_bytes=(10 * GB, 2 * GB)
+    )
+    kept = Plan().with_move(state, tp("t-0"), 1, 2)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(1,), kept=kept))
+    assert not found.plan.moves
+    assert "t-1: no broker that could take them has that much disk" in found.notes[0]
+
+
+def test_what_is_planned_already_onto_a_broker_that_leaves_is_named() -> None:
+    state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3], size_bytes=GB)
+    kept = Plan().with_move(state, tp("t-0"), 1, 2)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(2,), kept=kept))
+    assert {str(move.tp) for move in found.plan} == {"t-1"}
+    assert found.undone
+    assert "t-0: what is planned already leaves replicas on brokers" in found.notes[0]

@@ -1,0 +1,43 @@
+"""When the next batch may begin while others are in flight."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.plan.batch_schedule import WINDOW_SECONDS, Flight, may_start
+
+SHORT, LONG = Flight(1), Flight(0, long=True)
+TO_3 = Flight(2, destinations=(3,), extra_bytes=60)
+
+
+@pytest.mark.parametrize(
+    ("batch", "flying", "since", "extra", "expected"),
+    [
+        ([TO_3], [], 0.0, 10, True),
+        ([TO_3], [SHORT], WINDOW_SECONDS - 1, None, False),
+        ([TO_3], [SHORT], WINDOW_SECONDS, None, True),
+        ([TO_3], [SHORT, Flight(0)], 100.0, None, False),
+        ([TO_3], [SHORT, LONG, LONG], 100.0, None, True),
+        ([TO_3], [LONG], WINDOW_SECONDS, None, True),
+        ([TO_3], [Flight(1, destinations=(3,), extra_bytes=50)], 100.0, 100, False),
+        ([TO_3], [Flight(1, destinations=(3,), extra_bytes=40)], 100.0, 100, True),
+        ([TO_3], [Flight(1, destinations=(4,), extra_bytes=50)], 100.0, 100, True),
+        ([TO_3], [Flight(1, destinations=(4,), extra_bytes=50)], 100.0, 10, True),
+        ([TO_3] * 3, [LONG] * 18, 100.0, None, False),
+    ],
+    ids=[
+        "nothing in flight",
+        "the one before has only begun",
+        "the one before has flown for a window",
+        "two are in flight already",
+        "long ones do not count",
+        "only long ones are left",
+        "too much extra disk at the destination",
+        "room enough at the destination",
+        "extra disk of another destination",
+        "larger than what is allowed, alone at its destination",
+        "too many at once",
+    ],
+)
+def test_when_the_next_batch_may_start(batch, flying, since, extra, expected):
+    assert may_start(batch, flying, since, most_moves=10, most_extra_bytes=extra) is expected

@@ -1,0 +1,119 @@
+"""How long copies between a broker's own log dirs take, and which rate a deadline needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.batches import batch_moves
+from core.plan.copies import BrokerSide, Side
+from core.plan.estimate.estimate import estimate_at, estimate_within
+from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.rate_table import default_rate, rate_table
+from core.plan.plan import ANY, Move, Plan
+from core.units import UNLIMITED
+
+STATE = cluster({"t-0": [0, 1], "t-1": [1, 0]}, brokers=range(3), size_bytes=40 * MB)
+QUIET = load_of(STATE)
+
+
+def across(name: str, *brokers: int) -> Move:
+    """Return the move of a partition's replicas on these brokers to /d2."""
+    held = STATE.replicas(STATE.find(tp(name)) or 0)
+    dirs = tuple("/d2" if b in brokers else ANY for b in held)
+    return Move(tp(name), held, held, None, dirs, tuple("/data" if d != ANY else ANY for d in dirs))
+
+
+BOTH = Plan.of([across("t-0", 0), across("t-1", 0)])
+
+
+@pytest.mark.parametrize(("plan", "clock"), [(Plan.of([across("t-0", 0)]), 9.3), (BOTH, 17.5)])
+def test_as_the_clock_told_on_real_brokers(plan: Plan, clock: float) -> None:
+    """40.4 MB and twice that at 5 MB/s, two log dirs side by side, Kafka 4.3.1."""
+    state = cluster({"t-0": [0, 1], "t-1": [1, 0]}, size_bytes=40_408_093)
+    found = estimate_at(state, load_of(state), plan, 5 * MB)
+    around = 2.6  # before the first byte and after the last one
+    assert found.seconds == pytest.approx(clock + around, rel=0.05)
+    assert found.range_seconds is not None
+    assert found.range_seconds[0] < clock + around < found.range_seconds[1]
+
+
+def test_each_broker_copies_by_itself() -> None:
+    found = estimate_at(STATE, QUIET, Plan.of([across("t-0", 0, 1), across("t-1", 0)]), 5 * MB)
+    assert [(row.broker, row.side, row.bytes) for row in found.rows] == [
+        (0, Side.LOG_DIRS, 80 * MB),
+        (1, Side.LOG_DIRS, 40 * MB),
+    ]
+    assert found.total_bytes == 120 * MB
+    assert found.limit == BrokerSide(0, Side.LOG_DIRS)
+
+
+def test_beside_copies_between_brokers_the_longer_one_tells() -> None:
+    moved = Move(tp("t-1"), (1, 0), (1, 2))
+    alone = estimate_at(STATE, QUIET, Plan.of([moved]), 20 * MB)
+    beside = estimate_at(STATE, QUIET, Plan.of([moved, across("t-0", 0)]), 20 * MB)
+    assert alone.seconds is not None
+    assert beside.seconds == pytest.approx(alone.seconds, rel=0.4)
+    assert {row.side for row in beside.rows} == set(Side)
+
+
+def test_what_is_produced_faster_than_the_rate_is_never_copied() -> None:
+    found = estimate_at(STATE, load_of(STATE, 6.0 * MB), Plan.of([across("t-0", 0)]), 5 * MB)
+    assert found.seconds is None
+    assert found.never is not None
+    assert found.never.startswith("Broker 0 has to copy 6.0 MB/s")
+
+
+def test_a_deadline_is_kept_by_the_whole_range() -> None:
+    found = estimate_within(STATE, QUIET, BOTH, 60)
+    assert found.recommended_bytes_per_s is not None
+    assert found.range_seconds is not None
+    assert found.range_seconds[1] <= 60.5
+    assert estimate_within(STATE, QUIET, BOTH, 4).never
+
+
+def test_a_rate_to_begin_with_is_found() -> None:
+    table = rate_table(STATE, QUIET, BOTH)
+    assert default_rate(table) in {row.rate_bytes_per_s for row in table}
+
+
+def test_what_disks_give_unthrottled_is_not_known() -> None:
+    found = estimate_at(STATE, QUIET, BOTH, UNLIMITED)
+    assert (found.seconds, found.never) == (None, None)
+    assert "without a throttle" in found.note
+
+
+def test_a_replica_that_lies_there_already_copies_nothing() -> None:
+    there = replace(across("t-0", 0), log_dirs=("/data", ANY), log_dirs_before=("/d9", ANY))
+    assert not estimate_at(STATE, QUIET, Plan.of([there]), 5 * MB).total_bytes
+
+
+def test_a_broker_that_is_down_and_a_size_that_is_not_known_are_said() -> None:
+    dead: ClusterState = cluster({"t-0": [0, 1]}, dead=[0], size_bytes=MB)
+    unsized = cluster({"t-0": [0, 1]})
+    plan = Plan.of([across("t-0", 0)])
+    down = estimate_at(dead, load_of(dead), plan, MB)
+    assert (down.never or "").startswith("Broker 0 is down")
+    unknown = estimate_at(unsized, load_of(unsized), plan, MB)
+    assert (unknown.seconds, unknown.never) == (None, None)
+    assert "size of t-0" in unknown.note
+    (row,) = to_json(unknown)["rows"]
+    assert (row["bytes"], row["required_bytes_per_s"]) == (None, None)
+
+
+def test_what_is_produced_and_not_known_is_not_taken_for_nothing() -> None:
+    found = estimate_at(STATE, Load.unknown(STATE), BOTH, 5 * MB)
+    assert found.note == "What is produced to t-0 and t-1 is not known and not counted."
+    (row,) = to_json(found)["rows"]
+    assert (row["bytes"], row["background_bytes_per_s"]) == (80 * MB, None)
+
+
+def test_nothing_waits_for_copies_between_log_dirs() -> None:
+    plan = Plan.of([Move(tp("t-1"), (1, 0), (1, 2)), across("t-0", 0)])
+    found = batch_moves(STATE, QUIET, plan, rate_bytes_per_s=MB)
+    assert found.batches == ((0,), (1,))
+    assert 0 in found.long

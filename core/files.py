@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from core import paths
-from core.process import Process
+from core.daemons.process import Process
 
 STDIN = Path("-")
 """What a user says instead of a file's name to have stdin read."""

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from clusters import MB, NOON, cluster, load_of
 
-from core.auto.history import Acted, History
-from core.auto.observed import Observed, Sight, judged, judged_as_led
-from core.auto.settings import Mode, Settings
+from core.autopilot.history import Acted, History
+from core.autopilot.observation import Observed, Sight, judged, judged_as_led
+from core.autopilot.settings import Mode, Settings
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
-from core.load.published import write_snapshot
-from core.load.snapshot import Load, LoadSnapshot, Quality, Source
+from core.load.snapshot.arrow_file import write_snapshot
+from core.load.snapshot.format import Load, LoadSnapshot, Quality, Source
 
 EAGER = Settings(mode=Mode.ACT, lasting_seconds=30, lasting_looks=3, cool_down_seconds=60)
 

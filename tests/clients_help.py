@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.probe.round_trip import Heard, Layout, Side
-from core.watch.clients.places import TOPIC
+from core.watch.clients.probe_topic import TOPIC
 
 
 class Pings:

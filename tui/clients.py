@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.load.verdicts import Verdict, Weight
+from core.load.view.verdicts import Verdict, Weight
 from core.units import format_duration
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.watch.clients.eye import BrokerSeen
+    from core.watch.clients.health_detector import BrokerSeen
     from core.watch.clients.report import Report
     from tui.widgets.inspector import Sentence
 
@@ -22,7 +22,7 @@ def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
 
     That a broker is down is said by what knows the cluster.
     """
-    from core.watch.clients.eye import Health, milliseconds
+    from core.watch.clients.health_detector import Health, milliseconds
 
     dead = {broker.id for broker in state.brokers if not broker.alive}
     found = []
@@ -45,7 +45,7 @@ def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
 
 def client_words(seen: BrokerSeen) -> Sentence:
     """Return what clients feel at one broker in a line."""
-    from core.watch.clients.eye import Health, milliseconds
+    from core.watch.clients.health_detector import Health, milliseconds
     from tui.widgets.inspector import Word
 
     match seen.health:
@@ -66,7 +66,7 @@ def client_words(seen: BrokerSeen) -> Sentence:
 
 def client_words_short(seen: BrokerSeen) -> Sentence:
     """Return the same where there is little room: p99 alone."""
-    from core.watch.clients.eye import Health, milliseconds
+    from core.watch.clients.health_detector import Health, milliseconds
     from tui.widgets.inspector import Word
 
     if seen.health not in (Health.FINE, Health.SLOW):
@@ -80,7 +80,7 @@ def client_words_short(seen: BrokerSeen) -> Sentence:
 
 def client_number(seen: BrokerSeen) -> tuple[float | None, str]:
     """Return the larger p99 of one broker in ms, and its role; None for one that fails."""
-    from core.watch.clients.eye import Health
+    from core.watch.clients.health_detector import Health
 
     if seen.health in (Health.FAILING, Health.DOWN):
         return None, "act"

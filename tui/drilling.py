@@ -93,7 +93,7 @@ class Drilling(Speaking):
             return
 
         def work() -> str | None:
-            from core.watch.drilled import carry_out
+            from core.watch.timeline.publisher import carry_out
 
             return carry_out(ground, drill)
 

@@ -168,7 +168,7 @@ class Feed:
 
     def _read_document(self) -> None:
         from core.cluster.documents.reader import read_document
-        from core.load.locate import load_of_document
+        from core.load.lookup import load_of_document
 
         assert self._target.from_file is not None
         document = read_document(self._target.from_file)

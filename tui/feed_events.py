@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from core.errors import TrimtabError
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from tui.session import Freshness
 
 if TYPE_CHECKING:
-    from core.auto.background import Standing
+    from core.autopilot.daemon import Standing
     from core.cluster.connect import Connection
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
     from core.cluster.state import ClusterState
-    from core.load.snapshot import LoadSnapshot
+    from core.load.snapshot.format import LoadSnapshot
     from core.plan.estimate.calibration import Calibration
     from core.run.reporting.views import RunView
     from core.watch.clients.report import Report

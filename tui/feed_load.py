@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
-from core.load.snapshot import Source
+from core.load.snapshot.format import Source
 from tui.feed_events import Deliver, Trouble
 from tui.feed_picture import Picture
 from tui.feed_watches import Attempts
@@ -17,9 +17,9 @@ from tui.session import Freshness
 if TYPE_CHECKING:
     from core.cli.common.context import Target
     from core.cluster.connect import Connection
-    from core.load.background import Reader
-    from core.load.snapshot import Load
-    from core.watch.timeline.background import Recording
+    from core.load.daemon import Reader
+    from core.load.snapshot.format import Load
+    from core.watch.timeline.daemon import Recording
 
 LOAD_POLL_SECONDS = 2.0
 LIVE_INTERVAL_SECONDS = 15.0
@@ -48,8 +48,8 @@ class FeedLoad:
 
     def begin(self) -> None:
         """Have the cluster recorded, and its load measured unless somebody else publishes it."""
-        from core.load.background import start_load
-        from core.watch.timeline.background import start_recording
+        from core.load.daemon import start_load
+        from core.watch.timeline.daemon import start_recording
 
         address, state = self._target.address, self._picture.state
         assert address is not None
@@ -71,8 +71,8 @@ class FeedLoad:
     def follow(self, running: threading.Event, stopped: threading.Event) -> None:
         """Follow published snapshots, and the collector's last interval until there are some."""
         from core.load import layout
-        from core.load.locate import load_root, newest_snapshot
-        from core.load.manifest import read_manifest
+        from core.load.lookup import load_root, newest_snapshot
+        from core.load.snapshot.manifest import read_manifest
 
         root = load_root(self._target.snapshots)
         seen: object = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from core.load.relaid import relaid
-from core.load.snapshot import Load
+from core.load.realign import relaid
+from core.load.snapshot.format import Load
 from tui.feed_events import PictureSeen
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.load.snapshot import LoadSnapshot
+    from core.load.snapshot.format import LoadSnapshot
     from tui.session import Freshness
 
 

@@ -142,7 +142,7 @@ def watch_groups(
 def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
     """Follow what this cluster's probe on this machine reports, whoever began it."""
     from core.clock import SystemClock
-    from core.watch.clients.background import newest_report
+    from core.watch.clients.daemon import newest_report
 
     last: Report | None = None
     while not stopped.is_set():
@@ -155,9 +155,9 @@ def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
 
 def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
     """Follow the autopilot's switch, process and decisions, whoever set it, until `stopped`."""
-    from core.auto.background import is_flying, standing
-    from core.auto.log import DecisionLog
-    from core.auto.switch import path_of, read
+    from core.autopilot.daemon import is_flying, standing
+    from core.autopilot.log import DecisionLog
+    from core.autopilot.switch import path_of, read
 
     last: object = None
     attempts = Attempts(send, "The autopilot")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from core import paths
 from core.errors import TrimtabError
-from core.watch.rebalances import Rebalance
+from core.watch.groups.rebalances import Rebalance
 from core.watch.timeline.events import Kind, Told
 from core.watch.timeline.store import Timeline
 

@@ -10,8 +10,8 @@ from string import ascii_letters
 
 from core.cluster.groups import Member
 from core.cluster.metadata import TopicPartition
-from core.watch.groups import GroupView, PartitionView
-from core.watch.rebalances import Rebalance
+from core.watch.groups.lag import GroupView, PartitionView
+from core.watch.groups.rebalances import Rebalance
 from tui.map_view import matches
 
 _NUMBERS = re.compile(r"(\D*)(\d*)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
-from core.load.snapshot import HORIZONS, RATES, STATISTICS, Float64, LoadSnapshot, Quality
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, Float64, LoadSnapshot, Quality
 
 if TYPE_CHECKING:
     from core.load.windows import History

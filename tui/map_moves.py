@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.partition_map import partition_map
-from core.load.verdicts import Verdict, Weight
+from core.load.view.heat import partition_map
+from core.load.view.verdicts import Verdict, Weight
 from tui.map_view import Lit, MapView, Model, Zoom
 
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.heat import HeatMap, Metric, Order, heat_map
-from core.load.partition_map import PartitionMap, partition_map
-from core.load.snapshot import Load
-from core.load.totals import BrokerTotals, broker_totals
+from core.load.snapshot.format import Load
+from core.load.view.heat import HeatMap, Metric, Order, PartitionMap, heat_map, partition_map
+from core.load.view.totals import BrokerTotals, broker_totals
 
 
 class Zoom(Enum):

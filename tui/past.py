@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.cluster.state import ClusterState
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.watch.timeline.events import WORDS, Event, Kind
-from core.watch.timeline.words import Happening, told
+from core.watch.timeline.text import Happening, told
 from tui.lanes import Lanes
 
 

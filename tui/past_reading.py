@@ -13,7 +13,7 @@ from core.errors import UsageError
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.words import happenings
+from core.watch.timeline.text import happenings
 from tui.lanes import lanes_of
 from tui.past import Asked, Compared, Past
 

@@ -12,8 +12,8 @@ from tui.screens.base import DashboardScreen
 from tui.speaking import Speaking
 
 if TYPE_CHECKING:
-    from core.auto.background import Standing
-    from core.auto.settings import Mode
+    from core.autopilot.daemon import Standing
+    from core.autopilot.settings import Mode
     from tui.session import Session
 
 
@@ -70,9 +70,9 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
     def work() -> str:
         from datetime import UTC, datetime
 
-        from core.auto.background import fly_by, set_switch, start_flying
-        from core.auto.settings import Mode, Settings
-        from core.auto.switch import Switch
+        from core.autopilot.daemon import fly_by, set_switch, start_flying
+        from core.autopilot.settings import Mode, Settings
+        from core.autopilot.switch import Switch
         from core.clock import SystemClock
         from core.run.audit import user
 

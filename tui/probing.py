@@ -12,7 +12,7 @@ from tui.screens.base import DashboardScreen
 from tui.speaking import Speaking
 
 if TYPE_CHECKING:
-    from core.watch.clients.background import Probe
+    from core.watch.clients.daemon import Probe
     from tui.screens.dialog import Question
     from tui.session import Session
 
@@ -60,7 +60,7 @@ class Switching(Speaking):
         assert state is not None
 
         def work() -> Probe:
-            from core.watch.clients.background import start_probe
+            from core.watch.clients.daemon import start_probe
 
             probe = start_probe(address, state.cluster_id)
             probe.wait()
@@ -75,7 +75,7 @@ class Switching(Speaking):
         self._probe = None
 
         def work() -> None:
-            from core.watch.clients.background import stop_probe
+            from core.watch.clients.daemon import stop_probe
 
             if begun is not None:
                 begun.close()
@@ -106,7 +106,7 @@ class Switching(Speaking):
 
 def _question(session: Session) -> Question:
     """Return what to ask before a probe begins: what it does and costs on the cluster as it is."""
-    from core.watch.clients.topic import explained
+    from core.watch.clients.probe_topic import explained
     from tui.screens.dialog import Question
 
     assert session.state is not None

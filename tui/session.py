@@ -12,14 +12,14 @@ from core.plan.plan import Plan
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from core.auto.background import Standing
+    from core.autopilot.daemon import Standing
     from core.cluster.connect import Address, Connection
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
     from core.errors import TrimtabError
-    from core.load.snapshot import Load, LoadSnapshot
+    from core.load.snapshot.format import Load, LoadSnapshot
     from core.plan.estimate.calibration import Calibration
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
-from core.load.heat import Metric, weights
-from core.load.snapshot import Float64, Load
+from core.load.snapshot.format import Float64, Load
+from core.load.view.heat import Metric, weights
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.checks.check_plan import Checked, in_flight
 from core.plan.checks.disks import not_compared, not_compared_words

@@ -22,8 +22,8 @@ from core import files, paths
 from core.cluster.connect import SIMULATOR_PREFIX, Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
+from core.daemons.process import set_on_signals
 from core.errors import TrimtabError, UnreachableError, UsageError
-from core.process import set_on_signals
 
 PUBLISH_SECONDS = 15.0
 """How often a snapshot is published, in real time."""
@@ -129,7 +129,7 @@ def main(argv: list[str] | None = None) -> int:
     """Be the simulator until the owner is gone, a client says so, or a signal comes."""
     # Only the process itself publishes; who starts one needs none of this.
     from core.cluster.simulation.server import SimulatorServer
-    from core.load.clusters import forget_cluster
+    from core.load.snapshot.manifest import forget_cluster
 
     arguments = _arguments(argv)
     spec = demo_spec(
@@ -159,8 +159,8 @@ def _publish_until_stopped(
     cluster: SimulatedCluster, root: Path, stopped: threading.Event, owner: int | None
 ) -> None:
     number, due = 0, 0.0
-    from core.load.published import write_snapshot
     from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+    from core.load.snapshot.arrow_file import write_snapshot
     from core.load.windows import write_window
 
     child = owner == os.getppid()

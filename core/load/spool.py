@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core import files, paths
-from core.load import columns, layout
-from core.load.sample import COLUMNS, FORMAT
+from core.load import arrow as columns
+from core.load import layout
+from core.load.samples import COLUMNS, FORMAT
 from core.units import format_time
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,9 @@ from core import files
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState, Int32, Int64
 from core.errors import DocumentError
-from core.load import columns, layout
-from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64, Load, Source
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad, Float64, Load, Source
 
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
@@ -37,7 +38,7 @@ class Window:
     """What every partition carried in one window; NaN and -1 are unknown.
 
     `rates[(rate, statistic)]` is float64[N]; keys from RATES and STATISTICS of
-    `core.load.snapshot`, where avg is total over covered time, p95 and max over the samples.
+    `core.load.snapshot.format`, where avg is total over covered time, p95 and max over the samples.
     """
 
     start: datetime

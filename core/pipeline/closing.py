@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core import files
-from core.load import columns, layout
-from core.load.snapshot import BrokerLoad
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.format import BrokerLoad
 from core.load.windows import LENGTH, SAMPLES, floor, notes_of, write_brokers, write_rows
 from core.pipeline import figures, windows
 from core.pipeline.judging import CLOSED_AFTER

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.load.snapshot import Float64, Quality
+from core.load.snapshot.format import Float64, Quality
 from core.load.windows import LENGTH
 from core.pipeline.rates import PERCENTILE
 
@@ -44,7 +44,7 @@ def percentile(largest: Float64, n: Any) -> Float64:
 
 
 def quality(n: Any, covered_ms: Float64, inside_ms: Float64) -> npt.NDArray[np.int8]:
-    """Return `core.load.snapshot.Quality` of one window's length for each row."""
+    """Return `core.load.snapshot.format.Quality` of one window's length for each row."""
 
     def at_least(share: float) -> npt.NDArray[np.bool_]:
         enough: npt.NDArray[np.bool_] = (inside_ms >= share * LENGTH_MS) & (

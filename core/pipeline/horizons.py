@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import functions as F
 
-from core.load import columns, layout
-from core.load.snapshot import RATES, Float64
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.format import RATES, Float64
 from core.load.windows import LENGTH, floor, window_files
 from core.pipeline import figures, hours, rolls
 from core.pipeline.closing import Windows

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core import files
-from core.load import columns, layout
-from core.load.snapshot import RATES
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.format import RATES
 from core.load.windows import KEPT as WINDOWS_KEPT
 from core.load.windows import LENGTH, notes_of, window_files
 from core.pipeline.judging import CLOSED_AFTER

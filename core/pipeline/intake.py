@@ -17,7 +17,8 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from core import files
-from core.load import columns, layout
+from core.load import arrow as columns
+from core.load import layout
 from core.pipeline import judging, samples
 from core.pipeline.judging import CLOSED_AFTER
 from core.pipeline.ledger import Batch, Ledger

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.sample import UNIQUE_KEY, latest
+from core.load.samples import UNIQUE_KEY, latest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlparse
 from core import files
 from core.errors import DocumentError, UsageError
 from core.load import layout
-from core.load.sample import latest
-from core.load.snapshot import Counts
+from core.load.samples import latest
+from core.load.snapshot.format import Counts
 from core.units import format_time, parse_time
 
 KEPT = timedelta(hours=48)

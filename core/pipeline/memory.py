@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from core.load import columns
-from core.load.snapshot import Float64
+from core.load import arrow as columns
+from core.load.snapshot.format import Float64
 from core.pipeline import figures
 from core.pipeline.rates import MEASURES
 from core.pipeline.samples import Int64, keys

@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core import files
-from core.load import columns, layout
-from core.load.brokers import broker_loads
-from core.load.snapshot import BrokerLoad, Float64
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.aggregates import broker_loads
+from core.load.snapshot.format import BrokerLoad, Float64
 
 _NAME = "placement-%Y%m%dT%H%M.parquet"
 

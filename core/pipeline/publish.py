@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.load import columns, layout
-from core.load.manifest import Manifest
-from core.load.published import write_snapshot
-from core.load.snapshot import (
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.arrow_file import write_snapshot
+from core.load.snapshot.format import (
     HORIZONS,
     RATES,
     STATISTICS,
@@ -22,6 +22,7 @@ from core.load.snapshot import (
     Quality,
     Source,
 )
+from core.load.snapshot.manifest import Manifest
 from core.load.windows import (
     KEPT,
     floor,

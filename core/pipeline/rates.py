@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.snapshot import Quality
+from core.load.snapshot.format import Quality
 from core.load.windows import LENGTH
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def percentile(largest: Column, n: Column) -> Column:
 
 
 def quality(n: Column, covered_ms: Column, inside_ms: Column) -> Column:
-    """Return `core.load.snapshot.Quality` of one window's length.
+    """Return `core.load.snapshot.format.Quality` of one window's length.
 
     An interval that began long before (the collector was away) tells of the time before too.
     """

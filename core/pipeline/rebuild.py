@@ -19,7 +19,7 @@ from core import files
 from core.clock import Clock
 from core.errors import DocumentError, NewerFormatError, UsageError
 from core.load import layout, spool
-from core.load.manifest import Manifest, read_manifest
+from core.load.snapshot.manifest import Manifest, read_manifest
 from core.load.windows import LENGTH, floor
 from core.pipeline import checkpoint
 from core.pipeline.job import Job, Published

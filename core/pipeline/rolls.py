@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.snapshot import RATES
+from core.load.snapshot.format import RATES
 from core.pipeline.rates import KEY, MEASURES, PERCENTILE, average, summed
 
 if TYPE_CHECKING:

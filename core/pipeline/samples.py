@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from core.load import columns
+from core.load import arrow as columns
 from core.load.windows import LENGTH
 
 Int64 = npt.NDArray[np.int64]

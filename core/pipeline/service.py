@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from core import files
 from core.clock import SystemClock
+from core.daemons.supervisor import Notes, Service, arguments, serve
 from core.load import layout
-from core.load.background import PIPELINE
-from core.load.serving import Notes, Service, arguments, serve
+from core.load.daemon import PIPELINE
 
 if TYPE_CHECKING:
     from core.pipeline.job import Published

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from core import paths
 from core.load import layout
-from core.load.sample import COLUMNS
+from core.load.samples import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

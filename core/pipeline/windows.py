@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.sample import Flag
+from core.load.samples import Flag
 from core.pipeline.rates import (
     KEY,
     MEASURES,

@@ -1,7 +1,7 @@
 """What a plan does to the brokers: their totals as they are, and as they will be.
 
 Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
-consumers and once to every follower, as everywhere on the screen (core.load.totals).
+consumers and once to every follower, as everywhere on the screen (core.load.view.totals).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.cluster.state import ClusterState, Int32, Int64
-from core.load.heat import Metric
-from core.load.snapshot import Float64, Load
-from core.load.totals import carried, disk_bytes
+from core.load.snapshot.format import Float64, Load
+from core.load.view.heat import Metric
+from core.load.view.totals import carried, disk_bytes
 from core.plan.disk_space import growth_bytes
 from core.plan.plan import Move
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from core import files, passwords, paths
 from core.cluster.connect import Address
+from core.daemons.process import running_with
 from core.errors import ExitCode, TrimtabError
-from core.process import running_with
 from core.run import logout
 from core.run.audit import asker
 from core.run.journal.journal import SUFFIX, Journal, JournalError

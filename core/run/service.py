@@ -26,9 +26,9 @@ from core.clock import SteadyClock
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, connect
 from core.cluster.probe.produce_latency import open_probe
+from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
-from core.process import Process
 from core.run import audit
 from core.run.audited_client import audited
 from core.run.control import request

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from core.auto.forget import forget_autopilot
+from core.autopilot.removal import forget_autopilot
 from core.cli.common.output import StatusLine, say, write_text
 from core.cli.common.signals import ended_in_order
 from core.cluster.sandbox.sandbox import Sandbox

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from core.units import counted, format_duration
-from core.watch.clients.meanings import words
+from core.watch.clients.health_detector import words
 from core.watch.timeline.events import Kind
-from core.watch.timeline.telling import Teller
+from core.watch.timeline.publisher import Teller
 from tests.acceptance.group_clients import ClientError, Heard, How, Reader, produce
 from tests.acceptance.scenario import Scenario, Step, same, wait_until
 from tests.acceptance.stage import Running, Stage

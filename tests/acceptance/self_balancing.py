@@ -18,7 +18,7 @@ from core.cluster.connect import Address, connect
 from core.cluster.metadata import TopicPartition
 from core.units import format_duration, format_time, parse_time
 from core.watch.timeline.events import Kind
-from core.watch.timeline.telling import Teller
+from core.watch.timeline.publisher import Teller
 from tests.acceptance.scenario import Scenario, Step, same, wait_until
 from tests.acceptance.stage import Running, Stage, count_leaders, format_counts
 from tests.acceptance.steady_clients import Producer, Reader

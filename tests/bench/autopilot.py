@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from core.auto.decide import decide
-from core.auto.decision import Act
-from core.auto.history import RESTS, Acted, History
-from core.auto.observed import Observed, Sight, judged
-from core.auto.part import copied_bytes
-from core.auto.settings import Mode, Settings
+from core.autopilot.decide import decide
+from core.autopilot.decision import Act
+from core.autopilot.history import RESTS, Acted, History
+from core.autopilot.observation import Observed, Sight, judged
+from core.autopilot.plan_choice import copied_bytes
+from core.autopilot.settings import Mode, Settings
 from core.cluster.metadata import Broker, PartitionRow, TopicPartition
 from core.cluster.state import ClusterState, frozen
-from core.load.snapshot import Float64, Load, Source
+from core.load.snapshot.format import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Wanted

@@ -25,7 +25,7 @@ CASES = (("JSON", 100_000, None), ("Arrow", 100_000, None), ("Arrow", 1_000_000,
 READ = """
 import sys
 from pathlib import Path
-from core.load.locate import picture_of_document
+from core.load.lookup import picture_of_document
 state, load = picture_of_document(Path(sys.argv[1]))
 print(state.replica_count)
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.process import running_with
+from core.daemons.process import running_with
 
 
 def end_runs(home: Path) -> None:

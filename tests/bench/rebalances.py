@@ -26,9 +26,9 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.errors import TrimtabError
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.watch.timeline.events import Kind, Told
-from core.watch.timeline.group_watch import groups_watched
+from core.watch.timeline.group_changes import groups_watched
 from core.watch.timeline.store import Timeline
 from tests.acceptance.group_clients import Heard, Reader
 from tests.bench.report import leave

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
-from core.load.snapshot import Float64
+from core.load.snapshot.format import Float64
 from tests.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class BenchFeed:
         self.attached.set()
 
     def tell(self) -> None:
-        from core.load.snapshot import Load, Source
+        from core.load.snapshot.format import Load, Source
         from tui.feed_events import PictureSeen
         from tui.session import Freshness
 
@@ -150,9 +150,9 @@ def child() -> None:
 
 def unseen_elsewhere(state: ClusterState, rates: Float64) -> tuple[int, float]:
     """Return a partition and what to add to its rate so that only its cell reads differently."""
-    from core.load.heat import Metric, Order, heat_map
-    from core.load.snapshot import Load, Source
-    from core.load.totals import broker_totals
+    from core.load.snapshot.format import Load, Source
+    from core.load.view.heat import Metric, Order, heat_map
+    from core.load.view.totals import broker_totals
 
     def shown(rates: Float64) -> list[str]:
         load = Load(rates, rates * 1.4, rates, Source.SPARK, state.fetched_at)

@@ -42,8 +42,8 @@ from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
+from core.daemons.process import Process, running_with
 from core.errors import UnreachableError
-from core.process import Process, running_with
 from core.run.journal.fold import History, Phase
 from core.run.journal.journal import Journal, JournalError, journal_path
 from core.run.journal.records import Kind

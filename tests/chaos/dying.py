@@ -18,9 +18,9 @@ from core.cluster.connect import Address
 from core.cluster.faults import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.daemons.process import Process
 from core.errors import UnreachableError
 from core.plan.plan import Plan
-from core.process import Process
 from core.run.engine.executor import Runner
 from core.run.journal.fold import History
 from core.run.journal.journal import Journal, JournalError

@@ -21,10 +21,10 @@ from core import passwords, paths
 from core.cluster import connect as connecting
 from core.cluster.connect import Address, enter_password, missing_password, take_password
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.daemons import supervisor as serving
+from core.daemons.process import Process
 from core.errors import AccessDeniedError, DocumentError, LoginRefusedError, UnreachableError
-from core.load import serving
 from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError
-from core.process import Process
 from core.run.journal.journal import journal_path
 from core.run.options import RunOptions
 from core.run.recovery import recover
@@ -207,7 +207,7 @@ def test_a_service_is_handed_it_and_leaves_it_nowhere(
     root = paths.load_root()
     words = ("--interval=1",)
     process = serving.start(
-        "collector", "core.load.service", "c", root=root, address=address, words=words
+        "collector", "core.load.daemon", "c", root=root, address=address, words=words
     )
     assert process is not None
     started.append(process)

@@ -14,12 +14,12 @@ from core.cluster.connect import Address, connect
 from core.cluster.probe import round_trip as pinger
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import IncompleteError
-from core.watch.clients import following, probing
-from core.watch.clients.eye import Health
-from core.watch.clients.places import TOPIC
+from core.watch.clients import probe as probing
+from core.watch.clients import probe_topic as following
+from core.watch.clients.health_detector import Health
+from core.watch.clients.probe import probe
+from core.watch.clients.probe_topic import TOPIC, remove
 from core.watch.clients.report import Report
-from core.watch.clients.topic import remove
-from core.watch.clients.work import probe
 from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
 

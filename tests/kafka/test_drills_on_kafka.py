@@ -17,8 +17,8 @@ from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import full_disk
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import skewed_workload
+from core.daemons.process import running_with
 from core.errors import UnreachableError
-from core.process import running_with
 
 NAME = f"drills-{os.getpid()}"
 

@@ -19,8 +19,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.watch.replicas.batches import batches
-from core.watch.replicas.records import Record, records
+from core.watch.replicas.batches import Record, batches, records
 
 TOPIC = "verified"
 BATCHES_FROM = 300_000

@@ -16,8 +16,8 @@ from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
+from core.daemons.process import Process, running_with
 from core.errors import TrimtabError, UsageError
-from core.process import Process, running_with
 
 SIDE = f"side-{os.getpid()}"
 

@@ -13,8 +13,8 @@ import pytest
 from core import paths
 from core.cli.main import run
 from core.cluster.sandbox.sandbox import Sandbox
-from core.load import serving
-from core.watch.timeline.background import ROLE
+from core.daemons import supervisor as serving
+from core.watch.timeline.daemon import ROLE
 from tests.acceptance.catalogue import SCENARIOS
 from tests.acceptance.stage import Stage
 

@@ -12,9 +12,9 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.watch.statelog.event import Event, Kind
+from core.watch.statelog.files import find
 from core.watch.statelog.merge import Merge, Wanted
-from core.watch.statelog.sources import find
-from core.watch.statelog.zones import Zones
+from core.watch.statelog.timestamps import Zones
 
 TOPIC = "told-by-logs"
 KILLED = 4

@@ -15,14 +15,14 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.watch.statelog.sources import find
-from core.watch.statelog.zones import parse_zones
-from core.watch.timeline import throttle_news
+from core.watch.statelog.files import find
+from core.watch.statelog.timestamps import parse_zones
+from core.watch.timeline import throttle_changes as throttle_news
 from core.watch.timeline.events import Event, Kind, Replicas
-from core.watch.timeline.logged import Logs
+from core.watch.timeline.log_events import Logs
 from core.watch.timeline.recorder import Recorder
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.words import told
+from core.watch.timeline.text import told
 
 TOPIC = "watched"
 

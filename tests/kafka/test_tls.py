@@ -19,8 +19,8 @@ from core import passwords, paths
 from core.cli.main import run
 from core.cluster.connect import Address, enter_password, missing_password
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS
+from core.daemons import supervisor as serving
 from core.errors import ExitCode, LoginRefusedError, TrimtabError
-from core.load import serving
 from core.passwords import WrongPasswordError
 
 Command = Callable[..., tuple[int, str, str]]
@@ -144,7 +144,7 @@ def test_a_password_that_was_typed_serves_both_libraries_and_other_processes(
     cluster_id = json.loads(out)["cluster_id"]
     more = ("--interval=1",)
     process = serving.start(
-        *("collector", "core.load.service", cluster_id),
+        *("collector", "core.load.daemon", cluster_id),
         root=paths.load_root(),
         address=address,
         words=more,

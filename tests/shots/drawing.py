@@ -25,7 +25,7 @@ from shots.runs import Stage, run_at
 
 if TYPE_CHECKING:
     from core.cluster.simulation.cluster import SimulatedCluster
-    from core.load.snapshot import LoadSnapshot
+    from core.load.snapshot.format import LoadSnapshot
 
 SEED = 7
 NOW = 1_000.0
@@ -93,7 +93,7 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.metadata import TopicPartition
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
-    from core.load.snapshot import Float64, Load, Source
+    from core.load.snapshot.format import Float64, Load, Source
     from core.run.reporting.report import markdown
     from tui.app import TrimtabApp
     from tui.feed_events import Connected, GroupsSeen, PictureSeen, RunSeen
@@ -157,8 +157,8 @@ async def _render(shot: Shot, root: Path) -> str:
 
 def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
     """Publish the hours before and a snapshot, as the simulator's process does; return that."""
-    from core.load.published import write_snapshot
     from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+    from core.load.snapshot.arrow_file import write_snapshot
     from core.load.windows import write_window
 
     picture = Picture.of(cluster)

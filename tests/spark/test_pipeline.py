@@ -33,9 +33,10 @@ from pyspark.errors import StreamingQueryException
 
 from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError
-from core.load import layout, locate
-from core.load.published import claim_epoch
-from core.load.snapshot import Counts, Quality, Source
+from core.load import layout
+from core.load import lookup as locate
+from core.load.snapshot.arrow_file import claim_epoch
+from core.load.snapshot.format import Counts, Quality, Source
 from core.pipeline import checkpoint, closing
 from core.pipeline.job import Job, Published
 

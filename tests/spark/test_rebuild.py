@@ -15,9 +15,9 @@ from core import files
 from core.cli.main import run as command_line
 from core.errors import DocumentError, UsageError
 from core.load import layout
-from core.load.manifest import snapshot_ids
-from core.load.snapshot import LoadSnapshot
-from core.load.soundness import look
+from core.load.snapshot.format import LoadSnapshot
+from core.load.snapshot.manifest import snapshot_ids
+from core.load.snapshot.verify import look
 from core.pipeline import rebuild as rebuilding
 from core.pipeline.rebuild import rebuild
 

@@ -15,16 +15,16 @@ from pictures import footer
 from textual.pilot import Pilot
 from textual.widgets import Button
 
-from core.auto import background
-from core.auto import switch as switches
-from core.auto.background import Standing
-from core.auto.decision import Reason
-from core.auto.history import History
-from core.auto.log import Entry, What
-from core.auto.settings import Mode, Settings
-from core.auto.switch import Switch
+from core.autopilot import daemon as background
+from core.autopilot import switch as switches
+from core.autopilot.daemon import Standing
+from core.autopilot.decision import Reason
+from core.autopilot.history import History
+from core.autopilot.log import Entry, What
+from core.autopilot.settings import Mode, Settings
+from core.autopilot.switch import Switch
 from core.cluster.connect import Address
-from core.process import Process
+from core.daemons.process import Process
 from tui.feed_events import AutopilotSeen
 from tui.screens.autopilot_dialog import AutopilotDialog
 

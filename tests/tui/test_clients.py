@@ -19,10 +19,10 @@ from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import TrimtabError
 from core.load import layout
-from core.watch.clients import background
-from core.watch.clients.eye import BrokerSeen, Health
+from core.watch.clients import daemon as background
+from core.watch.clients.health_detector import BrokerSeen, Health
+from core.watch.clients.latency import Wait
 from core.watch.clients.report import Report, to_json
-from core.watch.clients.waits import Wait
 from tui.app import TrimtabApp
 from tui.clients import client_number, client_verdicts, client_words
 from tui.feed_events import ClientsSeen, Event

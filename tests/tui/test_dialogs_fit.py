@@ -10,12 +10,12 @@ from pictures import a_session, dashboard, in_sight, pressed
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
-from core.auto.background import Standing
-from core.auto.decision import Reason
-from core.auto.history import History
-from core.auto.log import Entry, What
-from core.auto.settings import Settings
-from core.auto.switch import Switch
+from core.autopilot.daemon import Standing
+from core.autopilot.decision import Reason
+from core.autopilot.history import History
+from core.autopilot.log import Entry, What
+from core.autopilot.settings import Settings
+from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from tui.screens.autopilot_dialog import AutopilotDialog
 from tui.screens.dialog import ChoiceDialog, ConfirmDialog, Words

@@ -21,7 +21,7 @@ from maps import (
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from tui.screens import map_hands
 from tui.screens.map_hands import MapCanvas
 

@@ -14,7 +14,8 @@ import pytest
 from clusters import NOON, cluster
 from flags import Script
 
-from core.auto import background, switch
+from core.autopilot import daemon as background
+from core.autopilot import switch
 from core.cli.common.context import Target
 from core.cluster.connect import Address, Connection
 from core.cluster.documents import cluster_document as document
@@ -22,9 +23,10 @@ from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
-from core.load import layout, locate
-from core.load.published import write_snapshot
-from core.load.snapshot import LoadSnapshot, Quality, Source
+from core.load import layout
+from core.load import lookup as locate
+from core.load.snapshot.arrow_file import write_snapshot
+from core.load.snapshot.format import LoadSnapshot, Quality, Source
 from core.plan.estimate.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.journal.journal import JournalError
@@ -221,10 +223,10 @@ def test_a_cluster_is_recorded_also_where_somebody_else_publishes_its_load(
         publish(Path(foreign))
     begun: list[tuple[Any, ...]] = []
     monkeypatch.setattr(
-        "core.load.background.start_load", lambda *words: begun.append(("load", *words[1:]))
+        "core.load.daemon.start_load", lambda *words: begun.append(("load", *words[1:]))
     )
     monkeypatch.setattr(
-        "core.watch.timeline.background.start_recording",
+        "core.watch.timeline.daemon.start_recording",
         lambda *words: begun.append(("recorder", *words[1:])),
     )
     feed = Feed(Target(address=Address("h:9092"), snapshots=foreign))

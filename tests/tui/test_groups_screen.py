@@ -26,11 +26,11 @@ from core.cluster.groups import Group, Member
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError, UnreachableError
-from core.load.snapshot import Load
-from core.watch.groups import GroupView, Pace, PartitionView, Rates
-from core.watch.rebalances import Rebalance
+from core.load.snapshot.format import Load
+from core.watch.groups.lag import GroupView, Pace, PartitionView, Rates
+from core.watch.groups.rebalances import Rebalance
 from core.watch.timeline.events import Kind
-from core.watch.timeline.telling import Teller
+from core.watch.timeline.publisher import Teller
 from tui.group_history import recalled, recorded_rebalances
 from tui.group_view import Order, listed, members_of
 from tui.session import Session

@@ -14,7 +14,7 @@ from maps import text
 from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, spot
 
 from core.load import windows
-from core.load.snapshot import (
+from core.load.snapshot.format import (
     HORIZONS,
     RATES,
     STATISTICS,

@@ -32,8 +32,8 @@ from textual.pilot import Pilot
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
-from core.load.heat import Metric
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
+from core.load.view.heat import Metric
 from core.run.reporting.views import RunState
 from tui import map_view
 from tui.feed_events import ClusterLost

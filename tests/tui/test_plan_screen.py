@@ -31,8 +31,8 @@ from pictures import (
 from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
-from core.load.heat import Metric
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
+from core.load.view.heat import Metric
 from core.plan.checks.catalogue import Finding, Severity, finding
 from core.plan.copies import Side
 from core.plan.effect import effect_of

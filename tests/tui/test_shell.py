@@ -20,9 +20,9 @@ from textual.events import Key
 from core.cli.common.context import Target
 from core.cluster.connect import Address
 from core.errors import ExitCode, UnreachableError, UsageError
-from core.load.relaid import relaid
-from core.load.scale import scale_of
-from core.load.snapshot import Load
+from core.load.realign import relaid
+from core.load.snapshot.format import Load
+from core.load.view.text import scale_of
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, BenchFeed
 from tui import terminal

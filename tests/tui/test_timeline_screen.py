@@ -19,20 +19,20 @@ from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
 from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
-from core.auto.clauses import Clause, clause_of
-from core.auto.decision import Reason
-from core.auto.flying import in_the_past
-from core.auto.log import Entry, What
+from core.autopilot.assembly import in_the_past
+from core.autopilot.decision import Reason
+from core.autopilot.log import Entry, What
+from core.autopilot.timeline_text import Clause, clause_of
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.load import layout
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.load.windows import Window, write_window
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Kind
+from core.watch.timeline.publisher import Teller
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.telling import Teller
-from core.watch.timeline.words import told
+from core.watch.timeline.text import told
 from tui import past_reading
 from tui.lanes import AUTOPILOT, Lane
 from tui.past import Asked, Compared, Past, rows_of

@@ -12,9 +12,9 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import ClusterState
-from core.load.heat import Metric
-from core.load.heat_text import heat_text
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
+from core.load.view.heat import Metric
+from core.load.view.text import heat_text
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import evenness
 from tui.map_view import MapView, build_model

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.widgets import Button, Input, Label
 
-from core.auto.settings import Mode, Settings
-from core.auto.words import in_one_line
+from core.autopilot.settings import Mode, Settings, in_one_line
 from tui.screens.dialog import Question, Words, body, button
 from tui.screens.naming import NamedDialog
 
 if TYPE_CHECKING:
-    from core.auto.background import Standing
+    from core.autopilot.daemon import Standing
     from tui.session import Session
 
 

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from core.cluster.metadata import TopicPartition
 from core.text.terminal import printable
-from core.watch.groups import GroupView, saved_views
+from core.watch.groups.lag import GroupView, saved_views
 from tui.actions import GROUPS, bindings_of
 from tui.group_view import (
     GroupsView,

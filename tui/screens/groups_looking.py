@@ -9,9 +9,8 @@ from textual.message import Message
 from textual.timer import Timer
 
 from core.errors import TrimtabError
-from core.watch.groups import GroupView, Look, look
-from core.watch.groups_followed import Followed
-from core.watch.rebalances import Rebalance, Watched, watching
+from core.watch.groups.lag import Followed, GroupView, Look, look
+from core.watch.groups.rebalances import Rebalance, Watched, watching
 from tui.group_history import recalled
 from tui.screens.base import DashboardScreen
 from tui.session import Freshness

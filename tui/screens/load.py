@@ -13,7 +13,7 @@ from textual.widget import Widget
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from core.load.snapshot import Load, LoadSnapshot
+from core.load.snapshot.format import Load, LoadSnapshot
 from tui.actions import LOAD, bindings_of
 from tui.load_numbers import Numbers, broker_numbers, partition_numbers
 from tui.screens.base import DashboardScreen
@@ -123,7 +123,7 @@ class LoadScreen(DashboardScreen):
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> None:
-                from core.load.locate import history
+                from core.load.lookup import history
 
                 try:
                     found = history(cluster_id, place, of=of, until=until)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from textual import events
 from textual.widget import Widget
 
-from core.load.heat import Metric
-from core.load.verdicts import Verdict
+from core.load.view.heat import Metric
+from core.load.view.verdicts import Verdict
 from tui.actions import CARRY, MAP, THEN, actions_of, bindings_of
 from tui.carry import Carry
 from tui.map_moves import (

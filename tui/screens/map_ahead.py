@@ -14,7 +14,7 @@ import numpy as np
 from textual.message import Message
 
 from core.cluster.hidden_topics import is_partial
-from core.load.heat import Metric, spread
+from core.load.view.heat import Metric, spread
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
 from tui.screens.studying import Studying
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.single_move import Suggestion
     from tui.map_view import Model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from tui.actions import MAP, actions_of, keys_of
 from tui.screens.travel import TimeTravel
 from tui.session import PlanHistory, Session

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from textual.message import Message
 from textual.timer import Timer
 
-from core.load.verdicts import Verdict
+from core.load.view.verdicts import Verdict
 from tui.carry import Carry
 from tui.map_view import MapView, Model
 from tui.session import Session

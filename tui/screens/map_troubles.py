@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.load.verdicts import Verdict, Weight, verdicts
+from core.load.view.verdicts import Verdict, Weight, verdicts
 from tui.clients import client_verdicts
 from tui.map_moves import at_verdict, at_worst, next_trouble
 from tui.map_view import Model, build_model

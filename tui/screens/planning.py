@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
     from tui.screens.plan import PlanScreen
 
 

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from core.errors import TrimtabError
 from core.units import format_duration
-from core.watch.timeline.markdown import markdown
+from core.watch.timeline.text import markdown
 from tui.actions import TIMELINE, actions_of, bindings_of
 from tui.past import Asked, Past, PastRow, RowKey, key_of, row_at, rows_of
 from tui.past_reading import read_past

@@ -41,7 +41,7 @@ class TimeTravel(DashboardScreen):
 
         def work() -> None:
             # Here, and not for the first paint, which needs no timeline.
-            from core.load.locate import load_at
+            from core.load.lookup import load_at
             from tui.past import Then
             from tui.past_reading import read_state
 

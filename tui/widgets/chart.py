@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from core.cluster.state import Int64
-from core.load.snapshot import Float64
+from core.load.snapshot.format import Float64
 from core.units import format_bytes
 from tui.widgets.lines import Line, Lines, Span, Tone
 

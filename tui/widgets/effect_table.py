@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.load.heat import Metric
-from core.load.snapshot import Float64
-from core.load.totals import fair_shares, highest_ratio
+from core.load.snapshot.format import Float64
+from core.load.view.heat import Metric
+from core.load.view.totals import fair_shares, highest_ratio
 from core.plan.effect import Effect
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right
 

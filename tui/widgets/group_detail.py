@@ -7,8 +7,8 @@ from datetime import UTC
 
 from core.cluster.groups import CONSUMERS, Member
 from core.cluster.metadata import TopicPartition
-from core.watch.groups import GroupView, Pace, PartitionView, member_names
-from core.watch.rebalances import Rebalance
+from core.watch.groups.lag import GroupView, Pace, PartitionView, member_names
+from core.watch.groups.rebalances import Rebalance
 from tui.group_view import GroupsView, letter, members_of
 from tui.widgets.group_words import number, pace_words, rate, state_words
 from tui.widgets.lines import (

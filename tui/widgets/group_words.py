@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.units import format_duration
-from core.watch.groups import GroupView, Pace, PartitionView
+from core.watch.groups.lag import GroupView, Pace, PartitionView
 from tui.widgets.lines import Line, Span, Tone, dim, plain
 
 SETTLED = ("stable", "empty", "")

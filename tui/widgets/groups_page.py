@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.units import counted, format_duration
-from core.watch.groups import GroupView, Pace
+from core.watch.groups.lag import GroupView, Pace
 from tui.group_view import GroupsView
 from tui.widgets.group_detail import detail_lines
 from tui.widgets.group_words import SETTLED, lag_words, pace_words, rate, state_words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from core.load.snapshot import Source
+from core.load.snapshot.format import Source
 from tui.actions import SCREENS
 from tui.session import Session, age_words
 from tui.theming import Glyphs, Palette

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.load.heat import Metric, partition_values
-from core.load.partition_map import Role, roles
+from core.load.view.heat import Metric, Role, partition_values, roles
 from core.units import counted, format_bytes, format_duration, format_rate
 from tui.map_view import Model
 from tui.theming import Glyphs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
-from core.load.snapshot import LoadSnapshot, Source
+from core.load.snapshot.format import LoadSnapshot, Source
 from core.units import format_bytes, format_rate
 from tui.load_numbers import Numbers
 from tui.widgets.chart import Series, chart_lines, legend

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from core.load.snapshot import HORIZONS, LoadSnapshot, Source
+from core.load.snapshot.format import HORIZONS, LoadSnapshot, Source
 from core.units import format_bytes, format_rate
 from tui.load_numbers import Numbers
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, right

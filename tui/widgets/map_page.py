@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.load.heat import Metric
+from core.load.view.heat import Metric
 from core.plan.plan import Plan
 from tui.map_view import Model
 from tui.widgets.canvas import Row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.load.heat import Order
-from core.load.verdicts import Verdict
+from core.load.view.heat import Order
+from core.load.view.verdicts import Verdict
 from tui.carry import Carry
 from tui.map_view import Model, Zoom
 from tui.widgets.columns import Columns, partition_columns, topic_columns

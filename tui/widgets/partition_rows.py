@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from core.cluster.metadata import TopicPartition
-from core.load.partition_map import Role, roles
-from core.load.scale import Scale, scale_of
+from core.load.view.heat import Role, roles
+from core.load.view.text import Scale, scale_of
 from core.plan.plan import Move, Plan
 from core.units import format_bytes
 from tui.carry import Carry

@@ -11,10 +11,10 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.heat import ABOVE, Metric
-from core.load.scale import scale_of
-from core.load.snapshot import Float64
-from core.load.totals import highest_ratio
+from core.load.snapshot.format import Float64
+from core.load.view.heat import ABOVE, Metric
+from core.load.view.text import scale_of
+from core.load.view.totals import highest_ratio
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
 from tui.map_view import Model

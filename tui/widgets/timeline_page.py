@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from core.units import format_duration
+from core.watch.timeline.coverage import SILENT
 from core.watch.timeline.events import Kind
-from core.watch.timeline.unseen import SILENT
 from tui.past import Compared, Past, PastRow
 from tui.widgets.lane_lines import lane_lines
 from tui.widgets.lines import (

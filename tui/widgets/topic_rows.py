@@ -9,9 +9,9 @@ from itertools import takewhile
 import numpy as np
 from rich.style import Style
 
-from core.load.heat import PALE, SMALL, HeatMap, Metric
-from core.load.scale import UNKNOWN, Scale, scale_of
-from core.load.verdicts import SKEW
+from core.load.view.heat import PALE, SMALL, HeatMap, Metric
+from core.load.view.text import UNKNOWN, Scale, scale_of
+from core.load.view.verdicts import SKEW
 from tui.map_view import Model
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Row

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.style import Style
 
-from core.load.heat import Int8, Metric, levels
-from core.load.scale import Scale, scale_of
-from core.load.snapshot import Float64
-from core.load.totals import highest_ratio
-from core.load.verdicts import SKEW
+from core.load.snapshot.format import Float64
+from core.load.view.heat import Int8, Metric, levels
+from core.load.view.text import Scale, scale_of
+from core.load.view.totals import highest_ratio
+from core.load.view.verdicts import SKEW
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.columns import Columns

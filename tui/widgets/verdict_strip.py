@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.load.verdicts import Verdict, Weight
+from core.load.view.verdicts import Verdict, Weight
 from tui.widgets.canvas import Row
 from tui.widgets.topic_rows import Brush
 

@@ -18,8 +18,8 @@ from core.cli.common.prompts import confirm
 from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from core.auto.settings import Mode
-    from core.auto.switch import Switch
+    from core.autopilot.settings import Mode
+    from core.autopilot.switch import Switch
 
 
 @click.group(invoke_without_command=True)
@@ -58,7 +58,7 @@ def autopilot(
     it was set before. In the foreground Ctrl-C ends it; --mode off works from anywhere, without the
     cluster.
     """
-    from core.auto.settings import Mode
+    from core.autopilot.settings import Mode
 
     context: Context = ctx.obj
     if ctx.invoked_subcommand is not None:
@@ -108,7 +108,7 @@ def _off(
     context: Context, wanted: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
-    from core.auto.background import cancel, left_by, turn_off
+    from core.autopilot.daemon import cancel, left_by, turn_off
     from core.clock import SystemClock
     from core.run.audit import user
 
@@ -159,7 +159,7 @@ def _off(
 @contextmanager
 def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
     """Note what goes wrong with one: it must not keep the others from being turned off."""
-    from core.auto.switch import path_of
+    from core.autopilot.switch import path_of
 
     try:
         yield
@@ -183,11 +183,10 @@ def _on(
 ) -> int:
     from dataclasses import replace
 
-    from core.auto import switch as switches
-    from core.auto.background import fly_by, standing, start_flying
-    from core.auto.settings import Mode, Settings
-    from core.auto.switch import Switch
-    from core.auto.words import limits, unmatched
+    from core.autopilot import switch as switches
+    from core.autopilot.daemon import fly_by, standing, start_flying
+    from core.autopilot.settings import Mode, Settings, limits, unmatched
+    from core.autopilot.switch import Switch
     from core.clock import SystemClock
     from core.errors import DocumentError
     from core.run.audit import user
@@ -243,10 +242,10 @@ def _on(
 
 def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core import files, paths
-    from core.auto.flying import ROLE, fly_cluster
-    from core.auto.log import Entry
+    from core.autopilot.assembly import ROLE, fly_cluster
+    from core.autopilot.log import Entry
+    from core.daemons.heartbeat import stop_signals
     from core.load import layout
-    from core.load.readers import stop_signals
 
     def tell(entry: Entry) -> None:
         if as_json:

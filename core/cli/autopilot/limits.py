@@ -12,9 +12,8 @@ from core.settings import servers
 from core.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from core.auto.hours import Hours
-    from core.auto.settings import Settings
-    from core.auto.switch import Switch
+    from core.autopilot.settings import Hours, Settings
+    from core.autopilot.switch import Switch
 
 NONE = "none"
 
@@ -35,7 +34,7 @@ def which(context: Context) -> list[Switch]:
     Known ones are found by name or by any of their brokers; only for none of these is the cluster
     asked who it is. Raises UnreachableError, naming the known ones, when it does not answer then.
     """
-    from core.auto import switch as switches
+    from core.autopilot import switch as switches
 
     address = context.target.address
     known = list(switches.every())
@@ -68,7 +67,7 @@ def which_to_stop(context: Context) -> list[Switch]:
 
     What the environment names for other commands must not leave an autopilot flying.
     """
-    from core.auto import switch as switches
+    from core.autopilot import switch as switches
 
     return which(context) if context.target.named else list(switches.every())
 
@@ -106,7 +105,7 @@ def _number(
 
 
 def _hours(text: str, option: str) -> Hours:
-    from core.auto.hours import Hours
+    from core.autopilot.settings import Hours
 
     return Hours() if text.strip().lower() == NONE else Hours.parse(text, option)
 

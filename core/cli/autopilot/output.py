@@ -11,14 +11,14 @@ from core.text.tables import text_table
 from core.units import format_bytes, format_time
 
 if TYPE_CHECKING:
-    from core.auto.background import Standing
-    from core.auto.log import Entry
-    from core.auto.switch import Switch
+    from core.autopilot.daemon import Standing
+    from core.autopilot.log import Entry
+    from core.autopilot.switch import Switch
 
 
 def shown_standing(switches: Sequence[Switch], *, as_json: bool) -> None:
     """Print how each of these stands."""
-    from core.auto.background import standing
+    from core.autopilot.daemon import standing
 
     found = [standing(switch) for switch in switches]
     if as_json:
@@ -35,7 +35,7 @@ def shown_standing(switches: Sequence[Switch], *, as_json: bool) -> None:
 
 def shown_log(switch: Switch, last: int, *, as_json: bool) -> None:
     """Print the last so many decisions."""
-    from core.auto.log import DecisionLog
+    from core.autopilot.log import DecisionLog
 
     entries = list(DecisionLog(switch.cluster_id).entries())[-last:]
     if as_json:
@@ -70,8 +70,7 @@ def standing_document(one: Standing) -> dict[str, Any]:
 
 
 def _standing_text(one: Standing) -> str:
-    from core.auto.settings import Mode
-    from core.auto.words import limits
+    from core.autopilot.settings import Mode, limits
 
     settings = one.switch.settings
     spent, moves = one.history.spent(datetime.now(UTC))

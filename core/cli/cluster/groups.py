@@ -16,7 +16,7 @@ from core.text.terminal import printable
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
     from core.cluster.groups import Member
-    from core.watch.groups import GroupView, PartitionView
+    from core.watch.groups.lag import GroupView, PartitionView
 
 
 LONGEST_ID = 100
@@ -40,7 +40,7 @@ def groups(
     from core.errors import ExitCode, UsageError
     from core.patterns import pattern
     from core.units import parse_duration
-    from core.watch.groups import look, views
+    from core.watch.groups.lag import look, views
 
     if regex is not None:
         pattern(regex, "The id")
@@ -87,7 +87,7 @@ def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:
 
 
 def _json(view: GroupView) -> dict[str, Any]:
-    from core.watch.groups import reason
+    from core.watch.groups.lag import reason
 
     group = view.group
     return {
@@ -129,7 +129,7 @@ def _json(view: GroupView) -> dict[str, Any]:
 
 def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
     """Return rates with what they come to; without two looks all of it is null."""
-    from core.watch.groups import Pace
+    from core.watch.groups.lag import Pace
 
     rates, seconds = of.rates, of.catch_up_seconds
     known = rates is not None and of.pace is not Pace.UNKNOWN
@@ -171,7 +171,7 @@ def _shortened(id: str) -> str:
 
 def _text(view: GroupView) -> str:
     from core.text.tables import text_table
-    from core.watch.groups import member_names
+    from core.watch.groups.lag import member_names
 
     group = view.group
     at = "-" if group.coordinator is None else str(group.coordinator)
@@ -244,7 +244,7 @@ def _number(value: int | None) -> str:
 
 def _catch_up(of: GroupView | PartitionView) -> str:
     from core.units import format_duration
-    from core.watch.groups import GroupView, Pace
+    from core.watch.groups.lag import GroupView, Pace
 
     if of.rates is None or of.pace is Pace.UNKNOWN:
         return "-"

@@ -51,13 +51,12 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
 
 def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
     from core import files, paths
+    from core.daemons.heartbeat import stop_signals
     from core.load import layout
-    from core.load.readers import stop_signals
-    from core.watch.clients.background import ROLE
-    from core.watch.clients.places import TOPIC
-    from core.watch.clients.topic import explained
-    from core.watch.clients.work import probe as work
-    from core.watch.timeline.background import start_recording
+    from core.watch.clients.daemon import ROLE
+    from core.watch.clients.probe import probe as work
+    from core.watch.clients.probe_topic import TOPIC, explained
+    from core.watch.timeline.daemon import start_recording
 
     say_warnings()
     root = paths.load_root()
@@ -161,7 +160,7 @@ def table_of(report: Report) -> str:
     """Return a report as a table, a line a broker."""
     from core.text.tables import text_table
     from core.units import format_duration
-    from core.watch.clients.eye import Health, milliseconds
+    from core.watch.clients.health_detector import Health, milliseconds
 
     rows = []
     for seen in report.brokers:
@@ -186,9 +185,8 @@ def table_of(report: Report) -> str:
 
 
 def _remove(context: Context, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.background import prober
-    from core.watch.clients.places import TOPIC
-    from core.watch.clients.topic import remove
+    from core.watch.clients.daemon import prober
+    from core.watch.clients.probe_topic import TOPIC, remove
 
     with context.connected() as connection:
         state = connection.client.describe()

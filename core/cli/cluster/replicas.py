@@ -18,7 +18,7 @@ from core.units import counted, format_bytes, format_duration, parse_duration, p
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.watch.replicas.compare import Difference
-    from core.watch.replicas.verdict import Verdict, Verification
+    from core.watch.replicas.result import Verdict, Verification
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -91,7 +91,7 @@ def _chosen(state: ClusterState, topics: str) -> list[int]:
 
 
 def _exit_code(found: Verification) -> int:
-    from core.watch.replicas.verdict import Standing
+    from core.watch.replicas.result import Standing
 
     if found.count(Standing.DIFFERENT):
         return ExitCode.NO
@@ -119,7 +119,7 @@ class _Progress:
 
 
 def _document(found: Verification) -> dict[str, Any]:
-    from core.watch.replicas.verdict import Standing
+    from core.watch.replicas.result import Standing
 
     return {
         "same": found.count(Standing.SAME) == len(found.verdicts),
@@ -176,7 +176,7 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 def _text(found: Verification) -> str:
     from core.text.tables import text_table
-    from core.watch.replicas.verdict import Standing
+    from core.watch.replicas.result import Standing
 
     order = (Standing.DIFFERENT, Standing.INCOMPLETE, Standing.SAME)
     ordered = sorted(
@@ -265,7 +265,7 @@ def _has(brokers: Sequence[int]) -> str:
 
 
 def _end(found: Verification) -> str:
-    from core.watch.replicas.verdict import Standing
+    from core.watch.replicas.result import Standing
 
     different = found.count(Standing.DIFFERENT)
     open_ones = [v.compared for v in found.verdicts if v.standing is Standing.INCOMPLETE]

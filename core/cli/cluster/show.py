@@ -21,7 +21,7 @@ from core.text.terminal import in_ascii
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
 
 METRICS = ("in", "out", "size", "leaders", "replicas")
 ORDERS = ("excess", "skew", "total", "name")
@@ -54,8 +54,8 @@ def show(
         else:
             emit(to_json(document), output)
         return
-    from core.load.heat import Metric, Order
-    from core.load.heat_text import heat_text
+    from core.load.view.heat import Metric, Order
+    from core.load.view.text import heat_text
 
     state, load = context.picture()
     width = shutil.get_terminal_size((120, 40)).columns

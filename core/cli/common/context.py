@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
     from core.settings import Settings
 
 
@@ -122,7 +122,7 @@ class Context:
     @property
     def began(self) -> float:
         """Return when the command began (monotonic seconds), what Python took to start included."""
-        from core.process import age_seconds
+        from core.daemons.process import age_seconds
 
         age = age_seconds() if self.is_process else None
         return self.built if age is None else time.monotonic() - age
@@ -181,7 +181,7 @@ class Context:
         Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
         """
         from core.cluster.observer import observe
-        from core.load.locate import newest_load, picture_of_document
+        from core.load.lookup import newest_load, picture_of_document
 
         self.require_target()
         if self.target.from_file is not None:

@@ -27,9 +27,9 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
     """
     from core import files
     from core.clock import SystemClock
-    from core.load import collect as collecting
+    from core.daemons.heartbeat import stop_signals
     from core.load import layout
-    from core.load.readers import stop_signals
+    from core.load.collector import collector as collecting
 
     seconds = parse_duration(interval)
     if seconds <= 0:
@@ -76,7 +76,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
 
 def _document(polled: object) -> dict[str, object]:
-    from core.load.collect import Polled
+    from core.load.collector.collector import Polled
 
     assert isinstance(polled, Polled)
     return {

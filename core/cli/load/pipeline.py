@@ -44,7 +44,7 @@ def run(
     context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
 ) -> None:
     """Publish snapshots as samples come, until stopped with Ctrl-C."""
-    from core.load.readers import stop_signals
+    from core.daemons.heartbeat import stop_signals
 
     seconds = parse_duration(trigger)
     root = root or paths.load_root()
@@ -183,9 +183,9 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from core.load.background import pipeline_trouble
-    from core.load.manifest import read_manifest
-    from core.load.serving import holder
+    from core.daemons.supervisor import holder
+    from core.load.daemon import pipeline_trouble
+    from core.load.snapshot.manifest import read_manifest
     from core.pipeline.ledger import waiting_segments
 
     manifest = read_manifest(root, cluster_id)
@@ -216,7 +216,7 @@ def describe_counts(counts: dict[str, Any]) -> str:
 
 def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:
     """Return which cluster is meant: named by id, by address, or the only one there is."""
-    from core.load.clusters import cluster_ids
+    from core.load.snapshot.manifest import cluster_ids
 
     if cluster_id is not None:
         return cluster_id

@@ -18,7 +18,7 @@ from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time
 
 if TYPE_CHECKING:
-    from core.load.manifest import Manifest
+    from core.load.snapshot.manifest import Manifest
 
 HOTTEST = 10
 
@@ -35,7 +35,7 @@ def snapshot() -> None:
 @click.pass_obj
 def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | None) -> None:
     """List the snapshots that are kept, newest first."""
-    from core.load.manifest import read_manifest, snapshot_ids
+    from core.load.snapshot.manifest import read_manifest, snapshot_ids
 
     root, cluster_id = _place(context, cluster_id)
     kept: list[Manifest] = []
@@ -94,7 +94,7 @@ def show(
     output: Path | None,
 ) -> None:
     """Show one snapshot, by default the newest: brokers, hottest partitions, counts, age."""
-    from core.load.manifest import read_manifest
+    from core.load.snapshot.manifest import read_manifest
 
     root, cluster_id = _place(context, cluster_id)
     manifest = read_manifest(root, cluster_id, snapshot_id)
@@ -132,7 +132,7 @@ def verify(
     Its manifest and every file that it names: format, size, SHA-256, rows. Ends with 6 when
     something is wrong.
     """
-    from core.load.soundness import look
+    from core.load.snapshot.verify import look
 
     root, cluster_id = _place(context, cluster_id)
     found = look(root, cluster_id, snapshot_id)
@@ -215,7 +215,7 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    from core.load.locate import load_root
+    from core.load.lookup import load_root
 
     root = load_root(context.target.snapshots)
     return root, cluster_of(context, root, cluster_id)

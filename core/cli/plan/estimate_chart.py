@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator
 
-from core.load.verdicts import DISK_LOOK
+from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.estimate.near_capacity import NEAR_CAPACITY
 from core.plan.estimate.timeline import DiskLane, Lane, TimeLine

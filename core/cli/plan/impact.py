@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
 
 ROWS = 20
 """Groups and topics that are printed; --json has them all."""
@@ -72,7 +72,7 @@ def _picture(
     """Return the cluster, its load and its groups; None where it is not known which."""
     from core.cluster.documents.cluster_document import read_groups
     from core.cluster.documents.reader import read_document
-    from core.load.locate import load_of_document
+    from core.load.lookup import load_of_document
 
     context.require_target()
     if context.target.from_file is not None:

@@ -18,7 +18,7 @@ from core.units import id_list
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
 
 plan_argument = click.argument(
     "plan_file",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.metadata import Reassignment, TopicPartition
     from core.cluster.state import ClusterState
-    from core.load.snapshot import Load
+    from core.load.snapshot.format import Load
     from core.plan.estimate.calibration import Calibration
     from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
@@ -125,7 +125,7 @@ def launch(
     where no rate was given and none can be recommended.
     """
     from core.cli.runs.follow import follow_run
-    from core.load.locate import newest_load
+    from core.load.lookup import newest_load
     from core.plan.checks.catalogue import Severity
     from core.plan.checks.check_plan import Checked, refuse
     from core.plan.estimate.estimate import estimate_at

@@ -49,7 +49,7 @@ HEADLESS_SPEED = 30.0
 @click.pass_obj
 def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
     """Open the dashboard on a simulated cluster under load: no Java, no network."""
-    from core.auto.forget import forget_autopilot
+    from core.autopilot.removal import forget_autopilot
     from core.load.simulator import start_simulator
     from core.run.run_process import forget_runs
 
@@ -69,7 +69,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
 @click.pass_context
 def sandbox_demo(ctx: click.Context) -> int:
     """Start real brokers under a skewed load, collector and Spark, and the dashboard on them."""
-    from core.auto.forget import forget_autopilot
+    from core.autopilot.removal import forget_autopilot
     from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
@@ -117,9 +117,9 @@ def _on_a_terminal() -> bool:
 def _load(address: Address, cluster_id: str) -> Iterator[None]:
     """Run collector, pipeline and recorder while the demo lasts; its cluster is not met again."""
     from core import paths
-    from core.load.background import start_load, stop_load
-    from core.load.clusters import forget_cluster
-    from core.watch.timeline.background import start_recording
+    from core.load.daemon import start_load, stop_load
+    from core.load.snapshot.manifest import forget_cluster
+    from core.watch.timeline.daemon import start_recording
 
     reader, recording = start_load(address, cluster_id), start_recording(address, cluster_id)
     try:
@@ -171,7 +171,7 @@ def _run(context: Context, words: Sequence[str]) -> int:
 def _await_snapshot(context: Context) -> None:
     """Return once a snapshot is published; raises TrimtabError when none comes."""
     from core import paths
-    from core.load.manifest import read_manifest
+    from core.load.snapshot.manifest import read_manifest
 
     with context.connected() as connection:
         cluster_id = connection.client.describe().cluster_id
@@ -191,8 +191,8 @@ def _await_snapshot(context: Context) -> None:
 
 def _write_plan(context: Context, path: Path) -> str:
     """Write the plan of the one move that helps the hottest broker most; returns it in words."""
-    from core.load.heat import Metric
-    from core.load.totals import broker_totals
+    from core.load.view.heat import Metric
+    from core.load.view.totals import broker_totals
     from core.plan.formats.plan_file import dump
     from core.plan.plan import Plan
     from core.plan.single_move import suggest_move

@@ -150,7 +150,7 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
 
 def _do(sandbox: Sandbox, drill: Drill) -> str | None:
     from core.cluster.drills.sandbox_target import SandboxGround
-    from core.watch.drilled import carry_out
+    from core.watch.timeline.publisher import carry_out
 
     say_warnings()
     return carry_out(SandboxGround(sandbox), drill)

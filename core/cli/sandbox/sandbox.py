@@ -59,7 +59,7 @@ def up(
 @json_option
 def down(name: str, as_json: bool) -> None:
     """Stop everything of a sandbox, an autopilot of it as well, and remove its data."""
-    from core.auto.forget import forget_autopilot
+    from core.autopilot.removal import forget_autopilot
     from core.cluster.sandbox.sandbox import Sandbox
 
     with suppress(UsageError):  # what cannot be read is removed all the same
@@ -94,7 +94,7 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     from core.cluster.sandbox.sandbox import Sandbox
     from core.cluster.sandbox.workload import run
     from core.cluster.sandbox.workload_spec import skewed_workload
-    from core.process import Process
+    from core.daemons.process import Process
     from core.units import parse_rate
 
     found = Sandbox.open(name)

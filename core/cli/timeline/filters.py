@@ -38,7 +38,7 @@ class EventFilter:
     def refuse_unknown(self, timeline: Timeline) -> None:
         """Raise UsageError for topics and brokers that the timeline has never known."""
         from core.patterns import matching
-        from core.watch.timeline.known import known_brokers, known_topics
+        from core.watch.timeline.coverage import known_brokers, known_topics
 
         if self.topics is not None:
             matching(self.topics.pattern, "--topics", known_topics(timeline), "topic")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def event_document(event: Event) -> dict[str, Any]:
     """Return what `--json` prints of an event, of what was recorded and as it is."""
     from core.watch.timeline.events import Logged
-    from core.watch.timeline.words import told
+    from core.watch.timeline.text import told
 
     return {
         "at": format_time(event.at),
@@ -40,10 +40,10 @@ def kind_name(kind: Kind) -> str:
 
 def record_here(context: Context, as_json: bool) -> None:
     from core import files
+    from core.daemons.heartbeat import stop_signals
     from core.load import layout
-    from core.load.readers import stop_signals
-    from core.watch.timeline.background import ROLE
-    from core.watch.timeline.recording import record_cluster
+    from core.watch.timeline.daemon import ROLE
+    from core.watch.timeline.recorder import record_cluster
     from core.watch.timeline.store import Timeline
 
     say_warnings()
@@ -89,6 +89,6 @@ def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:
         for event in what:
             emit_line(event_document(event))
     else:
-        from core.watch.timeline.words import told
+        from core.watch.timeline.text import told
 
         print_lines("\n".join(f"{e.at.astimezone():%H:%M:%S}  {printable(told(e))}" for e in what))

@@ -21,9 +21,9 @@ from core.text.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
+    from core.watch.statelog.files import Found, Source
     from core.watch.statelog.merge import Tally, Wanted
-    from core.watch.statelog.sources import Found, Source
-    from core.watch.statelog.zones import Zones
+    from core.watch.statelog.timestamps import Zones
 
 PROGRESS_SECONDS = 0.5
 NOTHING = "Nothing matched."
@@ -73,10 +73,10 @@ def merge(
     the summary. Exit code 5 when a log could not be read to its end or more than 1 % of the lines
     are of no known form, 6 when no event matched --topic.
     """
+    from core.watch.statelog.files import find
     from core.watch.statelog.merge import Tally
-    from core.watch.statelog.sources import find
-    from core.watch.statelog.told import is_incomplete
-    from core.watch.statelog.zones import parse_zones
+    from core.watch.statelog.output import is_incomplete
+    from core.watch.statelog.timestamps import parse_zones
 
     zones = parse_zones(zone_names)
     wanted = _wanted(since, until, topic, partitions, everything)
@@ -170,8 +170,8 @@ class _Asked(NamedTuple):
 
 
 def _tell(asked: _Asked, tally: Tally, out: IO[str], output: Path | None) -> None:
-    from core.watch.statelog.side_by_side import lines
-    from core.watch.statelog.told import summary_document, summary_lines
+    from core.watch.statelog.output import summary_document, summary_lines
+    from core.watch.statelog.parallel import lines
 
     found, zones, wanted, shifts, as_json = asked
     progress = Progress(found.sources, output, "merging")

@@ -30,7 +30,7 @@ from core.units import format_time, parse_ids
 
 if TYPE_CHECKING:
     from core.watch.timeline.events import Event, Kind
-    from core.watch.timeline.logged import Logs
+    from core.watch.timeline.log_events import Logs
     from core.watch.timeline.store import Timeline
 
 
@@ -42,10 +42,10 @@ def logs_of(
     What cannot be read, what is doubtful of them, and whose clock is put right or is not known, is
     said.
     """
-    from core.watch.statelog.sources import Found, find
-    from core.watch.statelog.told import another_zone, doubts, zone_hint
-    from core.watch.statelog.zones import parse_zones
-    from core.watch.timeline.logged import Logs
+    from core.watch.statelog.files import Found, find
+    from core.watch.statelog.output import another_zone, doubts, zone_hint
+    from core.watch.statelog.timestamps import parse_zones
+    from core.watch.timeline.log_events import Logs
 
     zones = parse_zones(tuple(zone_names))
     found = find(files, zones)
@@ -199,8 +199,8 @@ def _refuse_beside(ctx: click.Context) -> None:
 
 def _say_unseen(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
+    from core.watch.timeline.coverage import unseen
     from core.watch.timeline.events import Kind
-    from core.watch.timeline.unseen import unseen
 
     listed = not wanted.narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
     gaps = [
@@ -215,7 +215,7 @@ def _say_unseen(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
 
 
 def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
-    from core.watch.timeline.words import told
+    from core.watch.timeline.text import told
 
     # What is not shown is not held: logs may be long.
     count = 0
@@ -233,7 +233,7 @@ def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Pat
 def _summary(
     found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
 ) -> None:
-    from core.watch.timeline.words import happenings
+    from core.watch.timeline.text import happenings
 
     every = happenings(found, kinds)
     shown = every[-(last or (len(every) if as_json else MOST)) :]
@@ -280,7 +280,7 @@ def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path
     import numpy as np
 
     from core.cluster.documents.cluster_document import ClusterDocument, to_json
-    from core.watch.timeline.unseen import unseen
+    from core.watch.timeline.coverage import unseen
 
     state = timeline.state_at(moment)
     if state is None:

@@ -94,7 +94,7 @@ def placed(
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         return in_turn(racks, partitions, rf, start=start % len(racks))
     from core.cluster.observer import observe
-    from core.load.locate import newest_load
+    from core.load.lookup import newest_load
 
     state = observe(client)
     load = newest_load(state, context.target.snapshots)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from core import files
 from core.cluster.sandbox.nodes import Node, Role
-from core.process import Process, running_with
+from core.daemons.process import Process, running_with
 
 STATE = "state.json"
 STOP_SECONDS = 30.0

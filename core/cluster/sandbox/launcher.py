@@ -29,8 +29,8 @@ from core.cluster.sandbox.nodes import (
     logging_file,
     tool_logging_file,
 )
+from core.daemons.process import Process, spawn
 from core.java import Java
-from core.process import Process, spawn
 
 _ARCHIVE_SECONDS = 60.0
 

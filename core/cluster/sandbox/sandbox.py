@@ -23,9 +23,9 @@ from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Say, check_version, kafka_jars
 from core.cluster.sandbox.launcher import Launcher, answers, launcher, members
 from core.cluster.sandbox.nodes import HOST, Node, Role, lay_out, write_files
+from core.daemons.process import Process, running_with, spawn
 from core.errors import TrimtabError, UsageError
 from core.java import find_java
-from core.process import Process, running_with, spawn
 
 DEFAULT_NAME = "default"
 DEFAULT_BROKERS = (1, 2, 3, 4)

@@ -22,8 +22,8 @@ from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.load_overrides import Followed, Sway
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
+from core.daemons.process import set_on_signals
 from core.errors import TrimtabError
-from core.process import set_on_signals
 
 _TICK_SECONDS = 0.1
 _STALL_SECONDS = 5.0

@@ -15,7 +15,7 @@ import numpy as np
 from core.cluster.balancers import find_balancer
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.plan.checks import log_dirs
 from core.plan.checks.broker_load import over_capacity
 from core.plan.checks.catalogue import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.plan.plan import Move
 
 NOBODY = -1

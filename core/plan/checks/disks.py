@@ -10,7 +10,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot import Float64, Load
+from core.load.snapshot.format import Float64, Load
 from core.plan.checks.catalogue import Finding, broker_words, finding
 from core.plan.disk_space import (
     disks_of,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.disk_space import Disk, disks_of, growth_bytes
 from core.plan.plan import Move, log_dir_of

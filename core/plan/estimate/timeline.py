@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot import Load
-from core.load.verdicts import DISK_LOOK
+from core.load.snapshot.format import Load
+from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.estimate.estimate import Estimate

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot import Float64, Load
+from core.load.snapshot.format import Float64, Load
 from core.plan.planner.evenness import Evenness
 from core.plan.planner.model.measures import LED, Measure
 from core.plan.planner.model.placement import Placement

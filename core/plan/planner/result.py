@@ -11,7 +11,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot import Float64, Load
+from core.load.snapshot.format import Float64, Load
 from core.plan.copies import least_seconds
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within, side_rows

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.cluster.metadata import TopicPartition
-from core.process import Process
+from core.daemons.process import Process
 from core.run.journal import requests as asked
 from core.run.journal.held_throttles import Away, BatchThrottle, Key
 from core.run.journal.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role, move_from_json

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from core.cluster.metadata import TopicPartition
+from core.daemons.process import Process
 from core.plan.plan import Plan
-from core.process import Process
 from core.run.journal.backlog import Backlog
 from core.run.journal.held_throttles import Holdings, Key
 from core.run.journal.moves import MoveHistory, Outcome, Phase

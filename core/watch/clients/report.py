@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from core.errors import DocumentError
 from core.units import format_time, parse_time
-from core.watch.clients.eye import BrokerSeen, Health
-from core.watch.clients.waits import WINDOW_SECONDS, Wait
+from core.watch.clients.health_detector import BrokerSeen, Health
+from core.watch.clients.latency import WINDOW_SECONDS, Wait
 
 FORMAT: Final = "trimtab.clients/1"
 

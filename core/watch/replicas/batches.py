@@ -1,15 +1,17 @@
-"""Record batches as a replica gives them: where each begins and ends, and whether it is sound.
+"""Record batches as brokers give them, and the records in one of them.
 
 The layout is that of Kafka 0.11 and later (magic 2, DefaultRecordBatch.java).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
 import google_crc32c
+import pyarrow as pa
 
 _LENGTH_AT, _MAGIC_AT, _CRC_AT, _SUMMED_AT = 8, 16, 17, 21
 _HEAD = Struct(">qiibIhi")
@@ -59,3 +61,118 @@ def batches(records: bytes) -> Iterator[Batch]:
         sound = google_crc32c.value(records[at + _SUMMED_AT : end]) == crc
         yield Batch(first, first + delta, epoch, crc, sound, at, end)
         at = end
+
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_CODEC, _APPEND_TIME = 0b111, 0b1000
+_XERIAL = b"\x82SNAPPY\x00"
+_LARGEST_SNAPPY, _SNAPPY_SIZE_BYTES = (1 << 32) - 1, 5
+"""What snappy says before a block: its size unpacked, of 32 bits, in five bytes at most."""
+
+Record = tuple[int, bytes]
+"""A record's time in milliseconds, and its key, value and headers as they are written."""
+
+
+def records(batch: bytes) -> dict[int, Record] | None:
+    """Return a batch's records by offset; None when they cannot be read."""
+    try:
+        return _records(batch)
+    except (ArithmeticError, LookupError, MemoryError, OSError, ValueError, zlib.error):
+        return None
+
+
+def first_difference(one: bytes, other: bytes, *, compacted: bool = False) -> int | None:
+    """Return the least offset at which two batches hold other records, None when there is none.
+
+    With `compacted` only offsets count that both have. Raises ValueError when one of them cannot
+    be read.
+    """
+    left, right = records(one), records(other)
+    if left is None or right is None:
+        raise ValueError
+    both = left.keys() & right.keys() if compacted else left.keys() | right.keys()
+    return min((at for at in both if left.get(at) != right.get(at)), default=None)
+
+
+def _records(batch: bytes) -> dict[int, Record]:
+    head = _HEADER.unpack_from(batch)
+    first, attributes, base_time, max_time, count = head[0], head[5], head[7], head[8], head[12]
+    body = _CODECS[attributes & _CODEC](batch[_HEADER.size :])
+    found: dict[int, Record] = {}
+    at = 0
+    for _ in range(count):
+        length, at = _varint(body, at)
+        end = at + length
+        if not at < end <= len(body):
+            raise ValueError
+        later, inside = _varint(body, at + 1)  # after the record's own attributes
+        delta, inside = _varint(body, inside)
+        time = max_time if attributes & _APPEND_TIME else base_time + later
+        found[first + delta] = (time, body[inside:end])
+        at = end
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zig-zag number and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError
+
+
+def _plain(data: bytes) -> bytes:
+    return data
+
+
+def _gzip(data: bytes) -> bytes:
+    return zlib.decompress(data, wbits=31)
+
+
+def _streamed(codec: str) -> Callable[[bytes], bytes]:
+    def read(data: bytes) -> bytes:
+        found: bytes = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
+        return found
+
+    return read
+
+
+def _snappy(data: bytes) -> bytes:
+    """Return what Java clients write in blocks (xerial) and others as one."""
+    if not data.startswith(_XERIAL):
+        return _snappy_block(data)
+    blocks, at = [], 16
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        blocks.append(_snappy_block(data[at + 4 : at + 4 + length]))
+        at += 4 + length
+    return b"".join(blocks)
+
+
+def _snappy_block(data: bytes) -> bytes:
+    size = at = 0
+    while True:
+        byte = data[at]
+        size |= (byte & 0x7F) << 7 * at
+        at += 1
+        if size > _LARGEST_SNAPPY or at > _SNAPPY_SIZE_BYTES:
+            raise ValueError
+        if byte < 0x80:
+            break
+    found: bytes = pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True)
+    return found
+
+
+_CODECS: dict[int, Callable[[bytes], bytes]] = {
+    0: _plain,
+    1: _gzip,
+    2: _snappy,
+    3: _streamed("lz4"),
+    4: _streamed("zstd"),
+}

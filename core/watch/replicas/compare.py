@@ -10,8 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from core.watch.replicas.batches import Batch, OldFormatError, UnreadableError, batches
-from core.watch.replicas.records import first_difference
+from core.watch.replicas.batches import (
+    Batch,
+    OldFormatError,
+    UnreadableError,
+    batches,
+    first_difference,
+)
 
 
 class What(Enum):

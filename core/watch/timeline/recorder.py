@@ -1,20 +1,30 @@
-"""The recorder: looks at a cluster again and again, and keeps what has changed."""
+"""The recorder: polls a cluster again and again, and keeps what has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from core.clock import Clock
+from core.clock import Clock, SystemClock
 from core.cluster.client import ClusterClient
+from core.cluster.connect import Connection
 from core.cluster.observer import Observer
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
+from core.load.lookup import newest_snapshot
 from core.watch.timeline.changes import changes, with_moves_of
+from core.watch.timeline.event_sources import (
+    ConfigsUnread,
+    LoadNews,
+    MovesUnread,
+    Onlooker,
+    RunNews,
+)
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.onlooker import Onlooker
+from core.watch.timeline.group_changes import groups_watched
 from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
+from core.watch.timeline.throttle_changes import ThrottleNews
 
 GAP_SECONDS = 15.0
 """So much longer than looks are apart is a gap that is told: order and causes are lost in it."""
@@ -140,3 +150,43 @@ def record(
         due = clock.monotonic() + wait
         while keep_on() and (left := due - clock.monotonic()) > 0:
             clock.sleep(min(left, 1.0))
+
+
+def record_cluster(
+    connection: Connection,
+    cluster_id: str,
+    timeline: Timeline,
+    snapshots: str | None = None,
+    *,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event] | TrimtabError], None],
+) -> None:
+    """Record a cluster until `keep_on` says no; what fails is told, and tried again.
+
+    Load is what lies under `snapshots`, else this machine's own. `tell` is called by two threads.
+    """
+    clock = SystemClock()
+    throttles = timeline.told(kinds=Kind.CONFIG)
+    looking_on = (
+        *_onlookers(cluster_id, clock, timeline, snapshots),
+        ConfigsUnread(clock),
+        MovesUnread(),
+        ThrottleNews(connection.client, cluster_id, clock, throttles),
+    )
+    recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
+    with groups_watched(connection.client, cluster_id, keep_on, tell) as going:
+        record(recorder, clock, keep_on=going, tell=tell)
+
+
+def _onlookers(
+    cluster_id: str, clock: Clock, timeline: Timeline, snapshots: str | None
+) -> tuple[Onlooker, ...]:
+    """Return those that go on where the recorder before left off."""
+    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
+    span = timeline.span
+    since = max((*runs, datetime.now(UTC) if span is None else span[0]))
+    load = timeline.told(kinds=Kind.LOAD)
+    return (
+        RunNews(cluster_id, clock, since),
+        LoadNews(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
+    )

@@ -17,11 +17,13 @@ from typing import Any, Final
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.watch.timeline import forgetting, packing, told_table
+from core.watch.timeline import codec as packing
+from core.watch.timeline import database as forgetting
+from core.watch.timeline import notes_table as told_table
+from core.watch.timeline.changes import replayed
+from core.watch.timeline.codec import milliseconds, time_of
 from core.watch.timeline.database import guarded, open_to_read, open_to_write, whole
 from core.watch.timeline.events import EVERY, Event, Kind
-from core.watch.timeline.packing import milliseconds, time_of
-from core.watch.timeline.replay import replayed
 
 PICTURE_CHANGES: Final = 5_000
 """After so many changes a whole picture is kept: a jump applies no more than these."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from core.clock import SystemClock
-from core.load.manifest import read_manifest
+from core.load.snapshot.manifest import read_manifest
 from core.pipeline.job import Job, Published
 from core.pipeline.session import Session, open_session
 from tests.bench.pipeline.engines import jvm_pid

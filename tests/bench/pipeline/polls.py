@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from core.load import columns, spool
+from core.load import arrow as columns
+from core.load import spool
 
 CLUSTER = "bench"
 START = datetime(2026, 3, 1, tzinfo=UTC)

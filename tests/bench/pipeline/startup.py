@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from core.load.published import write_columns
-from core.load.snapshot import HORIZONS, RATES, STATISTICS, LoadSnapshot, Source
+from core.load.snapshot.arrow_file import write_columns
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, LoadSnapshot, Source
 from tests.bench.pipeline.polls import CLUSTER, START, Polls
 
 ROWS = 1_000_000

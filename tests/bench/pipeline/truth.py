@@ -27,7 +27,7 @@ from core.cluster.simulation.spec import (
     PartitionSpec,
     TopicSpec,
 )
-from core.load.collect import Collector
+from core.load.collector.collector import Collector
 from core.load.windows import LENGTH, window_files
 from core.pipeline.job import Job
 from core.pipeline.session import open_session

@@ -18,20 +18,20 @@ from clusters import cluster as pictured
 from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 
 from core import files, paths
-from core.auto import background
-from core.auto import switch as switches
-from core.auto.background import set_switch
-from core.auto.decision import Reason
-from core.auto.flying import ROLE
-from core.auto.log import DecisionLog, Entry, What
-from core.auto.settings import Mode, Settings
-from core.auto.switch import Switch
+from core.autopilot import daemon as background
+from core.autopilot import switch as switches
+from core.autopilot.assembly import ROLE
+from core.autopilot.daemon import set_switch
+from core.autopilot.decision import Reason
+from core.autopilot.log import DecisionLog, Entry, What
+from core.autopilot.settings import Mode, Settings
+from core.autopilot.switch import Switch
 from core.cli.main import run
 from core.clock import SystemClock
 from core.cluster.connect import Address
+from core.daemons.process import Process
 from core.errors import UnreachableError
 from core.load import layout
-from core.process import Process
 from core.run import logout
 from core.run.journal.fold import Outcome
 from core.run.logout import Logout
@@ -361,7 +361,7 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: igno
         spawned.append(command)
         return Process.this()
 
-    monkeypatch.setattr("core.load.serving.spawn", spawn)
+    monkeypatch.setattr("core.daemons.supervisor.spawn", spawn)
     said = []
     for lingers in (True, False):
         there = Logout("sre", kills=True, lingers=lingers, runner="systemd-run")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from clusters import NOON
 
-from core.auto import service
-from core.auto import switch as switches
-from core.auto.settings import Mode, Settings
-from core.auto.switch import Switch
+from core.autopilot import daemon as service
+from core.autopilot import switch as switches
+from core.autopilot.settings import Mode, Settings
+from core.autopilot.switch import Switch
 from core.cli.common.context import Target
 from core.cli.main import run
 from core.cli.runs.launch import LiveCluster, fetch_live_cluster
@@ -25,10 +25,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState
+from core.daemons.heartbeat import Readers
+from core.daemons.supervisor import Service
 from core.errors import ExitCode, UnreachableError
-from core.load.readers import Readers
-from core.load.serving import Service
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
 from core.run.journal.records import Kind
@@ -132,7 +132,7 @@ def test_apply_gives_no_broker_more_than_it_can(
     )
     rates = np.full(state.partition_count, 125.0 * MB / (state.replica_broker == new).sum())
     load = Load(rates, rates, rates, None, NOON)
-    monkeypatch.setattr("core.load.locate.newest_load", lambda *_: load)
+    monkeypatch.setattr("core.load.lookup.newest_load", lambda *_: load)
     plan = Plan(state.cluster_id).with_move(state, row.tp, old, new)
     (tmp_path / "plan.json").write_text(dump(plan))
     code, _, err = typed("--cluster", "prod", "apply", str(tmp_path / "plan.json"), "--yes")

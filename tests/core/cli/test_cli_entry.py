@@ -55,7 +55,7 @@ def trimtab(saved: str, module: str, before: str = "") -> subprocess.CompletedPr
         "core.cli.common.context",
         "core.cli.cluster.show",
         "numpy",
-        "core.load.heat",
+        "core.load.view.heat",
     ],
 )
 def test_ctrl_c_while_it_starts(saved: str, module: str) -> None:

@@ -12,8 +12,8 @@ from core.cli.sandbox.sandbox import parse_brokers
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import workload
 from core.cluster.sandbox.nodes import lay_out
+from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
-from core.process import Process
 
 
 @pytest.fixture(autouse=True)

@@ -31,15 +31,16 @@ from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import lay_out
 from core.cluster.sandbox.sandbox import Sandbox
-from core.load import layout, published
-from core.load.manifest import read_manifest
+from core.daemons.process import Process
+from core.load import layout
 from core.load.simulator import Simulator, start_simulator
+from core.load.snapshot import arrow_file as published
+from core.load.snapshot.manifest import read_manifest
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
 from core.pipeline.rebuild import Rebuilt
 from core.plan.formats.plan_file import dump
 from core.plan.plan import Move, Plan
-from core.process import Process
 from core.watch.timeline.events import Event
 from core.watch.timeline.recorder import Recorder
 
@@ -378,7 +379,7 @@ def test_collect(
     words = [*at, "collect", "--interval", "0.1s", "--root", str(tmp_path / "load"), "--json"]
     validate("collect", printed(capsys, *words, "--once"), "collect-once")
     told = StopsAfter(2)
-    monkeypatch.setattr("core.load.readers.stop_signals", lambda: told)
+    monkeypatch.setattr("core.daemons.heartbeat.stop_signals", lambda: told)
     lines = printed(capsys, *words).splitlines()
     assert lines
     for line in lines:
@@ -399,7 +400,7 @@ def test_recording(
 
     monkeypatch.setattr(Recorder, "look", look_and_reorder)
     told = StopsAfter(8)
-    monkeypatch.setattr("core.load.readers.stop_signals", lambda: told)
+    monkeypatch.setattr("core.daemons.heartbeat.stop_signals", lambda: told)
     lines = printed(capsys, *at, "timeline", "--record", "--json").splitlines()
     client.close()
     assert lines
@@ -408,7 +409,7 @@ def test_recording(
 
 
 def test_an_autopilot(at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("core.load.readers.stop_signals", lambda: StopsAfter(2))
+    monkeypatch.setattr("core.daemons.heartbeat.stop_signals", lambda: StopsAfter(2))
     words = [*at, "autopilot", "--mode", "suggest", "--lasting", "0s", "--avoid", "sun 1:00-2:00"]
     lines = printed(capsys, *words, "--json").splitlines()
     assert lines

@@ -18,7 +18,7 @@ from core.cli.main import run
 from core.cli.timeline import statelog
 from core.cli.timeline.statelog import parse_numbers
 from core.errors import ExitCode, UsageError
-from core.watch.statelog.sources import Source
+from core.watch.statelog.files import Source
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "statelog-merge.json"
 LEADER = (

@@ -17,8 +17,8 @@ from core.cli.main import run
 from core.errors import ExitCode
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.publisher import Teller
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.telling import Teller
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 

@@ -24,8 +24,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState
+from core.daemons.process import Process
 from core.errors import UsageError
-from core.process import Process
 
 # -- where there is a way to any -------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from core.clock import SystemClock
-from core.load.sample import AHEAD
-from core.load.snapshot import Counts
+from core.load.samples import AHEAD
+from core.load.snapshot.format import Counts
 from core.pipeline.job import Job
 from core.pipeline.ledger import Batch, Ledger
 

@@ -18,12 +18,12 @@ from core.cluster.connect import connect
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
+from core.daemons.process import Process
 from core.errors import UnreachableError, UsageError
-from core.load.locate import history, newest_load, newest_snapshot
+from core.load.lookup import history, newest_load, newest_snapshot
 from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
 from core.load.simulator import Simulator, start_simulator
-from core.load.snapshot import Source
-from core.process import Process
+from core.load.snapshot.format import Source
 
 pytestmark = pytest.mark.long
 

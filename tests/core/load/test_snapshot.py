@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from snapshots import AT, make_snapshot
 
 from core.errors import DocumentError, RefusedError, UsageError
-from core.load import clusters, layout, manifest, published
-from core.load.snapshot import (
-    Source,
-)
+from core.load import layout
+from core.load.snapshot import arrow_file as published
+from core.load.snapshot import manifest
+from core.load.snapshot import manifest as clusters
+from core.load.snapshot.format import Source
 
 
 def test_a_written_snapshot_is_read_back_equal(tmp_path: Path) -> None:
@@ -229,7 +230,7 @@ def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:
 def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     code = (
-        "import sys; from pathlib import Path; from core.load.published import read_snapshot;"
+        "import sys; from pathlib import Path; from core.load.snapshot.arrow_file import read_snapshot;"
         "assert read_snapshot(Path(sys.argv[1]), 'abc-DEF_1').rate('in_bytes_per_s').sum() >= 0;"
         "print([m for m in ('pandas', 'pyarrow.dataset', 'pyspark') if m in sys.modules])"
     )

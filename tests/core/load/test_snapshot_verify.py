@@ -13,7 +13,8 @@ import pytest
 from snapshots import make_snapshot
 
 from core.cli.main import run
-from core.load import layout, published
+from core.load import layout
+from core.load.snapshot import arrow_file as published
 
 CLUSTER = "abc-DEF_1"
 NAME = "0001-00000002"

@@ -11,7 +11,7 @@ from simulated import small_spec
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.load.verdicts import Weight, verdicts
+from core.load.view.verdicts import Weight, verdicts
 
 HIGHEST = 2**31 - 1
 

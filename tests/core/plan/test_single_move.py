@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
-from core.load.heat import Metric
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
+from core.load.view.heat import Metric
 from core.plan.checks.check_plan import Severity, check_plan
 from core.plan.plan import Plan
 from core.plan.single_move import plan_totals, suggest_move

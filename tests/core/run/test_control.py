@@ -11,9 +11,9 @@ import pytest
 from run_help import MB, move
 
 from core.cluster.connect import Address
+from core.daemons.process import Process
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.plan.plan import Plan
-from core.process import Process
 from core.run.control import find_moves, request
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind

@@ -203,7 +203,7 @@ def test_its_cluster_is_looked_at_with_the_timeout_of_config_toml(
 
 
 def test_a_run_that_lives_is_left_alone(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.process.Process.alive", property(lambda _: True))
+    monkeypatch.setattr("core.daemons.process.Process.alive", property(lambda _: True))
     dead.recover()
     assert not dead.spawned
 

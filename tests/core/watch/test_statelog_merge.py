@@ -20,15 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UsageError
-from core.watch.statelog import side_by_side
-from core.watch.statelog.clocks import Offset
+from core.watch.statelog import parallel as side_by_side
+from core.watch.statelog.clock_offsets import Offset
 from core.watch.statelog.event import Event, Kind
-from core.watch.statelog.merge import Merge, Tally, Wanted
-from core.watch.statelog.order import HELD, Disorder, in_order
-from core.watch.statelog.sources import Found, find
-from core.watch.statelog.strangers import Suspicion
-from core.watch.statelog.told import Lines, another_zone, is_incomplete, summary_lines
-from core.watch.statelog.zones import parse_zones
+from core.watch.statelog.files import Found, find
+from core.watch.statelog.merge import HELD, Disorder, Merge, Tally, Wanted, in_order
+from core.watch.statelog.mixed_clusters import Suspicion
+from core.watch.statelog.output import Lines, another_zone, is_incomplete, summary_lines
+from core.watch.statelog.timestamps import parse_zones
 
 START = datetime(2026, 1, 31, 2, tzinfo=UTC)
 UTC_ONLY = parse_zones(())
@@ -488,7 +487,7 @@ def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
 
 
 SAMPLED = """
-from core.watch.statelog.clocks import Clocks
+from core.watch.statelog.clock_offsets import Clocks
 from core.watch.statelog.event import Change, Event, Kind
 clocks = Clocks(most=50)
 for n in range(2_000):

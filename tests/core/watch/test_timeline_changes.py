@@ -12,11 +12,10 @@ from watch_help import at, cluster, row
 
 from core.cluster.metadata import PartitionRow, Topic
 from core.cluster.state import ClusterState
-from core.watch.timeline import packing
-from core.watch.timeline.changes import changes
+from core.watch.timeline import codec as packing
+from core.watch.timeline.changes import changes, replayed
 from core.watch.timeline.events import Kind
-from core.watch.timeline.replay import replayed
-from core.watch.timeline.words import happenings, told
+from core.watch.timeline.text import happenings, told
 
 QUIET = [row("a", 0, (1, 2, 3)), row("a", 1, (2, 3, 1)), row("b", 0, (3, 4))]
 

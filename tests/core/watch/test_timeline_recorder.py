@@ -20,12 +20,12 @@ from core.cluster.observer import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
+from core.watch.timeline.coverage import unseen
+from core.watch.timeline.event_sources import Onlooker
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.unseen import unseen
-from core.watch.timeline.words import told
+from core.watch.timeline.text import told
 
 
 class Recorded:

@@ -20,9 +20,9 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import changes
+from core.watch.timeline.codec import packed, topic
 from core.watch.timeline.database import TimelineError
 from core.watch.timeline.events import Event, Kind, Told
-from core.watch.timeline.packing import packed, topic
 from core.watch.timeline.store import Timeline
 
 

@@ -22,10 +22,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.external.throttles import find_throttles
 from core.run.reporting.runs import with_throttles
-from core.watch.timeline import throttle_news
+from core.watch.timeline import throttle_changes as throttle_news
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.throttle_news import LOOK_SECONDS, ThrottleNews
-from core.watch.timeline.words import happenings, told
+from core.watch.timeline.text import happenings, told
+from core.watch.timeline.throttle_changes import LOOK_SECONDS, ThrottleNews
 
 
 class Watched:

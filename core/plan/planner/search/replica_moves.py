@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
-from core.load.snapshot import Float64
+from core.load.snapshot.format import Float64
 from core.plan.planner.model.measures import LED, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import NOBODY

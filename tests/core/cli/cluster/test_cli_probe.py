@@ -18,12 +18,12 @@ from core.cluster.connect import Address
 from core.cluster.probe.round_trip import Layout
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load import layout
-from core.watch.clients import work
-from core.watch.clients.background import newest_report
-from core.watch.clients.eye import BrokerSeen, Health
-from core.watch.clients.places import TOPIC
+from core.watch.clients import probe as work
+from core.watch.clients.daemon import newest_report
+from core.watch.clients.health_detector import BrokerSeen, Health
+from core.watch.clients.latency import Wait
+from core.watch.clients.probe_topic import TOPIC
 from core.watch.clients.report import Report
-from core.watch.clients.waits import Wait
 from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
 
@@ -58,7 +58,7 @@ def living() -> SimulatedCluster:
 
 @pytest.fixture
 def typed(hand: Hand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    monkeypatch.setattr("core.watch.timeline.background.start_recording", lambda *words: None)
+    monkeypatch.setattr("core.watch.timeline.daemon.start_recording", lambda *words: None)
     return hand.on(living)
 
 

@@ -65,7 +65,7 @@ def test_a_thread_that_got_more_than_the_clock_shows_has_no_more_than_that() -> 
 
 
 def test_a_process_knows_how_long_ago_it_was_started() -> None:
-    script = "from core.process import age_seconds; print(age_seconds())"
+    script = "from core.daemons.process import age_seconds; print(age_seconds())"
     begun = time.monotonic()
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert 0 < float(answer.stdout) <= time.monotonic() - begun + 0.02  # it counts in ticks

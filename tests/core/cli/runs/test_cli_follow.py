@@ -19,9 +19,9 @@ from core import paths
 from core.cli.main import run as command_line
 from core.cli.runs import follow as following
 from core.cluster.connect import Address
+from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError
 from core.plan.plan import Plan
-from core.process import Process
 from core.run import run_process as spawning
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind

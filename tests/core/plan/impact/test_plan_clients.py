@@ -13,7 +13,7 @@ from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.groups import Member
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.plan.impact.clients import Impact, impact_of
 from core.plan.impact.retention import HOUR, SEGMENT_BYTES, Shrinking, Shrunk, check_retention
 from core.plan.impact.sentences import (

@@ -15,7 +15,7 @@ from core.cluster.configs import Resource
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import GroupSpec
-from core.load.snapshot import Load
+from core.load.snapshot.format import Load
 from core.run.external.leftovers import left_in_cluster
 from core.run.journal.fold import Outcome
 from core.run.journal.records import Kind

@@ -12,7 +12,7 @@ from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submit
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
-from core.process import Process
+from core.daemons.process import Process
 from core.run.journal.fold import History
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.throttle_values import Side

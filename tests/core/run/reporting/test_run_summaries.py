@@ -13,8 +13,8 @@ from run_help import MB, move
 
 from core import paths
 from core.cluster.connect import Address
+from core.daemons.process import Process
 from core.plan.plan import Plan
-from core.process import Process
 from core.run.journal.fold import History
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind

@@ -1,0 +1,83 @@
+"""Does what was decided: starts the run of a plan as `apply` does, or elects as `elect` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from core.autopilot.observation import Observed
+from core.autopilot.plan_choice import reckoned
+from core.autopilot.switch import Switch
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault, leads_already
+from core.cluster.metadata import TopicPartition
+from core.errors import TrimtabError
+from core.plan.checks.check_plan import Checked, refuse
+from core.plan.estimate.estimate_json import to_json
+from core.plan.plan import Plan
+from core.run.audited_client import audited
+from core.run.engine.completion import MOST_AT_A_TIME
+from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
+from core.run.launch import prepared
+from core.run.options import RunOptions
+from core.run.service import start_run
+from core.units import counted
+
+NOTE = "by the autopilot"
+
+
+def start(switch: Switch, observed: Observed, plan: Plan) -> str:
+    """Start a run that adapts its rate to how producers fare; return its id.
+
+    Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
+    the run does not come up.
+    """
+    assert observed.sight is not None
+    state, load = observed.state, observed.sight.load
+    bounds, estimate = reckoned(switch.settings, observed, plan)
+    flying = observed.reassignments
+    refuse(Checked(state, load, plan, flying).after(estimate.seconds, estimate.never))
+    options = RunOptions(
+        rate_bytes_per_s=estimate.rate_bytes_per_s,
+        cluster_name=switch.name,
+        auto=bounds,
+        elect=True,
+    )
+    options = prepared(options, state, load, plan)
+    noted = replace(plan, notes=(*plan.notes, NOTE))
+    return start_run(switch.address, state.cluster_id, noted, options, to_json(estimate))
+
+
+def elect(
+    client: ClusterClient,
+    clock: Clock,
+    cluster_id: str,
+    wanted: Sequence[TopicPartition],
+    goes_on: Callable[[], bool],
+) -> str:
+    """Elect preferred leaders, some at a time as a run does, while it `goes_on`; say what came.
+
+    Raises TrimtabError when not even the first could be asked for.
+    """
+    writer = audited(client, cluster_id, None)
+    answers: dict[TopicPartition, Fault | None] = {}
+    ended = ""
+    for first in range(0, len(wanted), MOST_AT_A_TIME):
+        if first:
+            clock.sleep(BETWEEN_ELECTIONS_SECONDS)
+            if not goes_on():
+                ended = " It was turned off then."
+                break
+        try:
+            answers |= writer.elect_leaders(wanted[first : first + MOST_AT_A_TIME])
+        except TrimtabError as error:
+            if not answers:
+                raise
+            ended = f" {error.title}"
+            break
+    left = {tp: fault for tp, fault in answers.items() if not leads_already(fault)}
+    many = counted(len(answers) - len(left), "partition")
+    of = f" of {len(wanted)}" if len(answers) - len(left) < len(wanted) else ""
+    why = "".join(f" {tp} was not: {fault}." for tp, fault in [*left.items()][:1])
+    return f"{many}{of} given back.{why}{ended}"

@@ -1,0 +1,149 @@
+"""An autopilot put together: eyes, log, switch and runs of one cluster, until it is off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from core import files, paths
+from core.autopilot import switch as switches
+from core.autopilot.act import elect, start
+from core.autopilot.log import DecisionLog, Entry, What
+from core.autopilot.loop import Pilot, fly
+from core.autopilot.observer import ClusterEyes, Configuration
+from core.autopilot.switch import Switch
+from core.autopilot.timeline_text import Clause
+from core.clock import SystemClock
+from core.cluster.connect import Connection
+from core.errors import DocumentError
+from core.load.daemon import start_load
+from core.load.lookup import load_root
+from core.plan.formats.plan_file import dump
+from core.plan.plan import Plan
+from core.watch.timeline.daemon import start_recording
+from core.watch.timeline.events import Kind
+from core.watch.timeline.publisher import Teller
+
+ROLE = "autopilot"
+BY = "autopilot"
+UNTOLD = frozenset(("balanced", "not-lasting"))
+"""Why it waits on a quiet day: in the log, and nothing for a timeline."""
+
+
+def suggestion(cluster_id: str) -> Path:
+    """Return the file of the plan that mode `suggest` would have carried out now."""
+    return paths.autopilot_dir(cluster_id) / "suggested.json"
+
+
+def fly_cluster(
+    connection: Connection,
+    switch: Switch,
+    *,
+    keep_on: Callable[[], bool],
+    tell: Callable[[Entry], None],
+) -> None:
+    """Fly one cluster until `keep_on` says no or its switch is off; whoever calls holds the lease.
+
+    Its load and its timeline are kept going meanwhile. Raises TrimtabError when its log cannot be
+    written.
+    """
+    cluster_id = switch.cluster_id
+    with _served(switch), Teller(cluster_id) as teller:
+
+        def told(entry: Entry) -> None:
+            tell(entry)
+            clause = in_the_past(entry)
+            if clause and not switch.address.simulated:  # such a cluster has no timeline
+                teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=brokers(entry))
+
+        pilot = Pilot(
+            ClusterEyes(
+                connection.client,
+                connection.clock,
+                cluster_id,
+                load_root(switch.snapshots),
+                Configuration(switch).read,
+            ),
+            connection.clock,
+            DecisionLog(cluster_id),
+            switch=lambda: _read(cluster_id),
+            start=start,
+            elect=lambda wanted, goes_on: elect(
+                connection.client, connection.clock, cluster_id, wanted, goes_on
+            ),
+            suggest=lambda plan: suggest(suggestion(cluster_id), plan),
+            tell=told,
+            patient=not switch.address.simulated,  # a simulator that is gone never comes back
+        )
+        fly(pilot, SystemClock(), keep_on=keep_on)
+
+
+def tell_switch(switch: Switch) -> None:
+    """Write down, in the log and on the timeline, that somebody has set the switch."""
+    entry = Entry(switch.changed_at, What.SWITCH, switches.words(switch))
+    DecisionLog(switch.cluster_id).add(entry)
+    if switch.address.simulated:
+        return
+    with Teller(switch.cluster_id) as teller:
+        text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
+        teller.tell(Kind.AUTOPILOT, by=BY, text=text)
+
+
+@contextmanager
+def _served(switch: Switch) -> Iterator[None]:
+    """Keep collector, Spark and recorder going for as long as it flies."""
+    own = switch.starts_load and switch.snapshots is None
+    reader = start_load(switch.address, switch.cluster_id) if own else None
+    recording = start_recording(switch.address, switch.cluster_id, switch.snapshots)
+    try:
+        yield
+    finally:
+        for serving in (reader, recording):
+            if serving is not None:
+                serving.close()
+
+
+def _read(cluster_id: str) -> Switch | None:
+    try:
+        return switches.read(cluster_id)
+    except DocumentError:
+        return None
+
+
+def suggest(path: Path, plan: Plan | None) -> None:
+    """Keep the plan that holds now in a file; one that holds no more is not left to be applied."""
+    with suppress(OSError):  # the decision is in the log, and its moves with it
+        if plan is None:
+            path.unlink(missing_ok=True)
+        else:
+            files.write_text(path, dump(plan))
+
+
+def in_the_past(entry: Entry) -> str:
+    """Return an entry in the past tense for the timeline, "" for what does not belong there."""
+    text = entry.text.rstrip(".")
+    lower = text[:1].lower() + text[1:]
+    match entry.what:
+        case What.ACT:
+            return Clause.ACTS.with_(lower)
+        case What.SUGGEST:
+            return Clause.SUGGESTS.with_(lower)
+        case What.ELECTED:
+            return Clause.ELECTED.with_(lower)
+        case What.STARTED:
+            return Clause.STARTED.with_(f"{entry.run}")
+        case What.FAILED:
+            return Clause.FAILED.with_(lower)
+        case What.ENDED:
+            return Clause.ENDED.with_(f"{entry.run} end")
+        case What.WAIT if entry.reasons[0].id not in UNTOLD:
+            return Clause.WAITED.with_(lower)
+        case _:
+            return ""
+
+
+def brokers(entry: Entry) -> tuple[int, ...]:
+    """Return the brokers that get or give away replicas or leaders by what an entry tells."""
+    found = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
+    return tuple(sorted(found.union(*((leader, to) for _, leader, to in entry.elected))))

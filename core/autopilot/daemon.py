@@ -1,0 +1,180 @@
+"""The autopilot as a background process: start, switch, status, and its work."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from core import files, paths
+from core.autopilot import switch as switches
+from core.autopilot.assembly import ROLE, fly_cluster, tell_switch
+from core.autopilot.history import History
+from core.autopilot.log import DecisionLog, Entry, remembered
+from core.autopilot.settings import Mode
+from core.autopilot.switch import Switch
+from core.clock import Clock
+from core.daemons import supervisor as serving
+from core.daemons.process import Process
+from core.daemons.supervisor import Service
+from core.errors import DocumentError, TrimtabError, UsageError
+from core.load import layout
+from core.run import logout
+from core.run.control import request
+from core.run.journal.journal import JournalError, journal_path
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunState
+
+STOP_SECONDS = 30.0
+"""How long a run that is just being started may take to be known, or to have failed."""
+ENDING_SECONDS = 3.0
+"""How long a process that has read *off* may take to end."""
+LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an autopilot stands; `process` is None while nobody flies."""
+
+    switch: Switch
+    process: Process | None
+    last: Entry | None
+    history: History
+
+
+def set_switch(switch: Switch) -> None:
+    """Set the switch and write down who did; raises OSError or TrimtabError."""
+    switches.write(switch)
+    tell_switch(switch)
+
+
+def fly_by(switch: Switch, clock: Clock) -> bool:
+    """Set the switch to a mode that flies; return whether somebody flies on by it.
+
+    Else nobody does, and `start_flying` is due. Raises as `set_switch`.
+    """
+    was_on = _is_on(switch.cluster_id)
+    set_switch(switch)
+    # Who has read *off* already is about to end, and will not read this.
+    deadline = clock.monotonic() + (0.0 if was_on else ENDING_SECONDS)
+    while (flies := is_flying(switch.cluster_id)) and clock.monotonic() < deadline:
+        clock.sleep(LOOK_SECONDS)
+    return flies
+
+
+def start_flying(switch: Switch) -> Process | None:
+    """Start the process unless one flies this cluster already; returns at once."""
+    root = paths.load_root()
+    layout.mark(root)
+    return serving.start(
+        ROLE,
+        "core.autopilot.daemon",
+        switch.cluster_id,
+        root=root,
+        address=switch.address,
+        under=logout.look().prefix(),
+    )
+
+
+def is_flying(cluster_id: str) -> bool:
+    return files.is_leased(layout.lock(paths.load_root(), cluster_id, ROLE))
+
+
+def _is_on(cluster_id: str) -> bool:
+    try:
+        before = switches.read(cluster_id)
+    except DocumentError:
+        return False
+    return before is not None and before.mode is not Mode.OFF
+
+
+def standing(switch: Switch) -> Standing:
+    """Return how an autopilot stands, from its files alone."""
+    entries = list(DecisionLog(switch.cluster_id).entries())
+    return Standing(
+        switch,
+        serving.holder(paths.load_root(), switch.cluster_id, ROLE),
+        entries[-1] if entries else None,
+        remembered(entries),
+    )
+
+
+def turn_off(switch: Switch, *, at: datetime, who: str) -> None:
+    """Turn an autopilot off; needs neither the cluster nor its process.
+
+    Raises OSError or TrimtabError.
+    """
+    set_switch(switch.turned(Mode.OFF, at=at, who=who))
+
+
+def left_by(switch: Switch, clock: Clock) -> tuple[str, ...]:
+    """Return the runs that go on after one was turned off.
+
+    One that is just being started is waited for, STOP_SECONDS at most; raises TrimtabError when it
+    is not known then.
+    """
+    deadline = clock.monotonic() + STOP_SECONDS
+    flew = flies = is_flying(switch.cluster_id)
+    # Whether it flies is asked before the log is read: then what it wrote last is in there.
+    while (history := standing(switch).history).is_starting and flies:
+        if clock.monotonic() > deadline:
+            break
+        clock.sleep(LOOK_SECONDS)
+        flies = is_flying(switch.cluster_id)
+    if history.is_starting and flew:
+        raise TrimtabError(
+            f"The autopilot of {switch.name} is starting a run that is not known yet.",
+            next="Look: trimtab runs ls.",
+        )
+    open_ = (act.run for act in history.acts if act.ended_at is None)
+    return tuple(run for run in open_ if _goes_on(switch.cluster_id, run))
+
+
+def _goes_on(cluster_id: str, run: str) -> bool:
+    """Return whether a run has not ended since: nobody writes that down once it is off."""
+    if not journal_path(cluster_id, run).exists():
+        return False
+    with suppress(JournalError):  # one that cannot be read may well go on
+        state = read_run(cluster_id, run).state
+        return not state.ended or state is RunState.DIED
+    return True
+
+
+def cancel(switch: Switch, runs: Iterable[str]) -> str:
+    """Cancel runs of an autopilot's; return why one could not be, "" when all are."""
+    trouble = ""
+    for run in runs:
+        try:
+            request(switch.cluster_id, run, "cancel")
+        except UsageError as error:  # it has ended meanwhile, or is being cancelled already
+            trouble = str(error.title)
+    return trouble
+
+
+log = logging.getLogger("trimtab.autopilot")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Fly one cluster until its switch is off, or told to stop."""
+    given = serving.arguments(ROLE).parse_args(argv)
+    return serving.serve(ROLE, given, _fly, log=log)
+
+
+def _fly(service: Service) -> None:
+    switch = switches.read(service.given.cluster_id)
+    if switch is not None:
+        with service.connected(switch.address.capacity) as connection:
+            fly_cluster(connection, switch, keep_on=lambda: not service.told.is_set(), tell=_note)
+    # Who reads its load keeps other processes going; this one goes on for nobody.
+    service.told.set()
+
+
+def _note(entry: Entry) -> None:
+    log.info("%s: %s", entry.what.value, entry.text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""The rules that keep an autopilot from acting, each a function that says why in one sentence.
+
+Pure. `SAFETY` is what must hold whatever brokers carry, `TIMELY` what makes a run worth it now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import numpy as np
+
+from core.autopilot.decision import Reason
+from core.autopilot.history import History
+from core.autopilot.observation import Observed
+from core.autopilot.settings import LIVE_LOOKS, Settings
+from core.cluster.balancers import find_balancer
+from core.load.snapshot.format import Source
+from core.plan.checks.catalogue import named
+from core.run.external.moves import foreign_moves
+from core.units import counted, format_bytes, format_duration
+
+GOOD = 0.95
+"""The part of partitions of which the load must be known well."""
+CONTROLLER_STEADY = timedelta(minutes=1)
+"""How long a new controller is given before anything is asked of it."""
+UNSURE = timedelta(seconds=5)
+"""A load may be so much younger than the clock of who looks at it."""
+
+Guard = Callable[[Settings, History, Observed], Reason | None]
+
+
+def spoken(
+    guards: Sequence[Guard], settings: Settings, history: History, observed: Observed
+) -> tuple[Reason, ...]:
+    """Return what every guard that holds has to say, in their order."""
+    found = (guard(settings, history, observed) for guard in guards)
+    return tuple(reason for reason in found if reason is not None)
+
+
+# -- whether the cluster is fit to be changed ------------------------------------------------------
+
+
+def read_only(_: Settings, __: History, observed: Observed) -> Reason | None:
+    if observed.read_only:
+        return Reason("read-only", "config.toml marks this cluster read_only: nothing is done.")
+    if observed.config_unread:  # a misspelt read_only must not leave a cluster writable
+        return Reason("config", f"Not until config.toml can be read: {observed.config_unread}")
+    return None
+
+
+def broker_down(_: Settings, __: History, observed: Observed) -> Reason | None:
+    down = [broker.id for broker in observed.state.brokers if not broker.alive]
+    known = observed.state.broker_by_id.keys()
+    gone = set(np.unique(observed.state.replica_broker).tolist()) - known
+    names = ", ".join(map(str, sorted({*down, *gone})))
+    if not names:
+        return None
+    return Reason("broker-down", f"Not while a broker is down: {names}.")
+
+
+def controller(_: Settings, history: History, observed: Observed) -> Reason | None:
+    if observed.state.controller is None:
+        return Reason("no-controller", "Not while the cluster has no controller.")
+    since = history.controller_since
+    if since is None or observed.now - since >= CONTROLLER_STEADY:
+        return None
+    ago = format_duration((observed.now - since).total_seconds())
+    return Reason("controller", f"Not while the controller is changing: it did {ago} ago.")
+
+
+def without_leader(_: Settings, __: History, observed: Observed) -> Reason | None:
+    many = int((observed.state.leader < 0).sum())
+    if not many:
+        return None
+    return Reason("no-leader", f"Not while partitions have no leader: {many}.")
+
+
+def out_of_sync(_: Settings, __: History, observed: Observed) -> Reason | None:
+    state = observed.state
+    # A replica that is arriving is no member of the ISR yet; it is told as a move.
+    late = state.partition_of_replica[~state.in_sync & ~state.adding]
+    many = len(np.unique(late))
+    if not many:
+        return None
+    return Reason(
+        "out-of-sync", f"Not while replicas are out of sync: {counted(many, 'partition')}."
+    )
+
+
+def own_run(_: Settings, history: History, observed: Observed) -> Reason | None:
+    open_ = [act.run for act in history.acts if act.ended_at is None]
+    going = (run for run in open_ if run not in (*observed.running, *observed.died))
+    running = (*observed.running, *going)
+    if not running:
+        return None
+    return Reason("run", f"Run {running[0]} is in progress: its end is waited for.")
+
+
+def dead_run(_: Settings, __: History, observed: Observed) -> Reason | None:
+    if not observed.died:
+        return None
+    run = observed.died[0]
+    return Reason("dead-run", f"Run {run} has died in the middle: trimtab runs attach {run}.")
+
+
+def unread_journal(_: Settings, __: History, observed: Observed) -> Reason | None:
+    if not observed.unread:
+        return None
+    return Reason("journal", f"Not while a run's journal cannot be read: {observed.unread[0]}")
+
+
+def foreign_move(_: Settings, __: History, observed: Observed) -> Reason | None:
+    if observed.running:
+        return None  # whose moves these are is the run's to say
+    seen = {move.tp for move in foreign_moves(observed.state, ())}
+    moving = sorted(seen | observed.reassignments.keys())
+    if not moving:
+        return None
+    return Reason("foreign-move", f"Not while somebody else moves {named(moving)}.")
+
+
+def cruise_control(_: Settings, __: History, observed: Observed) -> Reason | None:
+    balancer = find_balancer(observed.state)
+    if balancer is None:
+        return None
+    return Reason("cruise-control", f"{balancer}: two that balance would undo each other's work.")
+
+
+# -- whether the load says anything ----------------------------------------------------------------
+
+
+def load_known(_: Settings, __: History, observed: Observed) -> Reason | None:
+    sight = observed.sight
+    if sight is not None and sight.load.as_of is not None and observed.imbalance is not None:
+        return None
+    return Reason("no-load", "No load is known yet: what brokers carry cannot be judged.")
+
+
+def load_fresh(settings: Settings, _: History, observed: Observed) -> Reason | None:
+    if observed.sight is None or observed.sight.load.as_of is None:
+        return None
+    age = observed.now - observed.sight.load.as_of
+    if -UNSURE <= age <= timedelta(seconds=settings.stale_seconds):
+        return None
+    if age < timedelta(0):
+        return Reason("load-ahead", "The load is from the future: a clock has been set.")
+    told = f"The load is {format_duration(age.total_seconds())} old"
+    most = format_duration(settings.stale_seconds)
+    return Reason("stale-load", f"{told}, and says nothing of now beyond {most}.")
+
+
+def load_good(_: Settings, __: History, observed: Observed) -> Reason | None:
+    sight = observed.sight
+    if sight is None:
+        return None
+    if sight.load.source is Source.LIVE and sight.looks < LIVE_LOOKS:
+        return Reason(
+            "few-looks",
+            f"There are {sight.looks} of the collector's intervals; {LIVE_LOOKS} in succession "
+            "are needed where there is no window of Spark's.",
+        )
+    if sight.good >= GOOD:
+        return None
+    return Reason(
+        "poor-load",
+        f"The load of {1 - sight.good:.0%} of the partitions is not known well enough "
+        f"({1 - GOOD:.0%} may be).",
+    )
+
+
+# -- whether now is the time -----------------------------------------------------------------------
+
+
+def lasts(settings: Settings, history: History, observed: Observed) -> Reason | None:
+    if history.long_enough(settings, observed) or history.long_enough_led(settings, observed):
+        return None
+    by_place, by_leader = observed.imbalance, observed.led
+    assert by_place is not None
+    off, lasting = by_place, history.lasting
+    if not by_place.outside and by_leader is not None:
+        off, lasting = by_leader, history.lasting_led
+    known = [lasting[place] for place in off.outside if place in lasting]
+    longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
+    seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
+    least = format_duration(settings.lasting_seconds)
+    snapshots = counted(looks, "snapshot")
+    return Reason(
+        "not-lasting",
+        f"{off.sentence}, but in {snapshots} over {format_duration(seen)} "
+        f"only: {settings.lasting_looks} over {least} are worth a run.",
+    )
+
+
+def busy_hours(settings: Settings, _: History, observed: Observed) -> Reason | None:
+    if not settings.avoid.holds(observed.now.astimezone()):
+        return None
+    return Reason("busy-hours", f"Nothing is begun in busy hours ({settings.avoid.text}).")
+
+
+def maintenance(settings: Settings, _: History, observed: Observed) -> Reason | None:
+    if not settings.only or settings.only.holds(observed.now.astimezone()):
+        return None
+    return Reason("no-window", f"Runs begin in maintenance windows only ({settings.only.text}).")
+
+
+def cool_down(settings: Settings, history: History, observed: Observed) -> Reason | None:
+    ends = [act.ended_at for act in history.acts if act.ended_at is not None]
+    ends += [at for at in (observed.run_ended_at, history.failed_at) if at is not None]
+    if not ends:
+        return None
+    left = settings.cool_down_seconds - (observed.now - max(ends)).total_seconds()
+    if left <= 0:
+        return None
+    return Reason(
+        "cool-down", f"Cooling down after what was done last: {format_duration(left)} more."
+    )
+
+
+def budget(settings: Settings, history: History, observed: Observed) -> Reason | None:
+    spent, moves = history.spent(observed.now)
+    if spent >= settings.most_bytes_per_hour:
+        of = f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)}"
+        return Reason("budget", f"The hour's budget of bytes is used up: {of}.")
+    if moves >= settings.most_moves_per_hour:
+        of = f"{moves} of {settings.most_moves_per_hour}"
+        return Reason("budget", f"The hour's budget of moves is used up: {of}.")
+    return None
+
+
+SAFETY: tuple[Guard, ...] = (
+    read_only,
+    broker_down,
+    controller,
+    without_leader,
+    out_of_sync,
+    own_run,
+    dead_run,
+    unread_journal,
+    foreign_move,
+    cruise_control,
+    load_known,
+    load_fresh,
+    load_good,
+)
+TIMELY: tuple[Guard, ...] = (lasts, busy_hours, maintenance, cool_down, budget)

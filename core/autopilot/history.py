@@ -1,0 +1,207 @@
+"""What an autopilot remembers: what it did, what lasts, and when the controller last changed.
+
+A value; each look makes the next one. What must outlive its process is in the decision log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from core.autopilot.observation import Observed, Place
+from core.autopilot.settings import Settings
+from core.cluster.metadata import TopicPartition
+
+RESTS = timedelta(days=1)
+"""How long a partition that was moved is left where it is."""
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """One run, or election, of the autopilot's; `ended_at` is None while it is in progress.
+
+    `run` is "" while it is being started, only the decision is known then, and of an election.
+    """
+
+    at: datetime
+    run: str
+    moved: frozenset[TopicPartition]
+    bytes: float
+    ended_at: datetime | None = None
+    elected: frozenset[TopicPartition] = frozenset()
+    """Partitions that an election gave back; they do not rest: no replica of theirs has moved."""
+
+    def reaches(self, since: datetime, now: datetime) -> bool:
+        """Return whether some of it can have been done after `since`."""
+        return (self.ended_at or now) > since
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """For how long one broker has been outside by one measure, in every snapshot."""
+
+    since: datetime
+    until: datetime
+    looks: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.until - self.since).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is remembered before a decision; `seeing` takes a look in."""
+
+    acts: tuple[Acted, ...] = ()
+    lasting: Mapping[Place, Lasting] = field(default_factory=dict)
+    lasting_led: Mapping[Place, Lasting] = field(default_factory=dict)
+    """The same by who leads now."""
+    last_sight: str | None = None
+    last_as_of: datetime | None = None
+    controller: int | None = None
+    controller_since: datetime | None = None
+    """When the controller was seen to change, or missing last; None when it never was."""
+    failed_at: datetime | None = None
+    """When a run could not be started, last."""
+
+    def seeing(self, settings: Settings, observed: Observed) -> History:
+        """Return what is remembered after one look more."""
+        after = self._until(observed.now)._seeing_controller(observed)
+        since = observed.now - max(RESTS, HOUR)
+        kept = tuple(act for act in after.acts if act.reaches(since, observed.now))
+        return replace(after, acts=kept)._seeing_load(settings, observed)
+
+    def _until(self, now: datetime) -> History:
+        """Return the same with nothing later than `now`: a clock that was ahead has been set back.
+
+        What it stamped was before now, nobody knows how long: it is waited for as if it were now.
+        """
+
+        def past(at: datetime | None) -> datetime | None:
+            return None if at is None else min(at, now)
+
+        return replace(
+            self,
+            acts=tuple(
+                replace(act, at=min(act.at, now), ended_at=past(act.ended_at)) for act in self.acts
+            ),
+            controller_since=past(self.controller_since),
+            failed_at=past(self.failed_at),
+        )
+
+    def _seeing_controller(self, observed: Observed) -> History:
+        found = observed.state.controller
+        if found is None:  # whichever comes next is a new one
+            return replace(self, controller=None, controller_since=observed.now)
+        if found == self.controller:
+            return self
+        first = self.controller is None and self.controller_since is None
+        since = None if first else observed.now
+        return replace(self, controller=found, controller_since=since)
+
+    def _seeing_load(self, settings: Settings, observed: Observed) -> History:
+        sight, imbalance, led = observed.sight, observed.imbalance, observed.led
+        if sight is None or imbalance is None or sight.load.as_of is None:
+            return replace(self, lasting={}, lasting_led={}, last_sight=None, last_as_of=None)
+        if sight.id == self.last_sight:
+            return self
+        as_of, last = sight.load.as_of, self.last_as_of
+        gap = last is not None and (as_of - last).total_seconds() > settings.stale_seconds
+        anew = gap or (last is not None and as_of <= last)
+        return replace(
+            self,
+            lasting=_going_on({} if anew else self.lasting, imbalance.outside, as_of),
+            lasting_led=_going_on(
+                {} if anew else self.lasting_led, led.outside if led else (), as_of
+            ),
+            last_sight=sight.id,
+            last_as_of=as_of,
+        )
+
+    def long_enough(self, settings: Settings, observed: Observed) -> bool:
+        """Return whether one and the same broker has been outside for as long as a run is worth."""
+        outside = observed.imbalance.outside if observed.imbalance else ()
+        return _long_enough(self.lasting, outside, settings)
+
+    def long_enough_led(self, settings: Settings, observed: Observed) -> bool:
+        """Return the same by who leads now."""
+        return _long_enough(
+            self.lasting_led, observed.led.outside if observed.led else (), settings
+        )
+
+    # -- what was done -------------------------------------------------------------------------
+
+    def acting(self, act: Acted) -> History:
+        """Return what is remembered once a run has been started."""
+        return replace(self, acts=(*self.acts, act))
+
+    def electing(self, act: Acted) -> History:
+        """Return what is remembered once leaders were elected; what lasted before it is over."""
+        return replace(self, acts=(*self.acts, act), lasting={}, lasting_led={})
+
+    def failing(self, at: datetime) -> History:
+        """Return what is remembered once something could not be done."""
+        return replace(self, failed_at=at, lasting={}, lasting_led={})
+
+    @property
+    def is_starting(self) -> bool:
+        """Return whether the run of what was decided last is not known (yet)."""
+        return bool(self.acts) and not (self.acts[-1].run or self.acts[-1].elected)
+
+    def ending(self, run: str, at: datetime, moved_bytes: float) -> History:
+        """Return what is remembered once a run has ended; it may have copied more than planned.
+
+        What lasted before it says nothing of how brokers are now.
+        """
+        return replace(
+            self,
+            acts=tuple(
+                replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes))
+                if act.run == run
+                else act
+                for act in self.acts
+            ),
+            lasting={},
+            lasting_led={},
+        )
+
+    def spent(self, now: datetime) -> tuple[float, int]:
+        """Return the bytes, and the moves and elections, of all that can lie in the last hour.
+
+        All of a run that reaches into it is counted: then no hour, wherever it begins, has more
+        than the budget.
+        """
+        acts = [act for act in self.acts if act.reaches(now - HOUR, now)]
+        moves = sum(len(act.moved) + len(act.elected) for act in acts)
+        return sum(act.bytes for act in acts), moves
+
+    def resting(self, now: datetime) -> frozenset[TopicPartition]:
+        """Return the partitions that were moved within a day."""
+        acts = [act for act in self.acts if act.reaches(now - RESTS, now)]
+        return frozenset(tp for act in acts for tp in act.moved)
+
+
+def _going_on(
+    before: Mapping[Place, Lasting], outside: Iterable[Place], as_of: datetime
+) -> dict[Place, Lasting]:
+    """Return for how long each that is outside has been, by one snapshot more."""
+    return {
+        place: Lasting(old.since, as_of, old.looks + 1)
+        if (old := before.get(place))
+        else Lasting(as_of, as_of, 1)
+        for place in outside
+    }
+
+
+def _long_enough(
+    lasting: Mapping[Place, Lasting], outside: Iterable[Place], settings: Settings
+) -> bool:
+    # Who is outside may have changed by the same snapshot, as leaders and sizes do.
+    return any(
+        one.seconds >= settings.lasting_seconds and one.looks >= settings.lasting_looks
+        for place in outside
+        if (one := lasting.get(place)) is not None
+    )

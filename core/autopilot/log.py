@@ -1,0 +1,216 @@
+"""The decision log: every decision, and why nothing was done, in an append-only file of JSON lines.
+
+What an autopilot must remember over a restart is read back from it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from core import files, paths
+from core.autopilot.decision import Reason
+from core.autopilot.history import Acted, History
+from core.cluster.metadata import TopicPartition
+from core.errors import TrimtabError, UsageError
+from core.units import format_time, parse_time
+
+MOST_BYTES = 4_000_000
+"""A larger file becomes the one before, and another is begun: two of them are kept."""
+
+
+class What(Enum):
+    """What a line tells; the values are what `--json` prints."""
+
+    SWITCH = "switch"
+    CAPACITY = "capacity"
+    """Somebody has changed in config.toml what brokers can carry."""
+    WAIT = "wait"
+    SUGGEST = "suggest"
+    ACT = "act"
+    """Written before a run is started, or leaders are elected: what was meant is known then."""
+    ELECTED = "elected"
+    STARTED = "started"
+    FAILED = "failed"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line; `moved` holds each partition with its replicas before and after.
+
+    `elected` holds each partition to give back, with who leads it before and after.
+    """
+
+    at: datetime
+    what: What
+    reasons: tuple[Reason, ...]
+    run: str | None = None
+    bytes: float = 0.0
+    moved: tuple[tuple[TopicPartition, tuple[int, ...], tuple[int, ...]], ...] = ()
+    elected: tuple[tuple[TopicPartition, int, int], ...] = ()
+    ended_at: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """Return what weighs most, in one sentence."""
+        return self.reasons[0].text
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "at": format_time(self.at),
+            "what": self.what.value,
+            "text": self.text,
+            "reasons": [{"id": reason.id, "text": reason.text} for reason in self.reasons],
+            "run": self.run,
+            "bytes": round(self.bytes),
+            "ended_at": format_time(self.ended_at) if self.ended_at else None,
+            "moved": [
+                {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
+                for tp, before, after in self.moved
+            ],
+            "elected": [
+                {"topic": tp.topic, "partition": tp.partition, "leader": leader, "to": to}
+                for tp, leader, to in self.elected
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Entry:
+        """Return what `to_json` wrote; raises ValueError, KeyError, TypeError or UsageError."""
+        reasons = tuple(Reason(str(r["id"]), str(r["text"])) for r in document["reasons"])
+        if not reasons:
+            raise ValueError("it gives no reason")
+        return cls(
+            at=parse_time(document["at"]),
+            what=What(document["what"]),
+            reasons=reasons,
+            run=document["run"],
+            bytes=float(document["bytes"]),
+            moved=tuple(
+                (
+                    TopicPartition(str(m["topic"]), int(m["partition"])),
+                    tuple(map(int, m["before"])),
+                    tuple(map(int, m["after"])),
+                )
+                for m in document["moved"]
+            ),
+            elected=tuple(
+                (
+                    TopicPartition(str(e["topic"]), int(e["partition"])),
+                    int(e["leader"]),
+                    int(e["to"]),
+                )
+                for e in document.get("elected", ())  # earlier logs have none
+            ),
+            ended_at=parse_time(document["ended_at"]) if document["ended_at"] else None,
+        )
+
+
+class DecisionLog:
+    """The log of one cluster's autopilot; several processes may add to it."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.path = paths.autopilot_dir(cluster_id) / "decisions.jsonl"
+        self._before = self.path.with_suffix(".1.jsonl")
+
+    def add(self, entry: Entry) -> None:
+        """Write one line, on disk as this returns; raises TrimtabError when it cannot be kept."""
+        text = json.dumps(entry.to_json(), ensure_ascii=False, separators=(",", ":")) + "\n"
+        try:
+            paths.make_folder(self.path.parent)
+            with self._locked():
+                self._make_room()
+                _append(self.path, text.encode())
+        except OSError as error:
+            raise TrimtabError(
+                f"The decision log {self.path} cannot be written: {error.strerror}.",
+                detail="The autopilot does nothing that it could not remember.",
+                next="Make room there, or set TRIMTAB_HOME to another place.",
+            ) from error
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the lines, oldest first; what is no whole line is left out."""
+        for path in (self._before, self.path):
+            if not path.exists():
+                continue
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    yield Entry.from_json(json.loads(line))
+                except (ValueError, KeyError, TypeError, UsageError):
+                    continue
+
+    def _locked(self) -> _Lock:
+        return _Lock(self.path.with_suffix(".lock"))
+
+    def _make_room(self) -> None:
+        if self.path.exists() and self.path.stat().st_size > MOST_BYTES:
+            self.path.replace(self._before)
+
+
+class _Lock:
+    """Holds a file as a lock among processes; what is renamed meanwhile is another file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        self._handle = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
+def _append(path: Path, text: bytes) -> None:
+    """Write all of `text`, or nothing; after what a crash has left of a line, on a line anew."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        size = os.lseek(handle, 0, os.SEEK_END)
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            text = b"\n" + text
+        files.append_whole(handle, text, size)
+    finally:
+        os.close(handle)
+
+
+def remembered(entries: Iterable[Entry]) -> History:
+    """Return what an autopilot knows of what it did, from its log."""
+    acts: list[Acted] = []
+    meant: Entry | None = None
+    failed_at = None
+    for entry in entries:
+        match entry.what:
+            case What.ACT:
+                meant = entry
+                # Until its run is known it is taken for one that ended as it began.
+                acts.append(_acted(entry, "", entry.at))
+            case What.ELECTED:
+                meant = None
+            case What.STARTED if meant is not None and entry.run is not None:
+                acts[-1] = _acted(meant, entry.run, None)
+                meant = None
+            case What.FAILED if meant is not None:
+                failed_at = entry.at
+                acts.pop()
+                meant = None
+            case What.ENDED if entry.run is not None:
+                before = History(acts=tuple(acts))
+                ended_at = entry.ended_at or entry.at
+                acts = list(before.ending(entry.run, ended_at, entry.bytes).acts)
+            case _:
+                pass
+    return History(acts=tuple(acts), failed_at=failed_at)
+
+
+def _acted(entry: Entry, run: str, ended_at: datetime | None) -> Acted:
+    moved, elected = (frozenset(tp for tp, _, _ in of) for of in (entry.moved, entry.elected))
+    return Acted(entry.at, run, moved, entry.bytes, ended_at, elected)

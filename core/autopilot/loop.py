@@ -1,0 +1,247 @@
+"""The pilot: looks at a cluster again and again, decides, acts if it may, and says why.
+
+It reads its switch before each look; right before a run is started it looks and reads it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from core.autopilot.decide import against, decide
+from core.autopilot.decision import Act, Decision, Elect, Reason, Wait
+from core.autopilot.history import Acted
+from core.autopilot.log import DecisionLog, Entry, What, remembered
+from core.autopilot.observation import Observed
+from core.autopilot.settings import Mode, Settings
+from core.autopilot.switch import Switch
+from core.clock import Clock
+from core.cluster.capacity import UNKNOWN_CAPACITY
+from core.cluster.metadata import TopicPartition
+from core.errors import TrimtabError
+from core.plan.plan import Plan
+
+LOOK_SECONDS = 5.0
+REPEATED = timedelta(hours=1)
+"""How often a reason that stays the same is written down."""
+REPLANNED = timedelta(minutes=5)
+"""How often a suggestion that goes on, with other moves, is."""
+DUTY = 10.0
+"""A look's processor time, planning among it, so many times is waited at least."""
+
+
+class Eyes(Protocol):
+    """Sees the cluster."""
+
+    def look(self, settings: Settings) -> Observed:
+        """Return one look; raises TrimtabError when the cluster does not answer."""
+        ...
+
+    def ended(self, run: str) -> Entry | None:
+        """Return how a run of ours has ended; None while it goes on."""
+        ...
+
+
+class Pilot:
+    """Flies one cluster; for one thread, as the only one on this host."""
+
+    def __init__(
+        self,
+        eyes: Eyes,
+        clock: Clock,
+        log: DecisionLog,
+        *,
+        switch: Callable[[], Switch | None],
+        start: Callable[[Switch, Observed, Plan], str],
+        elect: Callable[[Sequence[TopicPartition], Callable[[], bool]], str],
+        suggest: Callable[[Plan | None], None],
+        tell: Callable[[Entry], None],
+        patient: bool = True,
+    ) -> None:
+        """`patient` waits for a cluster that does not answer; else its end is the pilot's.
+
+        `start` returns the run that it has started; `elect` elects for as long as it may, and says
+        what came of it. `suggest` is given what holds by each look: a plan, or that there is none.
+        """
+        self._patient = patient
+        self._eyes, self._clock, self._log = eyes, clock, log
+        self._switch, self._start, self._elect = switch, start, elect
+        self._suggest, self._tell = suggest, tell
+        self.history = remembered(log.entries())
+        self._last: Entry | None = None
+        self._set_at: datetime | None = None
+        self._suggested: Plan | None = None
+        self._capacity = UNKNOWN_CAPACITY
+
+    def look(self) -> bool:
+        """Look once, and do what is decided; return False once the switch is off.
+
+        Raises TrimtabError when the log cannot be written: nothing was done then.
+        """
+        switch = self._switch()
+        if switch is None or switch.mode is Mode.OFF:
+            return False
+        settings = switch.settings
+        if switch.changed_at != self._set_at:  # what was said before was said of other limits
+            self._set_at, self._last = switch.changed_at, None
+            self._capacity = switch.address.capacity
+        observed = self._see(settings)
+        if observed is None:
+            return self._patient
+        decision = decide(settings, self.history, observed)
+        if isinstance(decision, Act | Elect) and settings.mode is Mode.ACT:
+            return self._act(switch, decision)
+        self._note(decision)
+        return True
+
+    def is_off(self) -> bool:
+        """Return whether it has been switched off since."""
+        switch = self._switch()
+        return switch is None or switch.mode is Mode.OFF
+
+    def _see(self, settings: Settings) -> Observed | None:
+        """Look once and remember it; None, and a line in the log, when nobody answers."""
+        try:
+            self._see_ends()
+            observed = self._eyes.look(settings)
+        except TrimtabError as error:
+            self._note(Wait((Reason("unreachable", error.title),)))
+            return None
+        self.history = self.history.seeing(settings, observed)
+        if observed.capacity != self._capacity:
+            now = f"Brokers can carry {observed.capacity.words} by config.toml"
+            why = Reason("capacity", f"{now}; before it was {self._capacity.words}.")
+            self._write(Entry(self._clock.now(), What.CAPACITY, (why,)))
+            self._capacity = observed.capacity
+        return observed
+
+    def _act(self, switch: Switch, act: Act | Elect) -> bool:
+        self._offer(None)
+        observed = self._see(switch.settings)  # planning may have taken long
+        if observed is None:
+            return self._patient
+        again = self._switch()
+        if again is None or again.settings != switch.settings:
+            return again is not None and again.mode is not Mode.OFF
+        if reasons := against(switch.settings, self.history, observed):
+            self._note(Wait(reasons))
+            return True
+        now = self._clock.now()
+        self._write(_entry(now, What.ACT, act))
+        if self.is_off():  # whoever turned it off before this line relies on that nothing begins
+            self._fail(Reason("off", "It was turned off before anything was begun."))
+            return False
+        if isinstance(act, Elect):
+            self._give_back(now, act)
+        else:
+            self._begin(now, switch, observed, act)
+        return True
+
+    def _begin(self, now: datetime, switch: Switch, observed: Observed, act: Act) -> None:
+        try:
+            run = self._start(switch, observed, act.plan)
+        except (TrimtabError, OSError) as error:
+            why = f"The run could not be started: {_sentence(error)}"
+            self._fail(Reason("failed", why))
+            return
+        began = Reason("started", f"Run {run} carries it out.")
+        self._write(Entry(self._clock.now(), What.STARTED, (began,), run=run))
+        moved = frozenset(move.tp for move in act.plan)
+        self.history = self.history.acting(Acted(now, run, moved, act.bytes))
+
+    def _give_back(self, now: datetime, act: Elect) -> None:
+        wanted = [election.tp for election in act.elections]
+        try:
+            said = self._elect(wanted, lambda: not self.is_off())
+        except (TrimtabError, OSError) as error:
+            self._fail(Reason("failed", f"No leader was elected: {_sentence(error)}"))
+            return
+        at = self._clock.now()
+        self._write(Entry(at, What.ELECTED, (Reason("elected", said),), ended_at=at))
+        done = Acted(now, "", frozenset(), 0.0, at, frozenset(wanted))
+        self.history = self.history.electing(done)
+
+    def _fail(self, why: Reason) -> None:
+        self._write(Entry(self._clock.now(), What.FAILED, (why,)))
+        self.history = self.history.failing(self._clock.now())
+
+    def _see_ends(self) -> None:
+        for act in self.history.acts:
+            if act.ended_at is None and (ended := self._eyes.ended(act.run)) is not None:
+                self._write(ended)
+                at = ended.ended_at or ended.at
+                self.history = self.history.ending(act.run, at, ended.bytes)
+
+    def _note(self, decision: Decision) -> None:
+        """Suggest what is decided, and write it down unless it is what was before."""
+        self._offer(decision.plan if isinstance(decision, Act) else None)
+        what = What.SUGGEST if isinstance(decision, Act | Elect) else What.WAIT
+        entry = _entry(self._clock.now(), what, decision)
+        if not self._is_known(entry):
+            self._write(entry)
+
+    def _is_known(self, entry: Entry) -> bool:
+        """Return whether the log has said the same, not long ago."""
+        last = self._last
+        if last is None or (last.what, _ids(last)) != (entry.what, _ids(entry)):
+            return False
+        same = (last.moved, last.elected) == (entry.moved, entry.elected)
+        often = REPEATED if same else REPLANNED
+        return entry.at - last.at < often
+
+    def _offer(self, plan: Plan | None) -> None:
+        if plan is None or plan != self._suggested:
+            self._suggest(plan)
+        self._suggested = plan
+
+    def _write(self, entry: Entry) -> None:
+        self._log.add(entry)
+        self._last = entry
+        self._tell(entry)
+
+
+def _entry(at: datetime, what: What, decision: Decision) -> Entry:
+    if isinstance(decision, Elect):
+        elected = tuple(
+            (one.tp, one.leader, one.to)
+            for one in decision.elections
+            if one.leader is not None and one.to is not None
+        )
+        return Entry(at, what, decision.reasons, elected=elected)
+    if not isinstance(decision, Act):
+        return Entry(at, what, decision.reasons)
+    moved = tuple((move.tp, move.before, move.after) for move in decision.plan)
+    return Entry(at, what, decision.reasons, bytes=decision.bytes, moved=moved)
+
+
+def _ids(entry: Entry) -> tuple[str, ...]:
+    return tuple(reason.id for reason in entry.reasons)
+
+
+def _sentence(error: TrimtabError | OSError) -> str:
+    """Return what went wrong in one line, with what a check has to say."""
+    if isinstance(error, TrimtabError):
+        return " ".join(part.strip() for part in (error.title, error.detail) if part)
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}."
+
+
+def fly(
+    pilot: Pilot,
+    clock: Clock,
+    *,
+    keep_on: Callable[[], bool],
+    stopwatch: Callable[[], float] = time.process_time,
+) -> None:
+    """Look until `keep_on` says no or the switch is off."""
+    while keep_on():
+        begun = stopwatch()
+        if not pilot.look():
+            return
+        due = clock.monotonic() + max(LOOK_SECONDS, DUTY * (stopwatch() - begun))
+        while keep_on() and (left := due - clock.monotonic()) > 0:
+            clock.sleep(min(left, 1.0))
+            if pilot.is_off():
+                return

@@ -1,0 +1,243 @@
+"""What an autopilot observes, and how uneven that is. Values and pure judgement.
+
+Sizes are of one moment, and up to half a minute old: logs that fill at the same rate are then a
+batch, or a segment, apart. Rates of a few short intervals are as uncertain as these differ: where a
+client or a broker stalls, partitions take turns. What is known better is hidden up to a part only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from core.autopilot.settings import Settings
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
+from core.cluster.leaders import preferred_elections, rows_of
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import Bool, ClusterState, frozen
+from core.load.snapshot.format import Float64, Load, Source
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.plan import Plan
+from core.plan.planner.actual_leaders import elected
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.model.measures import Measure
+
+FILLED_SECONDS = 60.0
+"""What is produced in so long may lie between sizes that are alike: young topics are no larger."""
+UNSURE = 3.0
+"""So many standard errors rates may be apart and be the same."""
+
+
+def level_alike(state: ClusterState, load: Load, part: float) -> tuple[ClusterState, Load]:
+    """Return both with the mean of its topic for every partition that is like most of them.
+
+    That is one whose size and rate are within `part` (0 … 1) of its topic's medians, or differ by
+    less than can be told. All of a topic's bytes and rates stay the same; what is not known is
+    left so.
+    """
+    sizes = state.partition_size_bytes.astype(np.float64)
+    produced, read = load.in_bytes_per_s, load.out_bytes_per_s
+    topics, topic_of = len(state.topics), state.topic_of
+    known = ~np.isnan(produced) & (sizes >= 0)
+    if not known.any():
+        return state, load
+    usual = _medians(produced, topic_of, known, topics)
+    error = UNSURE * _error(load, topic_of, known, topics)
+    alike = known & _near(produced, usual, np.maximum(part * usual, error))
+    size = _medians(sizes, topic_of, known, topics)
+    alike &= _near(sizes, size, np.maximum(part * size, FILLED_SECONDS * (usual + error)))
+    sent = alike & ~np.isnan(read)
+    often = _medians(read, topic_of, sent, topics)
+    sent &= _near(read, often, part * often)
+    whole = _mean(sizes, topic_of, alike, topics)
+    held = state.partition_of_replica
+    even = np.where(state.size_bytes >= 0, np.rint(whole[held]), state.size_bytes)
+    even = np.where(alike[held], even, state.size_bytes).astype(np.int64)
+    return (
+        replace(state, size_bytes=frozen(even)),
+        replace(
+            load,
+            in_bytes_per_s=_mean(produced, topic_of, alike, topics),
+            out_bytes_per_s=_mean(read, topic_of, sent, topics),
+        ),
+    )
+
+
+def _error(load: Load, topic_of: np.ndarray, known: Bool, topics: int) -> Float64:
+    """Return the standard error of the rates of each partition's topic, [P]; 0 where none is told.
+
+    Of all its partitions together: of three intervals one alone tells little.
+    """
+    error = load.in_error_bytes_per_s
+    if error is None:
+        return np.zeros(len(topic_of))
+    squares = _mean(np.nan_to_num(error) ** 2, topic_of, known, topics)
+    return np.sqrt(squares)
+
+
+def _near(values: Float64, usual: Float64, most: Float64) -> Bool:
+    return np.asarray(np.abs(values - usual) <= most, np.bool_)
+
+
+def _medians(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Float64:
+    """Return for every partition [P] its topic's (upper) median of some; NaN where there is none.
+
+    It is a value that one of them has.
+    """
+    rows = np.flatnonzero(some)
+    rows = rows[np.lexsort((values[rows], topic_of[rows]))]
+    many = np.bincount(topic_of[rows], minlength=topics)
+    first = np.cumsum(many) - many
+    found = np.full(topics, np.nan)
+    has = many > 0
+    found[has] = values[rows[first[has] + many[has] // 2]]
+    return np.asarray(found[topic_of])
+
+
+def _mean(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Float64:
+    """Return the values [P], of some the mean of their topic's."""
+    many = np.maximum(np.bincount(topic_of[some], minlength=topics), 1)
+    sums = np.bincount(topic_of[some], values[some], topics)
+    return np.where(some, (sums / many)[topic_of], values)
+
+
+LEAST_GAIN = 0.01
+"""Shares that whatever is done must bring into the band to be any help."""
+Place = tuple[int, Measure]
+"""A broker by its id, and what it carries too much or too little of."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sight:
+    """The load as it is judged; `load` says from where and when it is."""
+
+    id: str
+    """Of its snapshot: two looks at the same one are one."""
+    load: Load
+    good: float
+    """The part of partitions whose load is known well enough, 0 … 1."""
+    looks: int = 1
+    """How many intervals of the collector's it is the mean of; 1 for a window of Spark's."""
+    usual: Callable[[], Load | None] = lambda: None
+    """Returns the mean of the day until then, where that is known well enough, too."""
+
+    @property
+    def words(self) -> str:
+        """Return what a decision by it says of it; "" for a window of Spark's."""
+        live = self.load.source is Source.LIVE
+        return f" (by {self.looks} of the collector's intervals)" if live else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """How far from their fair shares brokers are."""
+
+    outside: frozenset[Place]
+    """Those outside the band that a run is worth."""
+    worst: Place | None
+    share: float
+    """What the worst carries, 1 is even."""
+    led: bool = False
+    """Whether leaders are counted as they are, not as they should be: a placement's preferred."""
+
+    @property
+    def words(self) -> str:
+        if self.worst is None:
+            return "nothing is known"
+        broker, measure = self.worst
+        by = " as partitions are led now" if self.led else ""
+        return f"broker {broker} is at {self.share:.0%} of its fair share of {measure.words}{by}"
+
+    @property
+    def sentence(self) -> str:
+        """Return the words as a sentence begins."""
+        return self.words[:1].upper() + self.words[1:]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Observed:
+    """One look: the cluster, its load, and who else works on it."""
+
+    now: datetime
+    state: ClusterState
+    reassignments: Mapping[TopicPartition, Reassignment]
+    sight: Sight | None = None
+    imbalance: Imbalance | None = None
+    """By the sight's load and preferred leaders; None without a load."""
+    led: Imbalance | None = None
+    """By who leads now; None without a load, and where no election would change that."""
+    returns_every_seconds: float | None = None
+    """How often brokers give leaders back by themselves; None where they do not, or not asked."""
+    running: tuple[str, ...] = ()
+    """Runs of this machine in progress."""
+    died: tuple[str, ...] = ()
+    """Runs of this machine whose process died in the middle of its work."""
+    unread: tuple[str, ...] = ()
+    """In words, what is wrong with journals of this machine that cannot be read."""
+    run_ended_at: datetime | None = None
+    """When a run of this machine ended last."""
+    capacity: Capacity = UNKNOWN_CAPACITY
+    """What brokers can carry, as it is laid onto them."""
+    read_only: bool = False
+    """Whether config.toml marks the cluster, which nothing overrides."""
+    config_unread: str = ""
+    """Why it cannot be read now, in a sentence."""
+    known: Calibration = NOTHING_LEARNED
+    """What runs of this machine teach about how long another takes."""
+
+
+def sight_of(observed: Observed) -> Sight:
+    """Return the load of a look that has one."""
+    assert observed.sight is not None
+    return observed.sight
+
+
+def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:
+    """Return how uneven brokers are that should carry their share."""
+    return imbalance_of(settings, evenness(*level_alike(state, load, settings.alike), Plan()))
+
+
+def judged_as_led(settings: Settings, state: ClusterState, load: Load) -> Imbalance | None:
+    """Return how uneven leaders are as they are now; None where no election would change that."""
+    found = preferred_elections(state, rows_of(state, None))
+    if all(election.hindrance for election in found):
+        return None
+    _, even = elected(*level_alike(state, load, settings.alike), rows_of(state, ()), 0)
+    return imbalance_of(settings, even, led=True)
+
+
+def imbalance_of(
+    settings: Settings, even: Evenness, *, after: bool = False, led: bool = False
+) -> Imbalance:
+    """Return how uneven brokers are now, or `after` what `even` is of."""
+    loads = even.after if after else even.before
+    rows, columns = np.nonzero(is_outside(settings, even.off(loads)))
+    outside = frozenset(
+        (even.brokers[row], even.measures[column])
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
+    furthest = even.furthest(loads)
+    if furthest is None:
+        return Imbalance(outside, None, 1.0, led)
+    row, measure = furthest
+    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), led)
+
+
+def is_outside(settings: Settings, off: Float64) -> Bool:
+    """Return who is far enough from its share for a run; the shape of `off`, in fair shares."""
+    return off > settings.start_band + 1e-9
+
+
+def excess(even: Evenness, band: float, *, after: bool = False) -> float:
+    """Return how many fair shares are outside a band, over all brokers and measures."""
+    loads = even.after if after else even.before
+    return float(np.maximum(even.off(loads) - band, 0.0).sum())
+
+
+def share_bytes(state: ClusterState) -> float:
+    """Return a broker's mean share of all data."""
+    alive = sum(broker.alive for broker in state.brokers)
+    return float(np.maximum(state.size_bytes, 0).sum()) / max(alive, 1)

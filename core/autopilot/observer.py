@@ -1,0 +1,305 @@
+"""Observes one cluster: its state, its load, its configuration, and the runs of this machine."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from core import paths
+from core.autopilot.decision import Reason
+from core.autopilot.guards import GOOD
+from core.autopilot.log import Entry, What
+from core.autopilot.observation import Imbalance, Observed, Sight, judged, judged_as_led
+from core.autopilot.settings import LIVE_LOOKS, Settings
+from core.autopilot.switch import Switch
+from core.clock import Clock
+from core.cluster.capacity import (
+    UNKNOWN_CAPACITY,
+    Capacity,
+    configured_capacity,
+    with_broker_capacity,
+)
+from core.cluster.client import ClusterClient
+from core.cluster.leaders import rebalance_settings, returns_every_seconds
+from core.cluster.observer import CONFIGS_SECONDS, Observer
+from core.cluster.state import ClusterState
+from core.errors import DocumentError, UnreachableError, UsageError
+from core.load.snapshot.format import Float64, Load, LoadSnapshot, Quality, Source
+from core.run.journal.journal import journal_path
+from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
+from core.run.reporting.views import RunState
+from core.settings import load_settings
+from core.units import format_bytes, format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What is said of one cluster; of others, which of their brokers nothing may change."""
+
+    capacity: Capacity = UNKNOWN_CAPACITY
+    read_only: bool = False
+    read_only_servers: frozenset[str] = frozenset()
+    balancer_topics: frozenset[str] = frozenset()
+    unread: str = ""
+    """Why the file cannot be read now, in a sentence: it may mark the cluster."""
+
+    def applied_to(self, state: ClusterState) -> ClusterState:
+        """Return the same cluster with what brokers carry and which topics tell of balancers."""
+        able = with_broker_capacity(state, self.capacity)
+        return replace(able, balancer_topics=self.balancer_topics)
+
+    def forbids(self, state: ClusterState) -> bool:
+        """Return whether the cluster is marked read_only, by its name or one of its brokers."""
+        return self.read_only or state.has_any(self.read_only_servers)
+
+
+class Configuration:
+    """Of one cluster; as it was known last, and `unread`, where the file cannot be read now."""
+
+    def __init__(self, switch: Switch) -> None:
+        self._name, self._bootstrap = switch.name, switch.address.bootstrap
+        self._known = Configured(switch.address.capacity)
+        self._was_there = False
+
+    def read(self) -> Configured:
+        path = paths.config_file()
+        if path.exists():
+            self._was_there = True
+        elif self._was_there:  # what it marked is marked still
+            return replace(self._known, unread=f"{path} is gone.")
+        try:
+            settings = load_settings()
+        except UsageError as error:  # it is being written, or wrong
+            return replace(self._known, unread=error.title)
+        about = settings.about(self._name, self._bootstrap).values()
+        self._known = Configured(
+            configured_capacity(settings, self._name, self._bootstrap),
+            any(one.read_only for one in about),
+            settings.read_only_servers,
+            settings.balancer_topics,
+        )
+        return self._known
+
+
+HORIZONS = ("1h", "5m")
+"""What is judged, the first that is known of enough partitions: an hour forgives a burst."""
+USUAL = "24h"
+"""What is planned by, where that is known of enough partitions, too."""
+
+
+class Sights:
+    """What is published of one cluster's load, look after look."""
+
+    def __init__(self, root: Path, cluster_id: str) -> None:
+        self._root, self._cluster_id = root, cluster_id
+        self._live: deque[LoadSnapshot] = deque(maxlen=LIVE_LOOKS)
+
+    def look(self, state: ClusterState, now: datetime, stale_seconds: float) -> Sight | None:
+        """Return the best that there is, good or not; None when there is nothing."""
+        from core.load.snapshot.arrow_file import read_live, read_snapshot
+
+        try:
+            published = read_snapshot(self._root, self._cluster_id)
+        except DocumentError:
+            published = None
+        try:
+            self._keep(read_live(self._root, self._cluster_id), stale_seconds)
+        except DocumentError:
+            self._live.clear()
+        window = None if published is None else window_sight(state, published)
+        live = live_sight(state, tuple(self._live)) if self._live else None
+        if window is None or live is None:
+            return window or live
+        return window if _serves(window, now, stale_seconds) else _newer(window, live)
+
+    def _keep(self, live: LoadSnapshot | None, stale_seconds: float) -> None:
+        """Keep successive intervals; after a gap they begin anew."""
+        if live is None:
+            self._live.clear()
+            return
+        if self._live:
+            last = self._live[-1]
+            if last.snapshot_id == live.snapshot_id:
+                return
+            apart = live.window_end - last.window_end
+            if not timedelta(0) < apart <= timedelta(seconds=stale_seconds):
+                self._live.clear()
+        self._live.append(live)
+
+
+def window_sight(state: ClusterState, snapshot: LoadSnapshot) -> Sight:
+    """Return a published window as it is judged."""
+    good = _laid(state, snapshot, snapshot.quality <= Quality.HALF)
+    for horizon in HORIZONS:
+        load = snapshot.aligned(state, horizon)
+        part = _known(state, load, good)
+        if part >= GOOD:
+            break
+
+    def usual() -> Load | None:
+        day = snapshot.aligned(state, USUAL)
+        return day if _known(state, day, good) >= GOOD else None
+
+    return Sight(snapshot.snapshot_id, load, part, usual=usual)
+
+
+def live_sight(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> Sight:
+    """Return the mean of the collector's last intervals; what one of them lacks is not known."""
+    loads = [interval.aligned(state) for interval in intervals]
+    newest = intervals[-1]
+    mean = Load(
+        in_bytes_per_s=_mean([load.in_bytes_per_s for load in loads]),
+        out_bytes_per_s=_mean([load.out_bytes_per_s for load in loads]),
+        messages_per_s=_mean([load.messages_per_s for load in loads]),
+        source=Source.LIVE,
+        as_of=newest.window_end,
+        in_error_bytes_per_s=_standard_error([load.in_bytes_per_s for load in loads]),
+    )
+    known = np.ones(state.partition_count, np.bool_)
+    return Sight(newest.snapshot_id, mean, _known(state, mean, known), len(loads))
+
+
+def _laid(state: ClusterState, snapshot: LoadSnapshot, good: np.ndarray) -> np.ndarray:
+    """Return for each partition of the state whether its window is a good one, shape [P]."""
+    marked = replace(snapshot, rates={("5m", "in_bytes_per_s", "avg"): np.where(good, 1.0, np.nan)})
+    return np.asarray(marked.aligned(state).in_bytes_per_s == 1.0)
+
+
+def _known(state: ClusterState, load: Load, good: np.ndarray) -> float:
+    """Return the part of partitions that are known well: rate, size, and how they were measured."""
+    if not state.partition_count:
+        return 1.0
+    known = ~np.isnan(load.in_bytes_per_s) & (state.partition_size_bytes >= 0) & good
+    return float(known.mean())
+
+
+def _mean(columns: list[Float64]) -> Float64:
+    return np.asarray(np.mean(columns, axis=0))
+
+
+def _standard_error(columns: list[Float64]) -> Float64 | None:
+    """Return by how much the mean of a few may be off, None where there is one only."""
+    if len(columns) < 2:
+        return None
+    return np.asarray(np.std(columns, axis=0, ddof=1) / np.sqrt(len(columns)))
+
+
+def _serves(sight: Sight, now: datetime, stale_seconds: float) -> bool:
+    as_of = sight.load.as_of
+    fresh = as_of is not None and now - as_of <= timedelta(seconds=stale_seconds)
+    return fresh and sight.good >= GOOD
+
+
+def _newer(window: Sight, live: Sight) -> Sight:
+    assert window.load.as_of is not None
+    assert live.load.as_of is not None
+    return live if live.load.as_of >= window.load.as_of else window
+
+
+class ClusterEyes:
+    """Sees a cluster through a client; `root` is where its load is published. For one thread.
+
+    `configured` tells at each look what config.toml says by then.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        clock: Clock,
+        cluster_id: str,
+        root: Path,
+        configured: Callable[[], Configured] = Configured,
+    ) -> None:
+        self._client, self._clock, self._cluster_id = client, clock, cluster_id
+        self._configured = configured
+        self._observer = Observer(client, clock)
+        self._sights = Sights(root, cluster_id)
+        self._returns: float | None = None
+        self._returns_due = float("-inf")
+        self._ahead: dict[datetime, datetime] = {}
+        """Ends of runs by a clock that has been set back since, and when they were first seen."""
+
+    def look(self, settings: Settings) -> Observed:
+        """Return one look; reassignments first, so that what has just ended is seen as it ended.
+
+        Raises UnreachableError, AccessDeniedError, or JournalError.
+        """
+        reassignments = self._client.reassignments()
+        configured = self._configured()
+        state = configured.applied_to(self._observer.poll())
+        if state.cluster_id != self._cluster_id:
+            raise UnreachableError(
+                f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
+                next="Its address has become another cluster's; turn this autopilot off.",
+            )
+        now = self._clock.now()
+        sight = self._sights.look(state, now, settings.stale_seconds)
+        runs = list_runs(self._cluster_id)
+        ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
+        led = None if sight is None else judged_as_led(settings, state, sight.load)
+        return Observed(
+            now=now,
+            state=state,
+            capacity=configured.capacity,
+            read_only=configured.forbids(state),
+            config_unread=configured.unread,
+            reassignments=reassignments,
+            sight=sight,
+            imbalance=None if sight is None else judged(settings, state, sight.load),
+            led=led,
+            returns_every_seconds=self._returns_every(state, led),
+            running=tuple(run.run for run in runs if not run.state.ended),
+            died=left_behind(self._cluster_id),
+            unread=unreadable(self._cluster_id),
+            run_ended_at=max(ends, default=None),
+            known=calibration(self._cluster_id),
+        )
+
+    def _returns_every(self, state: ClusterState, led: Imbalance | None) -> float | None:
+        """Return how often brokers give leaders back; asked for while it matters, as configs are.
+
+        Where that may not be asked nobody is taken to do it: an election too many does no harm.
+        """
+        if led is None or not led.outside:
+            return None
+        if (now := self._clock.monotonic()) >= self._returns_due:
+            self._returns = returns_every_seconds(rebalance_settings(self._client, state))
+            self._returns_due = now + CONFIGS_SECONDS
+        return self._returns
+
+    def _end(self, at: datetime, now: datetime) -> datetime:
+        return at if at <= now else self._ahead.setdefault(at, now)
+
+    def ended(self, run: str) -> Entry | None:
+        """Return how a run of ours has ended; None while it goes on, or has to be brought back.
+
+        One whose process died before it changed anything is over.
+        """
+        now = self._clock.now()
+        if not journal_path(self._cluster_id, run).exists():
+            why = Reason("ended", f"Run {run} is not known any more: its journal is gone.")
+            return Entry(now, What.ENDED, (why,), run=run, ended_at=now)
+        view = read_run(self._cluster_id, run)
+        if not view.state.ended:
+            return None
+        if view.state is RunState.DIED and run in left_behind(self._cluster_id):
+            return None
+        how = f"Run {run} has ended ({view.state.value})"
+        what = f"{format_bytes(view.moved_bytes)} copied in {format_duration(view.elapsed_seconds)}"
+        return Entry(
+            at=now,
+            what=What.ENDED,
+            reasons=(Reason("ended", f"{how}: {what}."),),
+            run=run,
+            bytes=float(view.moved_bytes),
+            ended_at=_utc(view.ended_at) or now,
+        )
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.astimezone(UTC)

@@ -1,0 +1,374 @@
+"""The plan to carry out now: the smallest that helps, within the hour's budget; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import inf
+
+import numpy as np
+
+from core.autopilot.decision import Act, Reason
+from core.autopilot.history import History
+from core.autopilot.observation import (
+    LEAST_GAIN,
+    Observed,
+    excess,
+    imbalance_of,
+    is_outside,
+    level_alike,
+    share_bytes,
+    sight_of,
+)
+from core.autopilot.settings import Settings
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.load.snapshot.format import Load
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
+from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
+from core.plan.move_order import order
+from core.plan.plan import Move, Plan
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.planner import suggest
+from core.plan.planner.request import Limits, Wanted
+from core.run.journal.rates import Bounds
+from core.run.throttles.rate_bounds import expected_rate, usual_bounds
+from core.units import counted, format_bytes, format_duration
+
+
+def part_of(
+    state: ClusterState, load: Load, plan: Plan, *, most_bytes: float, most_moves: int
+) -> Plan:
+    """Return the moves that fit: what takes most off the worst brokers for its bytes first.
+
+    What is only led elsewhere comes after all that is copied: it can be done in any hour. A part of
+    the whole, not a plan of its own for so few bytes, leaves all where it is to stay: what has been
+    moved rests, and could not be moved again when the others follow.
+    """
+    sizes = [_copied_bytes(state, move) for move in plan]
+    if sum(sizes) <= most_bytes and len(plan) <= most_moves:
+        return plan
+    left = most_bytes
+    taken: list[Move] = []
+    by_relief = order(state, load, plan, sizes)
+    for at in sorted(by_relief, key=lambda at: not plan.moves[at].moves_data):
+        if len(taken) == most_moves:
+            break
+        if sizes[at] <= left:
+            left -= sizes[at]
+            taken.append(plan.moves[at])
+    return Plan.of(taken, cluster_id=plan.cluster_id)
+
+
+def copied_bytes(state: ClusterState, plan: Plan) -> float:
+    """Return what brokers copy for a plan of partitions whose sizes are known."""
+    return sum((_copied_bytes(state, move) for move in plan), 0.0)
+
+
+def _copied_bytes(state: ClusterState, move: Move) -> float:
+    row = state.find(move.tp)
+    size = 0 if row is None else max(int(state.partition_size_bytes[row]), 0)
+    return float(len(move.adding) * size)
+
+
+def reckoned(settings: Settings, observed: Observed, plan: Plan) -> tuple[Bounds, Estimate]:
+    """Return how a run that adapts its rate is bounded, and its estimate; there is a load.
+
+    It is reckoned with the usual rate, or with the one that ends it before hours in which nothing
+    is begun, as far as the bounds let it.
+    """
+    assert observed.sight is not None
+    state, load, known = observed.state, observed.sight.load, observed.known
+    bounds = usual_bounds(state, load, plan)
+    rate = expected_rate(bounds, state, load, plan, known)
+    usual = estimate_at(state, load, plan, rate, calibration=known)
+    late, left = lateness(settings, observed, usual)
+    if not late:
+        return bounds, usual
+    most = bounds.most_bytes_per_s
+    faster = estimate_within(state, load, plan, left, calibration=known).recommended_bytes_per_s
+    rate = max(rate, min(faster or most, most))
+    return bounds, estimate_at(state, load, plan, rate, calibration=known)
+
+
+def lateness(settings: Settings, observed: Observed, estimate: Estimate) -> tuple[float, float]:
+    """Return how long a run may go on into hours in which nothing is begun, and when they come.
+
+    Seconds, from now. One that never ends, or of which nobody knows when, is not late.
+    """
+    if estimate.range_seconds is None:
+        return 0.0, 0.0
+    _, most = estimate.range_seconds
+    left = settings.free_seconds(observed.now, most)
+    return most - left, left
+
+
+SPENT = 0.5
+"""The part of an hour's budget beyond which only a whole plan is begun: no run for crumbs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is left of the hour's, and of what there is time for."""
+
+    bytes: float
+    moves: int
+    is_short: bool
+    """Whether too little of the hour's is left for anything but a whole plan."""
+
+    @classmethod
+    def left(
+        cls, settings: Settings, history: History, observed: Observed, most_bytes: float
+    ) -> Budget:
+        spent_bytes, spent_moves = history.spent(observed.now)
+        bytes_left = settings.most_bytes_per_hour - spent_bytes
+        moves_left = settings.most_moves_per_hour - spent_moves
+        short = spent_bytes > SPENT * settings.most_bytes_per_hour
+        short = short or spent_moves > SPENT * settings.most_moves_per_hour
+        return cls(min(bytes_left, most_bytes), moves_left, short)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Draft:
+    """`part` is what would be done now, and `even` what that does to brokers; `then` is the goal.
+
+    The goal is what the plan does that was found without limits, be it carried out whole, in parts,
+    or, where its moves are too large for an hour, by another one that is within limits.
+    """
+
+    whole: Plan
+    part: Plan
+    whole_bytes: float
+    part_bytes: float
+    even: Evenness
+    then: Evenness
+    budget: Budget
+    notes: tuple[str, ...]
+    """What the planner had to say."""
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.part) == len(self.whole)
+
+
+def drafted(
+    settings: Settings,
+    history: History,
+    observed: Observed,
+    load: Load,
+    *,
+    leaders_only: bool,
+    most_bytes: float = inf,
+) -> Draft:
+    """Return the plan for a load, and its part; what it does is by the load of now.
+
+    Where nothing of it fits, because single partitions are too large, it is a plan that does.
+    Raises UsageError for topics of the settings that are not there any more.
+    """
+    state = observed.state
+    budget = Budget.left(settings, history, observed, most_bytes)
+    wanted = Wanted(
+        leaders_only=leaders_only,
+        topics=settings.topics,
+        keep=settings.keep,
+        resting=history.resting(observed.now) | _of_unknown_size(state),
+        band=settings.aim_band,
+    )
+    even, usual = level_alike(state, load, settings.alike)
+    goal = found = suggest(even, usual, wanted)
+    part = _part(state, load, found.plan, budget)
+    if len(found.plan) and not len(part) and not budget.is_short:
+        found = suggest(even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves)))
+        part = _part(state, load, found.plan, budget)
+    now = level_alike(state, sight_of(observed).load, settings.alike)
+    return Draft(
+        whole=found.plan,
+        part=part,
+        whole_bytes=copied_bytes(state, found.plan),
+        part_bytes=copied_bytes(state, part),
+        even=evenness(*now, part, band=settings.aim_band),
+        then=evenness(*now, goal.plan, band=settings.aim_band),
+        budget=budget,
+        notes=found.notes,
+    )
+
+
+def _part(state: ClusterState, load: Load, plan: Plan, budget: Budget) -> Plan:
+    return part_of(state, load, plan, most_bytes=budget.bytes, most_moves=budget.moves)
+
+
+def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
+    """Return the partitions that no budget can be held against."""
+    rows = np.flatnonzero(state.partition_size_bytes < 0)
+    return frozenset(state.tp(row) for row in rows.tolist())
+
+
+def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reason:
+    """Return the part of the draft's plan if it is worth it and no check speaks against it."""
+    state, before = observed.state, observed.imbalance
+    assert before is not None
+    off = before.sentence
+    if draft.budget.is_short and not draft.is_whole:
+        return Reason("budget", f"{off}, but {_short(settings, draft)}")
+    even, aim = draft.even, settings.aim_band
+    gain = excess(even, aim) - excess(even, aim, after=True)
+    if not draft.part.moves or gain < LEAST_GAIN or not _relieves(settings, draft.then):
+        why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
+        return Reason("nothing-helps", off + why)
+    costs = draft.part_bytes / max(share_bytes(state), 1.0)
+    if gain < settings.least_benefit * costs:
+        return Reason(
+            "little-benefit",
+            f"{off}, but to copy {costs:.0%} of a broker's data for {gain:.0%} of a share "
+            f"is not worth it ({settings.least_benefit:g} for each is).",
+        )
+    moving = observed.reassignments
+    for finding in check_plan(state, sight_of(observed).load, draft.part, reassignments=moving):
+        if finding.severity >= Severity.UNSAFE:
+            against = f"{finding.id}: {finding.sentence}"
+            return Reason("refused", f"{off}, but a check speaks against the plan: {against}")
+    return Act(
+        plan=draft.part,
+        why=Reason("act", _why(settings, observed, draft)),
+        copies=sum(move.moves_data for move in draft.part),
+        leaders=sum(move.before[0] != move.after[0] for move in draft.part),
+        bytes=draft.part_bytes,
+    )
+
+
+def _relieves(settings: Settings, then: Evenness) -> bool:
+    """Return whether the goal brings any broker that is outside a good way nearer.
+
+    That others get more even, who are not so far off, is not what a run was begun for: with a
+    partition too large to even out it would be done again and again.
+    """
+    before, after = then.off(then.before), then.off(then.after)
+    nearer = (before - after)[is_outside(settings, before)]
+    return bool(nearer.max(initial=0.0) >= settings.start_band - settings.inner_band - 1e-9)
+
+
+def _short(settings: Settings, draft: Draft) -> str:
+    """Say what is left of the hour's budget, and what would need more."""
+    bytes_left, moves_left = draft.budget.bytes, draft.budget.moves
+    of = f"{format_bytes(settings.most_bytes_per_hour)} and {settings.most_moves_per_hour:,}"
+    return (
+        f"{format_bytes(bytes_left)} and {counted(moves_left, 'move')} are left of the hour's "
+        f"{of}: too little to go on with a plan of {_size(draft.whole_bytes, len(draft.whole))}."
+    )
+
+
+def _why(settings: Settings, observed: Observed, draft: Draft) -> str:
+    assert observed.imbalance is not None
+    off = f"{observed.imbalance.sentence}{sight_of(observed).words}"
+    many = counted(len(draft.part), "partition")
+    if any(move.moves_data for move in draft.part):
+        does = f"{many} moved, {format_bytes(draft.part_bytes)} to copy"
+    else:
+        does = f"{many} led by another of its replicas, nothing to copy"
+    if not draft.is_whole:
+        does += f" (of a plan of {_size(draft.whole_bytes, len(draft.whole))})"
+    after = imbalance_of(settings, draft.even, after=True)
+    return f"{off}: {does}, and then {after.words}."
+
+
+def _size(copied: float, moves: int) -> str:
+    return f"{counted(moves, 'move')} and {format_bytes(copied)}"
+
+
+TRIES = 3
+"""How often a plan that takes too long is made anew with fewer bytes."""
+SPARE = 0.8
+"""The part of the bytes that would just be copied in time: the next plan is another one."""
+
+
+def smallest(settings: Settings, history: History, observed: Observed) -> Act | Reason:
+    """Return the plan to carry out, or in one sentence why there is none.
+
+    `observed` has a load, and brokers outside the band.
+    """
+    try:
+        found = _leaders(settings, history, observed) or _copies(settings, history, observed)
+        return _in_time(settings, history, observed, found)
+    except UsageError as error:  # a topic of the settings that is not there any more
+        return Reason("nothing-helps", f"{error.title} {error.next}")
+
+
+def _leaders(settings: Settings, history: History, observed: Observed) -> Act | None:
+    """Return the plan that only chooses leaders anew, if that is enough: it moves no data."""
+    if act := _usual(settings, history, observed, leaders_only=True):
+        return act
+    now = sight_of(observed).load
+    draft = drafted(settings, history, observed, now, leaders_only=True)
+    if imbalance_of(settings, draft.then, after=True).outside:
+        return None
+    found = weighed(settings, observed, draft)
+    return found if isinstance(found, Act) else None
+
+
+def _copies(
+    settings: Settings, history: History, observed: Observed, *, most_bytes: float = inf
+) -> Act | Reason:
+    if act := _usual(settings, history, observed, leaders_only=False, most_bytes=most_bytes):
+        return act
+    now = sight_of(observed).load
+    draft = drafted(settings, history, observed, now, leaders_only=False, most_bytes=most_bytes)
+    return weighed(settings, observed, draft)
+
+
+def _usual(
+    settings: Settings,
+    history: History,
+    observed: Observed,
+    *,
+    leaders_only: bool,
+    most_bytes: float = inf,
+) -> Act | None:
+    """Return the plan by the mean of the day, if brokers are even enough by it now, too."""
+    usual = sight_of(observed).usual()
+    if usual is None:
+        return None
+    draft = drafted(
+        settings, history, observed, usual, leaders_only=leaders_only, most_bytes=most_bytes
+    )
+    if draft.then.off(draft.then.after).max(initial=0.0) > settings.inner_band:
+        return None
+    found = weighed(settings, observed, draft)
+    return found if isinstance(found, Act) else None
+
+
+def _in_time(
+    settings: Settings, history: History, observed: Observed, found: Act | Reason
+) -> Act | Reason:
+    """Return a plan whose run ends before hours in which nothing is begun, by its estimate."""
+    if not (settings.avoid or settings.only):
+        return found
+    why = None
+    for _ in range(1 + TRIES):
+        if isinstance(found, Reason):
+            break
+        _, estimate = reckoned(settings, observed, found.plan)
+        late, left = lateness(settings, observed, estimate)
+        if not late:
+            return found
+        why = why or _too_long(settings, observed, late, left)
+        if not found.bytes:
+            break
+        most = found.bytes * SPARE * left / (late + left)
+        found = _copies(settings, history, observed, most_bytes=most)
+    return why or found
+
+
+def _too_long(settings: Settings, observed: Observed, late: float, left: float) -> Reason:
+    assert observed.imbalance is not None
+    at = (observed.now + timedelta(seconds=left)).astimezone()
+    if settings.avoid.holds(at):
+        ends = f"busy hours ({settings.avoid.text}) begin"
+    else:
+        ends = f"the maintenance window ({settings.only.text}) ends"
+    return Reason(
+        "too-long",
+        f"{observed.imbalance.sentence}, but a run would take up to "
+        f"{format_duration(late + left)}, and {ends} in {format_duration(left)}.",
+    )

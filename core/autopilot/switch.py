@@ -1,0 +1,149 @@
+"""The switch: a small file that says what an autopilot may do, read again before all that it does.
+
+Turning it off needs neither the cluster nor a dashboard. One that cannot be read is off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from core import files, paths
+from core.autopilot.decision import Reason
+from core.autopilot.settings import Mode, Settings, in_one_line
+from core.cluster.capacity import Capacity
+from core.cluster.connect import Address
+from core.errors import DocumentError, UsageError
+from core.run.options import with_configured_timeout, without_configured_timeout
+from core.units import format_time, parse_time
+
+FORMAT = "trimtab.autopilot/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What one cluster's autopilot may do, where the cluster is, and who said so, when."""
+
+    cluster_id: str
+    name: str
+    address: Address
+    settings: Settings
+    changed_at: datetime
+    who: str
+    snapshots: str | None = None
+    """Where load is published that somebody else makes; None is this machine's own."""
+    starts_load: bool = True
+    """Whether the collector and Spark are started for it, unless they run."""
+
+    @property
+    def mode(self) -> Mode:
+        return self.settings.mode
+
+    def turned(self, mode: Mode, *, at: datetime, who: str) -> Switch:
+        """Return the switch in another position; all else stays."""
+        settings = replace(self.settings, mode=mode)
+        return replace(self, settings=settings, changed_at=at, who=who)
+
+
+def path_of(cluster_id: str) -> Path:
+    return paths.autopilot_dir(cluster_id) / "switch.json"
+
+
+def write(switch: Switch) -> None:
+    """Set the switch; it holds as this returns. Raises OSError."""
+    config = switch.address.command_config
+    address = without_configured_timeout(switch.address, switch.name)
+    document = {
+        "format": FORMAT,
+        "cluster_id": switch.cluster_id,
+        "name": switch.name,
+        "bootstrap": switch.address.bootstrap,
+        "command_config": str(config.absolute()) if config else None,
+        "in_capacity_bytes_per_s": switch.address.capacity.in_bytes_per_s,
+        "out_capacity_bytes_per_s": switch.address.capacity.out_bytes_per_s,
+        "timeout_seconds": address.timeout_seconds,
+        "changed_at": format_time(switch.changed_at),
+        "who": switch.who,
+        "snapshots": switch.snapshots,
+        "starts_load": switch.starts_load,
+        "settings": switch.settings.to_json(),
+    }
+    path = path_of(switch.cluster_id)
+    paths.make_folder(path.parent)
+    files.write_text(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+
+def read(cluster_id: str) -> Switch | None:
+    """Return how the switch stands; None where there never was one.
+
+    Raises DocumentError for one that cannot be read: whoever acts takes it for off.
+    """
+    return _read(path_of(cluster_id))
+
+
+def every() -> Iterator[Switch]:
+    """Yield the switches of this machine that can be read."""
+    for path in sorted(paths.autopilots_dir().glob("*/switch.json")):
+        try:
+            found = _read(path)
+        except DocumentError:
+            continue
+        if found is not None:
+            yield found
+
+
+def words(switch: Switch) -> tuple[Reason, ...]:
+    """Return who has set it and to what, and within which limits if it flies then."""
+    said = Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
+    if switch.mode is Mode.OFF:
+        return (said,)
+    return said, Reason("limits", f"Its limits: {in_one_line(switch.settings)}.")
+
+
+def _read(path: Path) -> Switch | None:
+    try:
+        return _of(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _damaged(path, str(error.strerror)) from error
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _of(document: dict[str, Any]) -> Switch:
+    if document["format"] != FORMAT:
+        raise ValueError(f"its format is {document['format']}")
+    config, timeout = document["command_config"], document.get("timeout_seconds")
+    capacity = Capacity(
+        document.get("in_capacity_bytes_per_s"), document.get("out_capacity_bytes_per_s")
+    )
+    name = str(document["name"])
+    address = Address(
+        str(document["bootstrap"]),
+        Path(config) if config else None,
+        capacity,
+        None if timeout is None else float(timeout),
+    )
+    return Switch(
+        cluster_id=str(document["cluster_id"]),
+        name=name,
+        address=with_configured_timeout(address, name),
+        settings=Settings.from_json(document["settings"]),
+        changed_at=parse_time(document["changed_at"]),
+        who=str(document["who"]),
+        snapshots=document["snapshots"],
+        starts_load=bool(document["starts_load"]),
+    )
+
+
+def _damaged(path: Path, why: str) -> DocumentError:
+    return DocumentError(
+        f"The autopilot's switch {path} cannot be read: {why}.",
+        detail="It is taken for off.",
+        next="Set it again: trimtab autopilot --mode off.",
+    )

@@ -1,0 +1,1 @@
+"""Background processes: how they are started, supervised, leased and stopped."""

@@ -1,0 +1,1 @@
+"""The collector: polls a cluster and measures what its partitions carry."""

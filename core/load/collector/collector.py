@@ -1,0 +1,291 @@
+"""The collector: polls a cluster, measures each interval, writes segments and the live interval."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.log_dirs import with_logs
+from core.cluster.metadata import UNKNOWN, TopicPartition
+from core.cluster.state import ClusterState, Int64
+from core.errors import TrimtabError
+from core.load.collector.interval import Interval, measure
+from core.load.collector.reading import Memory, Reading
+from core.load.snapshot.aggregates import state_loads
+from core.load.snapshot.format import Float64, LoadSnapshot, Quality, Source
+from core.paths import safe_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SOURCE = "admin"
+GROUPS_TOPIC = "__consumer_offsets"
+"""The leader of a group's partition of it is its coordinator."""
+PROMPT_SECONDS = 1.0
+"""What takes longer to ask waits for a broker that is away: the others have answered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll gave, for logs and for the command line."""
+
+    poll_id: int
+    at: datetime
+    rows: int
+    with_rates: int
+    """Partitions whose incoming bytes are known."""
+    segment: Path | None
+
+
+class Collector:
+    """Polls one cluster into a load root. Not safe to share among threads."""
+
+    def __init__(
+        self, client: ClusterClient, clock: Clock, root: Path, *, collector_id: str | None = None
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._root = root
+        self._collector_id = collector_id or safe_name(socket.gethostname())
+        # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
+        self._epoch = round(clock.now().timestamp() * 1000)
+        self._seq = 0
+        self._memory: Memory | None = None
+
+    def poll(self) -> Polled:
+        """Ask the cluster once and write what was learned.
+
+        Raises UnreachableError or AccessDeniedError when nothing could be learned, TrimtabError
+        when it could not be written: the next interval then begins where this one did.
+        """
+        reading = self.read()
+        interval = measure(reading, self._memory)
+        try:
+            polled = self._write(interval)
+        except OSError as error:
+            place = error.filename or self._root
+            raise TrimtabError(
+                f"Samples cannot be written: {error.strerror}.",
+                detail=str(place),
+                next="Make room there, or give this user the right to write.",
+            ) from error
+        self._memory = interval.memory
+        return polled
+
+    def _write(self, interval: Interval) -> Polled:
+        from core.load.snapshot.arrow_file import write_live
+        from core.load.spool import write_segment
+
+        reading = interval.reading
+        self._seq += 1
+        poll_id = (self._epoch << 20) | self._seq
+        state = reading.state
+        name = f"{self._collector_id}-{self._epoch}-{self._seq:08d}"
+        segment = write_segment(
+            self._root,
+            state.cluster_id,
+            name,
+            sample_columns(interval, self._collector_id, poll_id),
+            reading.at,
+        )
+        if not np.isnan(interval.dt_seconds).all():
+            write_live(self._root, live_snapshot(interval, poll_id, self._clock.now()))
+        known = int((~np.isnan(interval.in_bytes)).sum())
+        return Polled(poll_id, reading.at, state.replica_count, known, segment)
+
+    def read(self) -> Reading:
+        """Return one reading of the cluster."""
+        client = self._client
+        state = client.describe()
+        keys = [state.tp(i) for i in range(state.partition_count)]
+        wall, began = self._clock.now(), self._clock.monotonic()
+        end = client.offsets(keys, OffsetAt.LATEST)
+        told = self._told(began)
+        began_sizes = self._clock.monotonic()
+        answers = client.log_dirs([broker.id for broker in state.brokers if broker.alive])
+        sized = self._told(began_sizes)
+        start = client.offsets(keys, OffsetAt.EARLIEST)
+        silent = {answer.broker for answer in answers if answer.error is not None}
+        silent |= {broker.id for broker in state.brokers if not broker.alive}
+        lost: list[Fault] = []
+        groups = self._groups(lost)
+        told_of = [g for g in groups if not g.reads_unknown]
+        return Reading(
+            state=with_logs(state, answers),
+            at=wall + timedelta(seconds=told - began),
+            monotonic=told,
+            sized=sized,
+            # A listing that waits for a broker does so before any commit is asked for.
+            committed_at=self._clock.monotonic(),
+            end=_offsets(keys, end),
+            start=_offsets(keys, start),
+            committed={g.id: _commits(state, g) for g in told_of},
+            silent=frozenset(silent),
+            unattended=frozenset(g.id for g in told_of if not g.members),
+            untold=frozenset(g.id for g in groups) - {g.id for g in told_of},
+            hidden=GROUPS_HIDDEN in lost,
+            listed=all(fault == GROUPS_HIDDEN for fault in lost) and _coordinated(state),
+        )
+
+    def _told(self, began: float) -> float:
+        """Return when brokers that are well have answered what was asked from `began` to now."""
+        asked = self._clock.monotonic() - began
+        return began + (asked / 2 if asked <= PROMPT_SECONDS else 0.0)
+
+    def _groups(self, lost: list[Fault]) -> tuple[Group, ...]:
+        """Return all groups, and in `lost` why some are missing: without the right, all are."""
+        try:
+            return self._client.groups(lost=lost.append)
+        except TrimtabError as error:
+            lost.append(Fault("UNKNOWN", error.title))
+            return ()
+
+
+def _commits(state: ClusterState, group: Group) -> Int64:
+    offsets = np.full(state.partition_count, UNKNOWN, np.int64)
+    for tp, offset in group.committed.items():
+        if (row := state.find(tp)) is not None:
+            offsets[row] = offset
+    return offsets
+
+
+def _coordinated(state: ClusterState) -> bool:
+    """Return whether each group has a coordinator: nobody lists those that have none."""
+    rows = state.partitions_of(GROUPS_TOPIC)
+    return bool((state.leader[rows.start : rows.stop] >= 0).all())
+
+
+def _offsets(keys: Sequence[TopicPartition], found: Mapping[TopicPartition, int]) -> Int64:
+    return np.fromiter((found.get(key, UNKNOWN) for key in keys), np.int64, len(keys))
+
+
+def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[str, Any]:
+    """Return one poll's rows as Arrow arrays by column of `core.load.samples.COLUMNS`."""
+    import pyarrow as pa
+
+    from core.load import arrow as columns
+
+    reading = interval.reading
+    state = reading.state
+    rows = state.replica_count
+    of = state.partition_of_replica
+    leads = state.is_leader
+    topics = [topic.name for topic in state.topics]
+    # A cluster that tells no topic ids is one where topics are their names.
+    ids = [topic.id or topic.name for topic in state.topics]
+    topic_of = state.topic_of[of]
+
+    def constant(value: str) -> Any:
+        return columns.coded(np.zeros(rows, np.int32), [value])
+
+    def led(column: Any, kind: Any, known: Any) -> Any:
+        return columns.numbers(column[of], kind, leads & known[of])
+
+    def whole(column: Int64) -> Any:
+        return led(column, pa.int64(), column >= 0)
+
+    def real(column: Float64) -> Any:
+        return led(column, pa.float64(), ~np.isnan(column))
+
+    dt = interval.dt_seconds
+    dt_ms = np.where(np.isnan(dt), 0, np.round(dt * 1000))
+    epoch = state.leader_epoch
+    at = np.full(rows, round(reading.at.timestamp() * 1e6), np.int64)
+    # A follower's row has the interval of its size, which is the poll's own.
+    return {
+        "cluster_id": constant(state.cluster_id),
+        "topic": columns.coded(topic_of, topics),
+        "topic_id": columns.coded(topic_of, ids),
+        "partition": columns.numbers(state.partition[of], pa.int32()),
+        "broker_id": columns.numbers(state.replica_broker, pa.int32()),
+        "is_leader": columns.booleans(leads),
+        "leader_epoch": columns.numbers(epoch[of], pa.int32(), epoch[of] >= 0),
+        "ts": columns.numbers(at, pa.timestamp("us", "UTC")),
+        "dt_ms": led(dt_ms, pa.int32(), ~np.isnan(dt)),
+        "end_offset": whole(reading.end),
+        "start_offset": whole(reading.start),
+        "offset_delta": whole(interval.messages),
+        "size_delta": columns.numbers(interval.size_delta, pa.int64(), interval.size_delta_known),
+        "size_bytes": columns.numbers(state.size_bytes, pa.int64(), state.size_bytes >= 0),
+        "in_bytes": real(interval.in_bytes),
+        "out_bytes": real(interval.out_bytes),
+        "in_method": columns.numbers(np.where(leads, interval.in_method[of], 0), pa.int8()),
+        "out_method": columns.numbers(np.where(leads, interval.out_method[of], 0), pa.int8()),
+        "replica_lag": columns.numbers(state.lag, pa.int64(), state.lag >= 0),
+        "group_lag": whole(interval.group_lag),
+        "log_dir": columns.coded(state.log_dir, state.log_dir_paths or [""], state.log_dir >= 0),
+        "source": constant(SOURCE),
+        "collector_id": constant(collector_id),
+        "poll_id": columns.numbers(np.full(rows, poll_id), pa.int64()),
+        "flags": columns.numbers(interval.replica_flags, pa.int32()),
+    }
+
+
+def live_snapshot(interval: Interval, poll_id: int, now: datetime) -> LoadSnapshot:
+    """Return the last interval as a snapshot of source `live`, with 5-minute averages only."""
+    reading = interval.reading
+    state, dt = reading.state, interval.dt_seconds
+    messages = np.where(interval.messages >= 0, interval.messages, np.nan)
+    rates = {
+        ("5m", "in_bytes_per_s", "avg"): interval.in_bytes / dt,
+        ("5m", "out_bytes_per_s", "avg"): interval.out_bytes / dt,
+        ("5m", "messages_per_s", "avg"): messages / dt,
+    }
+    known = ~np.isnan(dt)
+    return LoadSnapshot(
+        cluster_id=state.cluster_id,
+        snapshot_id=f"live-{poll_id}",
+        source=Source.LIVE,
+        published_at=now,
+        window_end=reading.at,
+        topics=tuple(topic.name for topic in state.topics),
+        topic_of=state.topic_of,
+        partition=state.partition,
+        rates=rates,
+        size_bytes=state.partition_size_bytes,
+        growth_bytes_per_s=np.full(state.partition_count, np.nan),
+        quality=np.where(known, int(Quality.SINGLE), int(Quality.NONE)).astype(np.int8),
+        method=interval.in_method,
+        brokers=state_loads(
+            state, rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
+        ),
+        metadata_hash=state.metadata_hash,
+        leader=state.leader,
+    )
+
+
+def collect(
+    collector: Collector,
+    clock: Clock,
+    *,
+    interval_seconds: float,
+    first_seconds: float | None = None,
+    keep_on: Callable[[], bool],
+    tell: Callable[[Polled | TrimtabError], None],
+) -> None:
+    """Poll each `interval_seconds` until `keep_on` says no; an unreachable cluster is retried.
+
+    The first interval is `first_seconds`, so that first rates come sooner. Poll times keep to a
+    grid, so that a slow poll does not shift all later ones.
+    """
+    due = clock.monotonic()
+    interval = first_seconds or interval_seconds
+    while keep_on():
+        try:
+            tell(collector.poll())
+        except TrimtabError as error:
+            tell(error)
+        due = max(due + interval, clock.monotonic())
+        interval = interval_seconds
+        while keep_on() and (left := due - clock.monotonic()) > 0:
+            clock.sleep(min(left, 1.0))

@@ -1,0 +1,221 @@
+"""From two readings of a cluster to the samples of the interval between them; pure.
+
+Only the collector knows why a series broke, so deltas and their reasons are made here. An interval
+that cannot be trusted is censored (null), never clamped to zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.collector.consumption import away, group_lag, outward, remembered
+from core.load.collector.reading import Memory, Reading, laid, recreated, same_layout
+from core.load.samples import Flag, Method
+from core.load.snapshot.format import Float64
+
+CLOCK_STEP_SECONDS = 2.0
+APART = 0.1
+"""Offsets and sizes tell of the same interval when its lengths by each differ by no more of it."""
+SMOOTHING = 0.3
+"""Weight of the newest clean interval in the mean bytes per message."""
+
+Int8 = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """One poll's samples before they become rows: partition columns [P], replica columns [R].
+
+    NaN and -1 are null; `messages` -1 means there is no delta.
+    """
+
+    reading: Reading
+    dt_seconds: Float64
+    messages: Int64
+    in_bytes: Float64
+    in_method: Int8
+    out_bytes: Float64
+    out_method: Int8
+    group_lag: Int64
+    size_delta: Int64
+    """[R], meaningful where `size_delta_known`; may be negative for nothing but bad input."""
+    size_delta_known: Bool
+    replica_flags: Int32
+    memory: Memory = field(repr=False)
+
+
+def measure(reading: Reading, memory: Memory | None) -> Interval:
+    """Return the samples of `reading`, and the memory to measure the next one against."""
+    state = reading.state
+    count = state.partition_count
+    leading = _leader_replica(state)
+    if memory is None:
+        return _first(reading, leading)
+    before = memory if same_layout(memory.state, state) else laid(memory, state)
+
+    replaced = recreated(memory.state, state)
+    stepped = _clock_stepped(reading, memory)
+    known = reading.end >= 0
+    had = (before.end >= 0) & ~replaced
+    truncated = known & had & (reading.end < before.end)
+    led_anew = had & (before.leader != state.leader) & (before.leader >= 0)
+    delta_known = known & had & ~truncated & (not stepped)
+    dt = np.where(delta_known, reading.monotonic - before.seen, np.nan)
+    messages = np.where(delta_known, reading.end - before.end, UNKNOWN)
+
+    flags = np.zeros(count, np.int32)
+    flags[~had & ~replaced] |= Flag.FIRST
+    flags[replaced] |= Flag.RECREATED
+    flags[truncated] |= Flag.TRUNCATED
+    flags[led_anew] |= Flag.LEADER_CHANGED
+    if stepped:
+        flags |= np.int32(Flag.CLOCK_STEP)
+
+    of = state.partition_of_replica
+    # A leader's sizes and offsets share a row's time. They are of different ones where a partition
+    # had no leader, and where a poll waited between the two for a broker that is away.
+    together = np.abs(reading.sized - memory.sized - dt) <= APART * dt
+    size_known = (state.size_bytes >= 0) & (before.size >= 0) & ~replaced[of] & (not stepped)
+    size_known &= ~(state.is_leader & (delta_known & ~together)[of])
+    change = np.where(size_known, state.size_bytes - before.size, 0)
+    shrunk = size_known & (change < 0)
+    size_known &= ~shrunk
+    replica_flags = flags[of].copy()
+    replica_flags[shrunk] |= Flag.SIZE_SHRUNK
+    replica_flags[np.isin(state.replica_broker, list(reading.silent))] |= Flag.PARTIAL_POLL
+
+    per_message = np.where(replaced, np.nan, before.bytes_per_message)
+    led = leading >= 0
+    led_change = np.zeros(count, np.int64)
+    led_clean = np.zeros(count, np.bool_)
+    led_change[led] = change[leading[led]]
+    led_clean[led] = size_known[leading[led]]
+    compacted = np.array(
+        ["compact" in (topic.cleanup_policy or "") for topic in state.topics], np.bool_
+    )
+    start_kept = (reading.start == before.start) & (reading.start >= 0)
+    clean = delta_known & led_clean & ~led_anew & (start_kept | compacted[state.topic_of])
+    # Bytes without messages are the log's own doing (a compaction's copy) or of messages that came
+    # between asking for offsets and for sizes; the next interval then has messages without bytes.
+    clean &= together & ((messages > 0) == (led_change > 0))
+    in_bytes, in_method = _inward(messages, led_change, clean, delta_known, per_message)
+    per_message = _learned(per_message, messages, led_change, clean)
+    out_bytes, out_method, jumped = outward(reading, before, per_message, delta_known)
+    replica_flags[jumped[of] & state.is_leader] |= Flag.GROUP_JUMPED
+    return Interval(
+        reading=reading,
+        dt_seconds=dt,
+        messages=messages.astype(np.int64),
+        in_bytes=in_bytes,
+        in_method=in_method,
+        out_bytes=out_bytes,
+        out_method=out_method,
+        group_lag=group_lag(reading),
+        size_delta=change,
+        size_delta_known=size_known,
+        replica_flags=replica_flags,
+        memory=Memory(
+            state=state,
+            at=reading.at,
+            monotonic=reading.monotonic,
+            seen=np.where(known, reading.monotonic, np.where(replaced, np.nan, before.seen)),
+            sized=reading.sized,
+            end=np.where(known, reading.end, np.where(replaced, UNKNOWN, before.end)),
+            start=np.where(reading.start >= 0, reading.start, before.start),
+            leader=np.where(state.leader >= 0, state.leader, before.leader),
+            size=state.size_bytes,
+            commits=remembered(reading, before, known, replaced),
+            unattended=reading.unattended | (before.unattended & away(reading, before)),
+            listed=reading.listed or before.listed,
+            bytes_per_message=per_message,
+        ),
+    )
+
+
+def _first(reading: Reading, leading: Int64) -> Interval:
+    state = reading.state
+    count, replicas = state.partition_count, state.replica_count
+    flags = np.full(count, int(Flag.FIRST), np.int32)
+    replica_flags = flags[state.partition_of_replica].copy()
+    replica_flags[np.isin(state.replica_broker, list(reading.silent))] |= Flag.PARTIAL_POLL
+    known = reading.end >= 0
+    return Interval(
+        reading=reading,
+        dt_seconds=np.full(count, np.nan),
+        messages=np.full(count, UNKNOWN, np.int64),
+        in_bytes=np.full(count, np.nan),
+        in_method=np.zeros(count, np.int8),
+        out_bytes=np.full(count, np.nan),
+        out_method=np.zeros(count, np.int8),
+        group_lag=group_lag(reading),
+        size_delta=np.zeros(replicas, np.int64),
+        size_delta_known=np.zeros(replicas, np.bool_),
+        replica_flags=replica_flags,
+        memory=Memory(
+            state=state,
+            at=reading.at,
+            monotonic=reading.monotonic,
+            seen=np.where(known, reading.monotonic, np.nan),
+            sized=reading.sized,
+            end=reading.end,
+            start=reading.start,
+            leader=state.leader,
+            size=state.size_bytes,
+            commits=remembered(reading, None, known, np.zeros(count, np.bool_)),
+            unattended=reading.unattended,
+            listed=reading.listed,
+            bytes_per_message=_mean_message(reading, leading),
+        ),
+    )
+
+
+def _mean_message(reading: Reading, leading: Int64) -> Float64:
+    """Return size over messages held: a first guess, before any clean interval has been seen."""
+    held = (reading.end - reading.start).astype(np.float64)
+    size = np.full(len(held), np.nan)
+    led = leading >= 0
+    size[led] = reading.state.size_bytes[leading[led]]
+    usable = (reading.end >= 0) & (reading.start >= 0) & (held > 0) & (size > 0)
+    return np.where(usable, size / np.where(usable, held, 1), np.nan)
+
+
+def _inward(
+    messages: Int64, change: Int64, clean: Bool, known: Bool, per_message: Float64
+) -> tuple[Float64, Int8]:
+    method = np.zeros(len(messages), np.int8)
+    value = np.full(len(messages), np.nan)
+    quiet = known & (messages == 0)
+    value[quiet] = 0.0
+    guessed = known & ~np.isnan(per_message)
+    value[guessed] = messages[guessed] * per_message[guessed]
+    method[quiet | guessed] = Method.BYTES_PER_MESSAGE
+    value[clean] = change[clean]
+    method[clean] = Method.CLEAN_SIZE
+    return value, method
+
+
+def _learned(per_message: Float64, messages: Int64, change: Int64, clean: Bool) -> Float64:
+    usable = clean & (messages > 0) & (change > 0)
+    newest = np.where(usable, change / np.where(usable, messages, 1), np.nan)
+    mixed = np.where(
+        np.isnan(per_message), newest, per_message + SMOOTHING * (newest - per_message)
+    )
+    return np.where(usable, mixed, per_message)
+
+
+def _leader_replica(state: ClusterState) -> Int64:
+    """Return for each partition the index of its leader's replica, -1 without a leader."""
+    out = np.full(state.partition_count, UNKNOWN, np.int64)
+    at = np.flatnonzero(state.is_leader)
+    out[state.partition_of_replica[at]] = at
+    return out
+
+
+def _clock_stepped(reading: Reading, memory: Memory) -> bool:
+    wall = (reading.at - memory.at).total_seconds()
+    return abs(wall - (reading.monotonic - memory.monotonic)) > CLOCK_STEP_SECONDS

@@ -1,0 +1,109 @@
+"""Finds a cluster's load: Spark's snapshot, the collector's last interval, or a document's rates.
+
+What it calls imports pyarrow when called, so a dashboard does it in a worker thread.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import paths
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load import layout
+from core.load.samples import latest
+from core.load.snapshot.format import Load, LoadSnapshot, Source
+
+if TYPE_CHECKING:
+    from core.cluster.documents.cluster_document import ClusterDocument
+    from core.load.windows import History
+
+OUTDATED = timedelta(minutes=5)
+"""A snapshot this much older than the live interval tells nothing of the same time."""
+
+
+def load_root(snapshots_path: str | None) -> Path:
+    """Return the load root to read: the one named, else this machine's own."""
+    return layout.root_of(snapshots_path, paths.load_root())
+
+
+def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadSnapshot | None:
+    """Return what was published last, or the live interval when that is all there is.
+
+    A snapshot from an earlier session, more than 5 minutes older than the live interval, gives
+    way to it, what lies in the future (a clock was ahead) to what does not, and what knows no
+    rates to what does. Raises DocumentError for a damaged snapshot or one of a higher format
+    version.
+    """
+    from core.load.snapshot.arrow_file import read_live, read_snapshot
+
+    root = load_root(snapshots_path)
+    read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
+    found = [snapshot for snapshot in read if snapshot is not None]
+    last = latest(datetime.now(UTC))
+    found = [snapshot for snapshot in found if snapshot.window_end <= last] or found
+    found = [snapshot for snapshot in found if snapshot.has_rates] or found
+    if len(found) == 2 and found[1].window_end - found[0].window_end <= OUTDATED:
+        return found[0]
+    return found[-1] if found else None
+
+
+def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
+    """Return the newest load laid upon `state`; all unknown when there is none."""
+    snapshot = newest_snapshot(state.cluster_id, snapshots_path)
+    return Load.unknown(state) if snapshot is None else snapshot.aligned(state)
+
+
+def picture_of_document(path: Path) -> tuple[ClusterState, Load]:
+    """Return a saved cluster document's state and the rates it carries; raises DocumentError."""
+    from core.cluster.documents.reader import read_document
+
+    document = read_document(path)
+    return document.state, load_of_document(document)
+
+
+def load_of_document(document: ClusterDocument) -> Load:
+    """Return the rates that a cluster document carries."""
+    state = document.state
+    return Load(
+        in_bytes_per_s=document.in_bytes_per_s,
+        out_bytes_per_s=document.out_bytes_per_s,
+        messages_per_s=Load.unknown(state).messages_per_s,
+        source=Source.DOCUMENT,
+        as_of=state.fetched_at,
+    )
+
+
+def load_at(
+    cluster_id: str, state: ClusterState, moment: datetime, snapshots_path: str | None = None
+) -> Load | None:
+    """Return the load of the 5-minute window that `moment` lies in, laid upon a state of then.
+
+    None where no window of then is kept; raises DocumentError for a damaged one.
+    """
+    from core.load import windows
+
+    return windows.load_at(load_root(snapshots_path), cluster_id, state, moment)
+
+
+def history(
+    cluster_id: str,
+    snapshots_path: str | None = None,
+    *,
+    of: int | TopicPartition,
+    until: datetime | None = None,
+    length: timedelta = timedelta(hours=24),
+) -> History:
+    """Return the 5-minute windows of a broker (its id) or a partition, oldest first.
+
+    The newest window is still filling: its rates are those of the part that has passed.
+    """
+    from core.load.windows import broker_history, partition_history
+
+    root = load_root(snapshots_path)
+    until = until or datetime.now(UTC) + timedelta(minutes=1)
+    if isinstance(of, TopicPartition):
+        return partition_history(root, cluster_id, of, until - length, until)
+    return broker_history(root, cluster_id, of, until - length, until)

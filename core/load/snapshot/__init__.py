@@ -1,0 +1,1 @@
+"""Published snapshots of load: their format, manifest, reader and writer."""

@@ -1,0 +1,292 @@
+"""Writes and reads published snapshots: Arrow files in a folder, then the manifest by rename.
+
+A reader takes the manifest first, then maps the files it names. Import this module late: it
+imports pyarrow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from core import files
+from core.errors import DocumentError, RefusedError
+from core.load import arrow as columns
+from core.load import layout
+from core.load.snapshot.aggregates import broker_skew, hot_partitions, topic_skew
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, BrokerLoad, LoadSnapshot, Source
+from core.load.snapshot.manifest import (
+    FORMAT,
+    DataFile,
+    Manifest,
+    known_fields,
+    list_cluster,
+    read_manifest,
+    snapshot_ids,
+)
+from core.units import format_time, parse_time
+
+PARTITIONS = "partitions.arrow"
+KEPT = 60
+KEPT_HOURLY_SECONDS = 7 * 86400
+NEVER_YOUNGER_SECONDS = 600
+
+_UNITS = {"in_bytes_per_s": "B/s", "out_bytes_per_s": "B/s", "messages_per_s": "1/s"}
+
+
+def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0) -> Manifest:
+    """Publish a snapshot and make it the newest; older ones beyond retention are deleted.
+
+    Raises RefusedError when a writer of a higher epoch has published for this cluster, and
+    leaves everything as it was.
+    """
+    layout.mark(root)
+    folder = layout.snapshots(root, snapshot.cluster_id)
+    with files.locked(layout.lock(root, snapshot.cluster_id, "publish")):
+        fence(root, snapshot.cluster_id, writer_epoch)
+        with files.whole_folder(folder / snapshot.snapshot_id) as aside:
+            write_columns(aside / PARTITIONS, snapshot)
+            manifest = _manifest(
+                snapshot, writer_epoch, (_data_file(aside / PARTITIONS, snapshot),)
+            )
+            text = json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
+            (aside / "manifest.json").write_text(text, encoding="utf-8")
+        files.write_text(layout.current(root, snapshot.cluster_id), text)
+    list_cluster(root, snapshot.cluster_id)
+    _retire(root, snapshot.cluster_id)
+    return manifest
+
+
+def fence(root: Path, cluster_id: str, writer_epoch: int) -> None:
+    """Raise RefusedError when a writer with a higher epoch has published for this cluster."""
+    newest = read_manifest(root, cluster_id)
+    if newest is not None and newest.writer_epoch > writer_epoch:
+        raise RefusedError(
+            f"Another writer publishes the snapshots of {cluster_id} (epoch "
+            f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
+        )
+
+
+def read_snapshot(root: Path, cluster_id: str) -> LoadSnapshot | None:
+    """Return the newest snapshot of a cluster; None when there is none.
+
+    Raises DocumentError when it is damaged or of a higher major version.
+    """
+    for last_try in (False, True):
+        manifest = read_manifest(root, cluster_id)
+        if manifest is None:
+            return None
+        path = layout.snapshots(root, cluster_id) / manifest.snapshot_id / PARTITIONS
+        try:
+            snapshot = read_columns(path)
+        except FileNotFoundError as error:
+            # Between manifest and files, a newer snapshot may have replaced this one.
+            if last_try:
+                raise DocumentError(
+                    f"{path.name} is named by its manifest but missing.",
+                    detail=str(path),
+                    next=layout.REPAIR,
+                ) from error
+            continue
+        return replace(snapshot, counts=manifest.counts)
+    return None
+
+
+def write_live(root: Path, snapshot: LoadSnapshot) -> None:
+    """Write the collector's last interval, replacing the one before."""
+    path = layout.live(root, snapshot.cluster_id)
+    files.write_whole(path, lambda aside: write_columns(aside, snapshot))
+
+
+def read_live(root: Path, cluster_id: str) -> LoadSnapshot | None:
+    """Return the collector's last interval; None when there is none."""
+    try:
+        return read_columns(layout.live(root, cluster_id))
+    except FileNotFoundError:
+        return None
+
+
+# -- the Arrow file ------------------------------------------------------------------------------
+
+
+def rate_column(rate: str, horizon: str, statistic: str) -> str:
+    """Return a rate's column name, like `in_bytes_per_s_5m_avg`."""
+    return f"{rate}_{horizon}_{statistic}"
+
+
+def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
+    """Write the partition columns as one Arrow file; NaN and -1 are unknown, there are no nulls."""
+    arrays: list[Any] = []
+    fields: list[Any] = []
+
+    def add(name: str, array: Any, unit: str | None = None) -> None:
+        arrays.append(array)
+        fields.append(
+            pa.field(name, array.type, nullable=False, metadata={"unit": unit} if unit else None)
+        )
+
+    add("topic", columns.coded(snapshot.topic_of, snapshot.topics))
+    add("partition", columns.numbers(snapshot.partition, pa.int32()))
+    if snapshot.leader is not None:
+        add("leader", columns.numbers(snapshot.leader, pa.int32()))
+    for (horizon, rate, statistic), column in snapshot.rates.items():
+        name = rate_column(rate, horizon, statistic)
+        add(name, columns.numbers(column, pa.float64()), _UNITS[rate])
+    add("size_bytes", columns.numbers(snapshot.size_bytes, pa.int64()), "B")
+    add("growth_bytes_per_s", columns.numbers(snapshot.growth_bytes_per_s, pa.float64()), "B/s")
+    add("quality", columns.numbers(snapshot.quality, pa.int8()))
+    add("method", columns.numbers(snapshot.method, pa.int8()))
+    head = {
+        "format": FORMAT,
+        "cluster_id": snapshot.cluster_id,
+        "snapshot_id": snapshot.snapshot_id,
+        "source": snapshot.source.value,
+        "published_at": format_time(snapshot.published_at),
+        "window_end": format_time(snapshot.window_end),
+        "metadata_hash": snapshot.metadata_hash or "",
+        # Once more beside the manifest's, because the live interval has no manifest.
+        "brokers": json.dumps([asdict(broker) for broker in snapshot.brokers]),
+    }
+    schema = pa.schema(fields, metadata=head)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def read_table(path: Path) -> Any:
+    """Return the table in a snapshot's Arrow file, mapped rather than read.
+
+    Raises FileNotFoundError, and DocumentError for a damaged file or a higher major version.
+    """
+    try:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+    except FileNotFoundError:
+        raise
+    except columns.DAMAGED as error:
+        raise _damaged(path, "is not a whole Arrow file") from error
+    layout.check_format(_head(table).get("format", ""), FORMAT, path)
+    return table
+
+
+def _head(table: Any) -> dict[str, str]:
+    return columns.head_of(table.schema)
+
+
+def _damaged(path: Path, what: str) -> DocumentError:
+    return DocumentError(f"{path.name} {what}.", detail=str(path), next=layout.REPAIR)
+
+
+def read_columns(path: Path) -> LoadSnapshot:
+    """Return the snapshot in an Arrow file; unknown columns are ignored.
+
+    Raises as `read_table` does.
+    """
+    table = read_table(path)
+    head = _head(table)
+    try:
+        topic_of, topics = columns.to_codes(table["topic"])
+        names = set(table.column_names)
+        return LoadSnapshot(
+            cluster_id=head["cluster_id"],
+            snapshot_id=head["snapshot_id"],
+            source=Source(head["source"]),
+            published_at=parse_time(head["published_at"]),
+            window_end=parse_time(head["window_end"]),
+            topics=topics,
+            topic_of=topic_of,
+            partition=columns.to_numpy(table["partition"]),
+            rates={
+                (horizon, rate, statistic): columns.to_numpy(table[name])
+                for horizon in HORIZONS
+                for rate in RATES
+                for statistic in STATISTICS
+                if (name := rate_column(rate, horizon, statistic)) in names
+            },
+            size_bytes=columns.to_numpy(table["size_bytes"]),
+            growth_bytes_per_s=columns.to_numpy(table["growth_bytes_per_s"]),
+            quality=columns.to_numpy(table["quality"]),
+            method=columns.to_numpy(table["method"]),
+            brokers=tuple(known_fields(BrokerLoad, row) for row in json.loads(head["brokers"])),
+            metadata_hash=head["metadata_hash"] or None,
+            leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
+        )
+    except KeyError as error:
+        raise _damaged(path, f"lacks {error}") from error
+    except columns.DAMAGED as error:
+        raise _damaged(path, "is damaged") from error
+
+
+# -- the manifest ----------------------------------------------------------------------------------
+
+
+def _data_file(path: Path, snapshot: LoadSnapshot) -> DataFile:
+    content = path.read_bytes()
+    return DataFile(
+        path.name, len(snapshot.partition), len(content), hashlib.sha256(content).hexdigest()
+    )
+
+
+def _manifest(snapshot: LoadSnapshot, writer_epoch: int, data: tuple[DataFile, ...]) -> Manifest:
+    return Manifest(
+        cluster_id=snapshot.cluster_id,
+        snapshot_id=snapshot.snapshot_id,
+        writer_epoch=writer_epoch,
+        source=snapshot.source,
+        published_at=snapshot.published_at,
+        window_end=snapshot.window_end,
+        metadata_hash=snapshot.metadata_hash,
+        files=data,
+        brokers=snapshot.brokers,
+        hot_partitions=hot_partitions(snapshot),
+        topic_skew=topic_skew(snapshot),
+        skew=broker_skew(snapshot.brokers),
+        counts=snapshot.counts,
+    )
+
+
+# -- housekeeping --------------------------------------------------------------------------------
+
+
+def _retire(root: Path, cluster_id: str) -> None:
+    folder = layout.snapshots(root, cluster_id)
+    aged = [(name, (folder / name).stat().st_mtime) for name in snapshot_ids(root, cluster_id)]
+    for name in retired(aged, time.time()):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for left in sorted(folder.glob(f"{files.TEMPORARY}*/")):
+        # A publish takes a second: whoever began this one died.
+        if files.age_seconds(left, time.time()) > NEVER_YOUNGER_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def retired(aged: list[tuple[str, float]], now: float) -> list[str]:
+    """Return which of the snapshots (name, written at; oldest first) are no longer kept.
+
+    Kept are the last 60, the first of each hour for 7 days, and everything of the last 10 minutes.
+    """
+    hours: set[int] = set()
+    out = []
+    for i, (name, written_at) in enumerate(aged):
+        first_of_hour = int(written_at // 3600) not in hours
+        hours.add(int(written_at // 3600))
+        age = now - written_at
+        hourly = first_of_hour and age < KEPT_HOURLY_SECONDS
+        if i < len(aged) - KEPT and not hourly and age > NEVER_YOUNGER_SECONDS:
+            out.append(name)
+    return out
+
+
+def claim_epoch(root: Path, cluster_id: str) -> int:
+    """Return an epoch higher than every one given before, for a writer that starts."""
+    path = layout.snapshots(root, cluster_id) / "EPOCH"
+    with files.locked(layout.lock(root, cluster_id, "publish")):
+        epoch = int(path.read_text(encoding="utf-8")) + 1 if path.exists() else 1
+        files.write_text(path, f"{epoch}\n")
+    return epoch

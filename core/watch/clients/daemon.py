@@ -1,0 +1,148 @@
+"""The probe as a background process: start, stop, its work, and its newest report."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NoReturn
+
+from core import files, paths
+from core.cluster.connect import Address
+from core.daemons import supervisor as serving
+from core.daemons.heartbeat import Heartbeat
+from core.daemons.process import Process
+from core.daemons.supervisor import Service, arguments, serve
+from core.errors import DocumentError, TrimtabError
+from core.load import layout
+from core.watch.clients.probe import probe
+from core.watch.clients.report import Report, from_json
+
+ROLE = "probe"
+STOP_SECONDS = 20.0
+START_SECONDS = 30.0
+SILENT = timedelta(seconds=10)
+"""A report older than this is of a probe that hangs or was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A cluster's probe that was started, or found; `close` ends it if it was started here."""
+
+    cluster_id: str
+    root: Path
+    heartbeat: Heartbeat
+    process: Process | None
+    """What was started; None when one ran already."""
+
+    def wait(self) -> None:
+        """Return once it has begun. Raises TrimtabError when it has ended, or takes too long."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.process is not None:
+            if layout.clients(self.root, self.cluster_id).exists():
+                return
+            if not self.process.alive:
+                self._given_up(
+                    _trouble(self.root, self.cluster_id) or "The probe has ended at once."
+                )
+            if time.monotonic() > deadline:
+                self._given_up(f"The probe has not begun within {START_SECONDS:g} s.")
+            time.sleep(0.1)
+
+    def _given_up(self, why: str) -> NoReturn:
+        self.close()
+        raise TrimtabError(why, next="Look what it says in a terminal: trimtab probe.")
+
+    def close(self) -> None:
+        """Count as a reader no more, and have what was started here end; it is not waited for."""
+        self.heartbeat.close()
+        if self.process is not None:
+            self.process.signal(15)
+
+
+def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) -> Probe:
+    """Start the cluster's probe unless one runs on this machine; its topic may be made.
+
+    Returns at once. It ends when told to, or 60 s after the cluster's last reader has gone.
+    """
+    root = root or paths.load_root()
+    layout.mark(root)
+    layout.clients_trouble(root, cluster_id).unlink(missing_ok=True)
+    if not files.is_leased(layout.lock(root, cluster_id, ROLE)):
+        # A killed probe left it, and it would be taken for the next one's.
+        layout.clients(root, cluster_id).unlink(missing_ok=True)
+    heartbeat = Heartbeat(root, cluster_id)
+    module = "core.watch.clients.daemon"
+    process = serving.start(ROLE, module, cluster_id, root=root, address=address)
+    return Probe(cluster_id, root, heartbeat, process)
+
+
+def stop_probe(cluster_id: str) -> None:
+    """End the cluster's probe, whoever started it; returns when it has ended."""
+    serving.stop(paths.load_root(), cluster_id, (ROLE,), seconds=STOP_SECONDS)
+
+
+def note_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
+    """Leave why the probe ended for whoever started it."""
+    files.write_text(layout.clients_trouble(root, cluster_id), error.title)
+
+
+def _trouble(root: Path, cluster_id: str) -> str | None:
+    try:
+        return layout.clients_trouble(root, cluster_id).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+
+
+def prober(cluster_id: str) -> Process | None:
+    """Return the process that probes this cluster on this machine."""
+    return serving.holder(paths.load_root(), cluster_id, ROLE)
+
+
+def newest_report(cluster_id: str, now: datetime, *, root: Path | None = None) -> Report | None:
+    """Return what the cluster's probe reported last; None where none runs."""
+    try:
+        text = layout.clients(root or paths.load_root(), cluster_id).read_text(encoding="utf-8")
+        report = from_json(json.loads(text))
+    except (OSError, ValueError, DocumentError):
+        return None
+    return report if abs(now - report.at) < SILENT else None
+
+
+log = logging.getLogger("trimtab.probe")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Probe one cluster until told to stop or until nobody reads."""
+    given = arguments(ROLE).parse_args(argv)
+    return serve(
+        ROLE,
+        given,
+        _probe,
+        log=log,
+        broken_off=lambda error: note_trouble(given.root, given.cluster_id, error),
+    )
+
+
+def _probe(service: Service) -> None:
+    with service.connected() as connection:
+        probe(
+            connection,
+            service.given.root,
+            keep_on=service.keep_on,
+            tell=_note,
+            say=log.warning,
+        )
+
+
+def _note(report: Report) -> None:
+    for said in report.told:
+        log.info("%s", said.text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

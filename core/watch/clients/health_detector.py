@@ -1,0 +1,340 @@
+"""From what a probe hears to how brokers treat clients, and what the timeline is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from core.cluster.probe.round_trip import TIMEOUT_SECONDS, Heard, Side
+from core.units import format_duration
+from core.watch.clients.latency import Band, Wait, Window
+
+
+class About(Enum):
+    """What an error is about."""
+
+    BROKER = "broker"
+    CLUSTER = "cluster"
+    RIGHTS = "rights"
+    """No waiting mends it."""
+    TOPIC = "topic"
+    """The probe's topic is not there, or not yet known everywhere."""
+    NOTHING = "nothing"
+    """What the probe itself does, as it begins and ends."""
+
+
+TIMED_OUT: Final = "_MSG_TIMED_OUT"
+_WORDS: Final = {
+    "_TRANSPORT": "transport failure",
+    "_RESOLVE": "its host name is not found",
+    "_AUTHENTICATION": "login refused",
+    "SASL_AUTHENTICATION_FAILED": "login refused",
+    "_SSL": "TLS failure",
+    TIMED_OUT: "timed out",
+    "_TIMED_OUT": "timed out",
+    "_TIMED_OUT_QUEUE": "timed out",
+    "REQUEST_TIMED_OUT": "timed out",
+    "NOT_LEADER_FOR_PARTITION": "not leader or follower",
+    "NOT_LEADER_OR_FOLLOWER": "not leader or follower",
+    "LEADER_NOT_AVAILABLE": "no leader",
+    "FENCED_LEADER_EPOCH": "leader epoch fenced",
+    "UNKNOWN_LEADER_EPOCH": "leader epoch unknown",
+    "NOT_ENOUGH_REPLICAS": "not enough replicas in sync",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "not enough replicas in sync",
+    "KAFKA_STORAGE_ERROR": "its disk fails",
+    "BROKER_NOT_AVAILABLE": "broker not available",
+    "OFFSET_OUT_OF_RANGE": "messages were lost",
+}
+_RIGHTS: Final = {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
+_TOPIC: Final = {
+    "UNKNOWN_TOPIC_OR_PART",
+    "UNKNOWN_TOPIC_ID",
+    "_UNKNOWN_TOPIC",
+    "_UNKNOWN_PARTITION",
+}
+_NOTHING: Final = {
+    "_PARTITION_EOF",
+    "_PURGE_QUEUE",
+    "_PURGE_INFLIGHT",
+    "_DESTROY",
+    "_QUEUE_FULL",
+    "_NO_OFFSET",
+    "GROUP_AUTHORIZATION_FAILED",  # no group is made; librdkafka asks for its coordinator anyway
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+}
+
+
+def about(error: str) -> About:
+    """Return what an error of this name is about."""
+    if error == "_ALL_BROKERS_DOWN":
+        return About.CLUSTER
+    if error in _RIGHTS:
+        return About.RIGHTS
+    if error in _TOPIC:
+        return About.TOPIC
+    return About.NOTHING if error in _NOTHING else About.BROKER
+
+
+def words(error: str) -> str:
+    """Return an error in words; one that is not known here by its own name."""
+    return _WORDS.get(error) or error.strip("_").replace("_", " ").lower()
+
+
+CALM_SECONDS = 1.0
+"""A broker answers again once it has, for so long without another error."""
+
+
+class Health(Enum):
+    """How a broker treats its clients; worse comes later."""
+
+    WAITING = "waiting"
+    """Nothing is known yet."""
+    FINE = "fine"
+    SLOW = "slow"
+    FAILING = "failing"
+    DOWN = "down"
+    """It is not among the cluster's brokers, and does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What the timeline should know: a clause in the past tense, and when it happened."""
+
+    at: float
+    text: str
+    brokers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeen:
+    """One broker as its clients see it; `lasts_seconds` is of its trouble, None when it is well."""
+
+    broker: int
+    health: Health
+    lasts_seconds: float | None
+    errors: tuple[str, ...]
+    """In words, of the trouble that lasts."""
+    failed: int
+    """Messages that failed since the probe began."""
+    produce: Wait
+    fetch: Wait
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """Errors of one broker that no calm has ended."""
+
+    since: float
+    errors: list[str] = field(default_factory=list)
+    sides: set[Side] = field(default_factory=set)
+    answered: dict[Side, float] = field(default_factory=dict)
+    """When each side first had an answer after the last error of that side."""
+
+    @property
+    def answered_at(self) -> float | None:
+        """Return when all sides that failed had answers again."""
+        if self.sides - self.answered.keys():
+            return None
+        return max(self.answered[side] for side in self.sides)
+
+
+@dataclass(slots=True)
+class _Broker:
+    windows: dict[Side, Window] = field(default_factory=lambda: {s: Window() for s in Side})
+    bands: dict[Side, Band] = field(default_factory=lambda: {s: Band() for s in Side})
+    waits: dict[Side, Wait] = field(default_factory=lambda: {s: Wait(0, None, None) for s in Side})
+    read: int = -1
+    """The newest message that was read."""
+    unread: dict[int, float] = field(default_factory=dict)
+    """Newer messages that the broker has taken, by number: when."""
+    trouble: _Trouble | None = None
+    slow_since: float | None = None
+    failed: int = 0
+    heard: set[Side] = field(default_factory=set)
+    since: float = float("-inf")
+    """What was sent before this belongs to a trouble that is over: it is told by that."""
+
+
+class Eye:
+    """Follows the brokers of one cluster; `denied` says which right is missing."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[int, _Broker] = {}
+        self._alive: frozenset[int] = frozenset()
+        self._told: list[Telling] = []
+        self._all_down: float | None = None
+        self._all_down_told = False
+        self._looked_at = 0.0
+        self.denied = ""
+
+    def follow(self, brokers: Collection[int], alive: Collection[int]) -> None:
+        """Follow these brokers, of which `alive` are in the cluster; those not named no more."""
+        self._alive = frozenset(alive)
+        self._brokers = {b: self._brokers.get(b) or _Broker() for b in sorted(brokers)}
+
+    def hear(self, heard: Heard) -> None:
+        """Take what came of one message, or an error."""
+        if heard.error:
+            self._error(heard)
+            return
+        broker = self._brokers.get(heard.broker) if heard.broker is not None else None
+        if broker is None:
+            return
+        first = heard.side not in broker.heard
+        broker.heard.add(heard.side)
+        if heard.side is Side.FETCH:
+            broker.read = max(broker.read, heard.number)
+            broker.unread = {n: at for n, at in broker.unread.items() if n > broker.read}
+        elif heard.number > broker.read:
+            broker.unread[heard.number] = heard.at
+        if broker.trouble is not None:
+            broker.trouble.answered.setdefault(heard.side, heard.at)
+        elif heard.sent_at >= broker.since and not first:  # the first waited for its connection
+            broker.windows[heard.side].add(heard.at, heard.waited_ms)
+
+    def forget_unread(self) -> None:
+        """Wait no more for what was taken: it went with its topic, and no broker is to blame."""
+        for broker in self._brokers.values():
+            broker.unread.clear()
+
+    def look(self, now: float) -> list[Telling]:
+        """Look at all brokers, once a second; return what is to be told, oldest first."""
+        self._looked_at = now
+        for id, broker in self._brokers.items():
+            self._look_for_unread(id, broker, now)
+            self._look_for_calm(id, broker, now)
+            for side in Side:
+                broker.waits[side] = broker.windows[side].wait(now)
+                if broker.trouble is None:
+                    broker.bands[side].look(now, broker.waits[side])
+            self._look_for_slow(id, broker, now)
+        self._look_for_all_down(now)
+        told, self._told = sorted(self._told, key=lambda one: one.at), []
+        return told
+
+    def seen(self) -> tuple[BrokerSeen, ...]:
+        """Return each broker as it was at the last look."""
+        return tuple(self._seen(id, broker) for id, broker in self._brokers.items())
+
+    # -- errors ----------------------------------------------------------------------------------
+
+    def _error(self, heard: Heard) -> None:
+        match about(heard.error):
+            case About.RIGHTS:
+                self.denied = self.denied or heard.side.value
+            case About.CLUSTER:
+                self._all_down = self._all_down or heard.at
+            case About.BROKER if heard.broker in self._brokers:
+                assert heard.broker is not None
+                self._fail(heard.broker, heard.at, heard.side, words(heard.error))
+                self._brokers[heard.broker].failed += heard.number >= 0
+
+    def _fail(self, id: int, at: float, side: Side, error: str) -> None:
+        broker = self._brokers[id]
+        if broker.trouble is None:
+            broker.trouble = _Trouble(at)
+            for window in broker.windows.values():
+                window.clear()
+            for band in broker.bands.values():
+                band.forget()
+        trouble = broker.trouble
+        trouble.sides.add(side)
+        trouble.answered.pop(side, None)
+        if error not in trouble.errors:
+            trouble.errors.append(error)
+            self._tell(at, f"broker {id}: {error}", id)
+
+    def _look_for_unread(self, id: int, broker: _Broker, now: float) -> None:
+        """Take what nobody could read in time for a fetch that timed out."""
+        late = [n for n, at in broker.unread.items() if at <= now - TIMEOUT_SECONDS]
+        for number in late:
+            del broker.unread[number]
+        if late:
+            broker.failed += len(late)
+            self._fail(id, now, Side.FETCH, f"fetch {words(TIMED_OUT)}")
+
+    def _look_for_calm(self, id: int, broker: _Broker, now: float) -> None:
+        trouble = broker.trouble
+        answered = trouble.answered_at if trouble is not None else None
+        if trouble is None or answered is None or now - answered < CALM_SECONDS:
+            return
+        took = format_duration(answered - trouble.since)
+        broker.trouble, broker.since = None, answered
+        self._tell(answered, f"broker {id}: answers again after {took}", id)
+
+    def _look_for_slow(self, id: int, broker: _Broker, now: float) -> None:
+        """Tell once that either side's p99 is far above what is usual, and once that it is not."""
+        slow = [side for side in Side if broker.bands[side].slow_since is not None]
+        if broker.slow_since is None and slow:
+            broker.slow_since = now
+            said = ", ".join(f"{side.value} p99 {self._p99(broker, side)}" for side in slow)
+            self._tell(now, f"broker {id}: slow, {said}", id)
+        elif broker.slow_since is not None and not slow:
+            took = format_duration(now - broker.slow_since)
+            broker.slow_since = None
+            if broker.trouble is None:
+                self._tell(now, f"broker {id}: as fast as usual after {took}", id)
+
+    def _p99(self, broker: _Broker, side: Side) -> str:
+        wait, usual = broker.waits[side].p99_ms, broker.bands[side].usual_ms
+        return f"{milliseconds(wait)} (usually {milliseconds(usual)})"
+
+    def _look_for_all_down(self, now: float) -> None:
+        """Tell that no broker answers, once each of them is known to fail."""
+        if self._all_down is None:
+            return
+        answered = [b for b in self._brokers.values() if b.trouble is None]
+        if self._all_down_told:
+            if answered:
+                took = format_duration(now - self._all_down)
+                self._tell(now, f"brokers answer again after {took}")
+                self._all_down, self._all_down_told = None, False
+        elif not answered and self._brokers:
+            self._all_down_told = True
+            self._tell(self._all_down, "all brokers down", *self._brokers)
+        elif now - self._all_down > TIMEOUT_SECONDS:
+            self._all_down = None  # librdkafka says so as well while it knows only one of them
+
+    def _tell(self, at: float, text: str, *brokers: int) -> None:
+        self._told.append(Telling(at, text, brokers))
+
+    def _seen(self, id: int, broker: _Broker) -> BrokerSeen:
+        trouble = broker.trouble
+        if trouble is not None:
+            health = Health.FAILING if id in self._alive else Health.DOWN
+            since: float | None = trouble.since
+        elif broker.slow_since is not None:
+            health, since = Health.SLOW, broker.slow_since
+        else:
+            health, since = Health.FINE if broker.heard else Health.WAITING, None
+        return BrokerSeen(
+            id,
+            health,
+            None if since is None else max(0.0, self._looked_at - since),
+            tuple(trouble.errors) if trouble is not None else (),
+            broker.failed,
+            broker.waits[Side.PRODUCE],
+            broker.waits[Side.FETCH],
+        )
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a wait in words: `0.8 ms`, `12 ms`, `1.2 s`; `-` for none."""
+    if value is None:
+        return "-"
+    if value >= 999.5:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 9.95 else f"{value:.1f} ms"
+
+
+def worst(seen: Sequence[BrokerSeen]) -> BrokerSeen | None:
+    """Return the broker whose clients suffer most, and longest; None when none do."""
+    rank = list(Health)
+    suffering = [one for one in seen if one.lasts_seconds is not None]
+    return max(
+        suffering, key=lambda s: (rank.index(s.health), s.lasts_seconds or 0.0), default=None
+    )

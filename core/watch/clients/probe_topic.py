@@ -1,0 +1,201 @@
+"""The probe's own topic: its partitions, its costs, and how it is created, extended and deleted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from queue import SimpleQueue
+from typing import Final, Protocol
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, NewPartitions, NewTopic
+from core.cluster.faults import Fault
+from core.cluster.observer import alive_brokers
+from core.cluster.probe.probe_config import TOPIC_CONFIGS
+from core.cluster.probe.round_trip import Layout
+from core.cluster.state import ClusterState
+from core.cluster.topics import PROBE_TOPIC
+from core.errors import AccessDeniedError, TrimtabError
+from core.run.audited_client import audited
+from core.units import counted, format_rate
+
+TOPIC: Final = PROBE_TOPIC
+RATE: Final = 4
+"""Messages a second to each broker: some 120 in a window, so that its p99 is one of them."""
+WIRE_BYTES: Final = 350
+"""What a message costs on the wire to be produced, and again to be fetched, headers included."""
+
+
+def places(partitions: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+    """Return each broker's partition: the lowest that lies on it alone, moved there by whomever."""
+    found: dict[int, int] = {}
+    for number, replicas in sorted(partitions.items()):
+        if len(replicas) == 1:
+            found.setdefault(replicas[0], number)
+    return found
+
+
+def missing(
+    brokers: Collection[int], partitions: Mapping[int, tuple[int, ...]]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the replicas of the partitions that these brokers lack."""
+    return tuple((broker,) for broker in sorted(set(brokers) - places(partitions).keys()))
+
+
+def cost(brokers: int) -> tuple[int, int]:
+    """Return messages and bytes a second that probing so many brokers costs in all."""
+    return RATE * brokers, 2 * WIRE_BYTES * RATE * brokers
+
+
+SETTLE_SECONDS = 10.0
+_DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+
+
+def explained(state: ClusterState) -> str:
+    """Say in words what probing this cluster does, and what it costs."""
+    brokers = len(alive_brokers(state))
+    messages, rate = cost(brokers)
+    made = "" if state.topic(TOPIC) is not None else f", which is made for it: {_layout(brokers)}"
+    return (
+        f"The probe writes {RATE} small messages a second to each of {brokers} brokers and reads "
+        f"them back: {messages} messages/s, about {format_rate(rate)} of network in all.\n"
+        f"They go to a topic of its own, {TOPIC}{made}.\n"
+        "Nothing else is touched. `trimtab probe --remove` deletes the topic."
+    )
+
+
+def _layout(brokers: int) -> str:
+    partitions = counted(brokers, "partition")
+    return (
+        f"{partitions}, one on each broker, one replica, at most some MB each, kept a minute; "
+        "a new broker gets one, too"
+    )
+
+
+def make(client: ClusterClient, state: ClusterState, clock: Clock) -> None:
+    """Make the topic if it is not there, audited, and return once it is known.
+
+    Raises AccessDeniedError, TrimtabError when the cluster refuses.
+    """
+    if state.topic(TOPIC) is not None:
+        return
+    layout = tuple((broker,) for broker in alive_brokers(state))
+    answers = audited(client, state.cluster_id, None).create_topics(
+        [NewTopic(TOPIC, layout, dict(TOPIC_CONFIGS))]
+    )
+    fault = answers.get(TOPIC)
+    if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
+        raise _refused(fault, "made")
+    deadline = clock.monotonic() + SETTLE_SECONDS
+    while client.describe().topic(TOPIC) is None and clock.monotonic() < deadline:
+        clock.sleep(0.1)
+
+
+def remove(client: ClusterClient, state: ClusterState) -> bool:
+    """Delete the topic, audited; False when it is not there.
+
+    Raises AccessDeniedError, TrimtabError when the cluster refuses.
+    """
+    if state.topic(TOPIC) is None:
+        return False
+    fault = audited(client, state.cluster_id, None).delete_topics([TOPIC]).get(TOPIC)
+    if fault is not None and fault.name != "UNKNOWN_TOPIC_OR_PARTITION":
+        raise _refused(fault, "deleted")
+    return True
+
+
+def _refused(fault: Fault, what: str) -> TrimtabError:
+    if fault.name in _DENIED:
+        return AccessDeniedError(
+            f"The probe's topic {TOPIC} was not {what}: this user may not.",
+            next="Ask for the rights, or name another user with --command-config.",
+        )
+    return TrimtabError(f"The probe's topic {TOPIC} was not {what}: {fault}.")
+
+
+LOOK_SECONDS = 2.0
+FEWEST_LOOKS, MOST_LOOKS = 2, 30
+"""After so many looks what was not done is tried again: twice as many each time, up to a minute."""
+
+
+class Looks(Protocol):
+    """What is asked for the layout; see core.cluster.probe.round_trip."""
+
+    def look(self) -> Layout: ...
+
+
+class Follower:
+    """Looks until `close`; `changer` is used by this thread alone."""
+
+    def __init__(self, looks: Looks, changer: ClusterClient, say: Callable[[str], None]) -> None:
+        self._looks, self._extender = looks, Extender(changer, say)
+        self._seen: SimpleQueue[Layout] = SimpleQueue()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)
+        self._thread.start()
+
+    def layout(self) -> Layout | None:
+        """Return the layout that was seen last, once; None until there is another."""
+        found = None
+        while not self._seen.empty():
+            found = self._seen.get()
+        return found
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(2 * LOOK_SECONDS)
+
+    def _follow(self) -> None:
+        from confluent_kafka import KafkaException
+
+        while not self._stop.is_set():
+            try:
+                layout = self._looks.look()
+            except KafkaException:
+                pass  # clients hear of it, too, and tell it
+            else:
+                self._seen.put(layout)
+                self._extender.extend(layout)
+            self._stop.wait(LOOK_SECONDS)
+
+
+class Extender:
+    """Gives each broker that lacks one a partition, and says once what is in the way."""
+
+    def __init__(self, changer: ClusterClient, say: Callable[[str], None]) -> None:
+        self._changer, self._say = changer, say
+        self._refused: set[int] = set()
+        self._said = ""
+        self._pause, self._left = 0, 0
+        """In looks: between the last try and the next, and what is left of it."""
+
+    def extend(self, layout: Layout) -> None:
+        """Try it unless the last try was a moment ago; each is an entry in the audit."""
+        if layout.partitions is None:
+            return
+        lacking = missing(layout.brokers - self._refused, layout.partitions)
+        if not lacking:
+            self._said, self._pause, self._left = "", 0, 0
+            return
+        if self._left > 0:
+            self._left -= 1
+            return
+        self._pause = min(2 * self._pause or FEWEST_LOOKS, MOST_LOOKS)
+        self._left = self._pause - 1
+        text = self._tried(NewPartitions(len(layout.partitions) + len(lacking), lacking))
+        if text and text != self._said:
+            self._say(text)
+            self._said = text
+
+    def _tried(self, more: NewPartitions) -> str:
+        """Return what was in the way; "" for nothing."""
+        try:
+            fault = self._changer.add_partitions({TOPIC: more}).get(TOPIC)
+        except TrimtabError as error:
+            return f"No partition for new brokers yet: {error.title}"
+        if fault is None or fault.name == "INVALID_PARTITIONS":  # it had not heard of the last
+            return ""
+        if "AUTHORIZATION" in fault.name or fault.name == "POLICY_VIOLATION":
+            self._refused |= {replicas[0] for replicas in more.replicas}
+            return f"New brokers are not probed: {fault}."
+        return f"No partition for new brokers yet: {fault}."

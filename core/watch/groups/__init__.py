@@ -1,0 +1,1 @@
+"""Consumer groups: lag, rates, and what happens as they rebalance."""

@@ -1,0 +1,394 @@
+"""The files of a merge: found in folders, plain or gz, and read as records in constant memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from pathlib import Path
+from stat import S_ISREG
+from typing import IO, NamedTuple, cast
+
+from core.errors import UsageError
+from core.watch.statelog.event import made
+from core.watch.statelog.timestamps import (
+    LEVELS,
+    LONGEST,
+    STAMP,
+    TIMED,
+    Times,
+    Zones,
+    again_ms,
+    decoded,
+    set_back_ms,
+)
+
+GZIP = b"\x1f\x8b"
+CHUNK_BYTES = 1 << 16
+PEEKED_BYTES = 1 << 20
+"""How far into a file its first time is looked for."""
+
+_OVERLAP_MS = 60_000
+"""Threads write out of order, so a file may begin so much earlier than the one before it ends."""
+
+_KAFKAS = tuple(f"] {level} [" for level in LEVELS)
+"""What follows `[2026-01-31 02:30:00,123` in Kafka's own layout; the bracket begins the message."""
+
+_WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d{1,10})\b|\[Partition \S+ broker=(\d{1,10})\b")
+
+
+class Record(NamedTuple):
+    """One record as it stands in a file; its message is not yet read."""
+
+    at_ms: int
+    source: int
+    line: int
+    level: str
+    body: str
+    more: list[str]
+
+
+@dataclass(slots=True)
+class Source:
+    """One file: what is known of it before it is read, and what became of it."""
+
+    path: Path
+    number: int
+    size_bytes: int
+    zone: tzinfo
+    broker: int | None
+    """Who wrote its first record that says so."""
+    first_ms: int
+    since_ms: int | None = None
+    """When it begins, if that is in the second one of an hour that comes twice."""
+    lines: int = 0
+    headless: int = 0
+    """Lines before the first time: the end of a record that stands in an older file."""
+    strange: int = 0
+    """Lines that begin with a time, and are of no known layout; they go with the record before."""
+    trouble: str | None = None
+    """Why it was not read to its end, or that its end is cut short."""
+    whole: bool = True
+    """False when something of it could not be read."""
+    read_bytes: int = 0
+    begin_byte: int = 0
+    """Where reading begins, at a record; of a plain file only."""
+    stop_ms: int | None = None
+    """Reading ends at the first record after this time."""
+
+    def become(self, read: Source) -> None:
+        """Take over what became of this file where another process read it."""
+        self.lines, self.headless, self.read_bytes = read.lines, read.headless, read.read_bytes
+        self.strange = read.strange
+        self.trouble, self.whole = read.trouble, read.whole
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of a merge, and those that cannot be part of it with the reason."""
+
+    sources: tuple[Source, ...]
+    left_out: tuple[tuple[Path, str], ...]
+    twice: tuple[Path, ...] = ()
+    """Named more than once; read once."""
+
+
+@dataclass(slots=True)
+class _Named:
+    paths: list[Path] = field(default_factory=list)
+    left_out: list[tuple[Path, str]] = field(default_factory=list)
+    twice: list[Path] = field(default_factory=list)
+
+
+def find(named: Iterable[Path], zones: Zones) -> Found:
+    """Return the logs that are named, and those in the folders that are named.
+
+    Raises UsageError for a name that is not there, and for a folder without any such log.
+    """
+    found = _paths(named)
+    sources: list[Source] = []
+    left_out = found.left_out
+    for path in sorted(found.paths):
+        try:
+            sources.append(_peek(path, len(sources), zones))
+        except OSError as error:
+            left_out.append((path, error.strerror or "it is no gzip file"))
+        except (EOFError, zlib.error):
+            left_out.append((path, "it is no whole gzip file"))
+        except ValueError as error:
+            left_out.append((path, str(error)))
+    _tell_hours_apart(sources)
+    return Found(tuple(sources), tuple(left_out), tuple(found.twice))
+
+
+def _paths(named: Iterable[Path]) -> _Named:
+    found, seen = _Named(), set[tuple[int, int]]()
+
+    def take(path: Path) -> None:
+        try:
+            status = path.stat()
+        except OSError as error:
+            found.left_out.append((path, error.strerror or "it cannot be read"))
+            return
+        if not S_ISREG(status.st_mode):
+            found.left_out.append((path, "it is no plain file, which can be read again; copy it"))
+            return
+        key = (status.st_dev, status.st_ino)
+        (found.twice if key in seen else found.paths).append(path)
+        seen.add(key)
+
+    for path in named:
+        if not path.exists():
+            raise UsageError(f"There is no {path}.", next="Name logs, or folders with logs.")
+        if not path.is_dir():
+            take(path)
+            continue
+        inside = list(_inside(path, found))
+        if not inside and not found.left_out:
+            raise UsageError(
+                f"There is no state-change.log in {path}.",
+                next="Name the folder that brokers log to, or the files themselves.",
+            )
+        for log in inside:
+            take(log)
+    return found
+
+
+def _inside(folder: Path, found: _Named) -> Iterator[Path]:
+    def refused(error: OSError) -> None:
+        found.left_out.append((Path(str(error.filename)), error.strerror or "it cannot be read"))
+
+    for place, _, names in os.walk(folder, onerror=refused):
+        for name in sorted(names):
+            if name.startswith("state-change") and ".log" in name:
+                yield Path(place) / name
+
+
+def _peek(path: Path, number: int, zones: Zones) -> Source:
+    """Return a file's source; raises ValueError when no line in its beginning has a time."""
+    first: re.Match[str] | None = None
+    broker: int | None = None
+    size = path.stat().st_size
+    with _opened(path) as (stream, _):
+        beginning = stream.read1(CHUNK_BYTES)
+        while True:
+            for line in decoded(beginning).split("\n"):
+                if (stamp := STAMP.match(line)) is None:
+                    continue
+                if broker is None and (writer := _WRITER.match(stamp[5])):
+                    broker = int(writer[1] or writer[2])
+                if first is None and _ms(stamp, zones.of(broker)) is not None:
+                    first = stamp
+                if first is not None and broker is not None:
+                    break
+            if first is not None or len(beginning) >= PEEKED_BYTES:
+                break
+            if not (more := stream.read1(CHUNK_BYTES)):
+                break
+            beginning += more
+    if not beginning:
+        return Source(path, number, size, zones.of(None), None, 0)
+    # In the zone of who wrote it, which a later line may be the first to say.
+    first_ms = None if first is None else _ms(first, zones.of(broker))
+    if first_ms is None:
+        raise ValueError("no line in its beginning has a time that is known here")
+    return Source(path, number, size, zones.of(broker), broker, first_ms)
+
+
+def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
+    try:
+        return Times(zone).ms(stamp)
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[io.BufferedReader, IO[bytes]]]:
+    """Give a file's unpacked bytes, and the file itself."""
+    with path.open("rb") as raw:
+        yield _unpacked(raw), raw
+
+
+def _unpacked(raw: IO[bytes]) -> io.BufferedReader:
+    beginning = raw.read(len(GZIP))
+    raw.seek(0)
+    stream = gzip.GzipFile(fileobj=raw) if beginning == GZIP else raw
+    return cast(io.BufferedReader, stream)  # both have read1, which is all that is used
+
+
+def _texts(source: Source) -> Iterator[list[str]]:
+    """Yield whole lines, many at a time; sets the source's trouble when it breaks off."""
+    rest = b""
+    try:
+        with _opened(source.path) as (stream, raw):
+            if source.begin_byte:
+                raw.seek(source.begin_byte)
+            while data := stream.read1(CHUNK_BYTES):
+                source.read_bytes = raw.tell()
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                if end:
+                    yield decoded(data[:end])[:-1].split("\n")
+                elif len(data) >= LONGEST:
+                    end = len(data)
+                    yield [decoded(data)]
+                rest = data[end:]
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        source.trouble, source.whole = "the gzip file is cut short or damaged", False
+    except OSError as error:
+        source.trouble, source.whole = f"reading it failed: {error.strerror}", False
+    if rest:
+        if source.trouble is None:
+            source.trouble = "its last line is cut short, or still being written"
+        yield [decoded(rest)]
+
+
+def records(source: Source) -> Iterator[Record]:
+    """Yield a file's records as they stand in it, each with the lines that follow it.
+
+    Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
+    on in another one of the same time.
+    """
+    times = Times(source.zone, source.since_ms)
+    match, number = STAMP.match, source.number
+    held: Record | None = None
+    line, length = 0, 0
+    at_ms: int | None
+    for texts in _texts(source):
+        for text in texts:
+            line += 1
+            try:
+                # Kafka's own layout, without the expression, which is for all that is not it.
+                if text.startswith(_KAFKAS, 24) and text[20] == ",":
+                    at_ms = times.second_ms(text[1:20]) + int(text[21:24])
+                    level, _, body = text[26:].partition(" ")
+                elif stamp := match(text):
+                    at_ms, level, body = times.ms(stamp), stamp[4], stamp[5]
+                else:
+                    at_ms = None
+            except ValueError:
+                at_ms = None
+            if at_ms is not None:
+                if held is not None:
+                    yield held
+                if source.stop_ms is not None and at_ms > source.stop_ms:
+                    source.lines = line
+                    return
+                held, length = made(Record, (at_ms, number, line, level, body, [])), 0
+            elif held is None:
+                source.headless += 1
+                yield Record(source.first_ms, number, line, "", text, [])
+            elif length > LONGEST:
+                yield held
+                held, length = Record(held.at_ms, number, line, "", text, []), 0
+            else:
+                length += len(text) + 1
+                held.more.append(text)
+                if TIMED.match(text) is not None:
+                    source.strange += 1
+        source.lines = line
+    source.read_bytes = source.size_bytes
+    if held is not None:
+        yield held
+
+
+def _tell_hours_apart(sources: Iterable[Source]) -> None:
+    """Find out which files begin in the second one of an hour that comes twice.
+
+    In the first one a broker still wrote to the file before: one beside it that goes on from then.
+    """
+    known: list[Source] = []
+    for source in sorted(sources, key=lambda source: source.first_ms):
+        at_ms = source.first_ms
+        if (later_ms := again_ms(source.zone, at_ms)) != at_ms:
+            before = [
+                other
+                for other in known
+                if (other.broker, other.path.parent) == (source.broker, source.path.parent)
+                and other.first_ms <= at_ms
+            ]
+            last = max(before, key=lambda other: other.first_ms, default=None)
+            if last is not None and _goes_on(last, at_ms + _OVERLAP_MS):
+                source.first_ms = source.since_ms = later_ms
+        known.append(source)
+
+
+def _goes_on(source: Source, after_ms: int) -> bool:
+    return any(record.at_ms > after_ms for record in records(replace(source)))
+
+
+def total_bytes(sources: Sequence[Source]) -> int:
+    return sum(source.size_bytes for source in sources)
+
+
+SLACK_MS = 60_000
+"""Read before and after the range: clocks differ, and threads write out of order."""
+_CLOSE_BYTES = 1 << 16
+_LOOKED_AT_BYTES = 1 << 20
+"""How far a time is looked for: a stack trace has none."""
+
+
+def narrowed(sources: Iterable[Source], from_ms: int, to_ms: int) -> tuple[Source, ...]:
+    """Return the sources that have something in a range, each as far as it lies there.
+
+    Times are milliseconds since 1970. A clock that is off by more than SLACK_MS, or was set back
+    by more, is not noticed.
+    """
+    return tuple(
+        replace(source, begin_byte=_begin(source, _from(source, from_ms)), stop_ms=to_ms + SLACK_MS)
+        for source in sources
+        if source.first_ms <= to_ms + SLACK_MS
+    )
+
+
+def _from(source: Source, from_ms: int) -> int:
+    """Return the time to begin at, so that times rise from there on and are known.
+
+    A probe takes each time for the first one in an hour that comes twice. What begins before that
+    hour, and looks as if it were so much earlier still, has all of it behind it.
+    """
+    return from_ms - SLACK_MS - 2 * set_back_ms(source.zone, from_ms - SLACK_MS)
+
+
+def _begin(source: Source, from_ms: int) -> int:
+    """Return where a record begins before which all are older than `from_ms`."""
+    if source.first_ms >= from_ms or _packed(source):
+        return 0
+    low, high = 0, source.size_bytes
+    while high - low > _CLOSE_BYTES:
+        middle = (low + high) // 2
+        found = _first_time(source, middle, _LOOKED_AT_BYTES)
+        if found is None or found[1] >= from_ms or found[0] >= high:
+            high = middle
+        else:
+            low = found[0]
+    return low
+
+
+def _first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | None:
+    """Return where the first record that begins after a byte of a plain file is, and its time.
+
+    None when there is none within so many bytes.
+    """
+    with source.path.open("rb") as raw:
+        raw.seek(at_byte)
+        at_byte += len(raw.readline(within))
+        data = raw.read(within)
+    times = Times(source.zone, source.since_ms)
+    for line in data.split(b"\n"):
+        if (stamp := STAMP.match(decoded(line[:LONGEST]))) is not None:
+            with suppress(ValueError):
+                return at_byte, times.ms(stamp)
+        at_byte += len(line) + 1
+    return None
+
+
+def _packed(source: Source) -> bool:
+    with source.path.open("rb") as raw:
+        return raw.read(len(GZIP)) == GZIP

@@ -1,0 +1,243 @@
+"""What the recorder adds to changes: load out of balance, runs, and what it may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import numpy as np
+
+from core import paths
+from core.clock import Clock
+from core.cluster.faults import Fault
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import LoadSnapshot
+from core.load.view.heat import Metric
+from core.load.view.totals import broker_totals
+from core.load.view.verdicts import SKEW
+from core.run.journal.journal import SUFFIX, JournalError
+from core.run.journal.records import Kind as Wrote
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import Level, RunEvent
+from core.units import counted, format_rate
+from core.watch.timeline.events import Event, Kind, Told
+
+
+class Onlooker(Protocol):
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return what there is to tell since the last call; `state` is what was just seen.
+
+        Called about once a second, so it has to be quick, or to look more seldom itself. Raises
+        TrimtabError: that is logged, and the others are asked all the same.
+        """
+        ...
+
+
+RECORDER: Final = "recorder"
+"""Who tells of the recorder's own limits, beside those that tell of the cluster."""
+LASTS_SECONDS: Final = 75.0
+"""Some topics' configs are asked for again after a minute: until then they may be late."""
+
+
+class Unread:
+    """Whether something of one kind can be read, told when that changes."""
+
+    def __init__(self, kind: Kind, what: str) -> None:
+        self._kind, self._what = kind, what
+        self._unread = False
+
+    def seen(self, at: datetime, why: str) -> list[Event]:
+        """Return what there is to tell; `why` it cannot be read now, "" when it can."""
+        if bool(why) == self._unread:
+            return []
+        self._unread = bool(why)
+        text = f"could not read {self._what}: {why}" if why else f"could read {self._what} again"
+        return [Event(at, self._kind, None, Told(RECORDER, text))]
+
+
+class ConfigsUnread:
+    """Looks on for topics whose configs the recorder may not read: no change of them shows."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._unread = Unread(Kind.CONFIG, "configs of topics")
+        self._since: float | None = None
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return that topics cannot be read, or can again, when that is new."""
+        count = sum(topic.min_insync is None for topic in state.topics)
+        if not count:
+            self._since = None
+            return self._unread.seen(state.fetched_at, "")
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        if count < len(state.topics) and now - self._since < LASTS_SECONDS:
+            return []
+        why = f"changes of {counted(count, 'topic')} of {len(state.topics):,} do not show"
+        return self._unread.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
+
+
+class MovesUnread:
+    """Looks on for moves that the recorder may not see: that one begins does not show."""
+
+    def __init__(self) -> None:
+        self._unread = Unread(Kind.ASSIGNMENT, "what is in flight")
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return that it cannot be read, or can again, when that is new."""
+        return self._unread.seen(state.fetched_at, state.moves_unknown)
+
+
+def refused(answers: Iterable[object]) -> str:
+    """Return the first of the answers that says that a right is missing, or ""."""
+    faults = (answer for answer in answers if isinstance(answer, Fault))
+    return next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
+
+
+BACK: Final = 1.2
+"""Under this many times its fair share a broker is in the band again; over SKEW it leaves it."""
+LOOK_SECONDS: Final = 10.0
+LASTS: Final = timedelta(seconds=60)
+"""What comes and goes in less is not told."""
+_LEFT, _CAME_BACK = "left the band", "came back into the band"
+_Key = tuple[int, str]
+
+
+class LoadNews:
+    """Compares each new snapshot with the fair shares; what was told before, `told`, holds on."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], LoadSnapshot | None],
+        clock: Clock,
+        told: Iterable[Event] = (),
+    ) -> None:
+        self._snapshot, self._clock = snapshot, clock
+        self._due = float("-inf")
+        self._last: datetime | None = None
+        self._out: set[_Key] = set()
+        self._turned: dict[_Key, datetime] = {}
+        """Since when a broker has been on the other side of the band's edge."""
+        for event in told:
+            if isinstance(event.after, Told) and event.after.brokers:
+                key = (event.after.brokers[0], event.after.by.rpartition(" ")[2])
+                (self._out.add if event.after.text.startswith(_LEFT) else self._out.discard)(key)
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return who left the band or came back, once it has lasted. Raises DocumentError."""
+        if (now := self._clock.monotonic()) < self._due:
+            return []
+        self._due = now + LOOK_SECONDS
+        snapshot = self._snapshot()
+        if snapshot is None or snapshot.window_end == self._last:
+            return []
+        self._last = at = snapshot.window_end
+        totals = broker_totals(state, snapshot.aligned(state))
+        found = []
+        for metric in (Metric.IN, Metric.OUT):
+            values, fair = totals.values[metric], totals.fair[metric]
+            for column, broker in enumerate(totals.brokers.tolist()):
+                if not totals.alive[column] or not fair[column] > 0 or np.isnan(values[column]):
+                    continue
+                ratio = float(values[column] / fair[column])
+                since = self._since((broker, metric.value), ratio, at)
+                if since is not None:
+                    text = f"{ratio:.1f} × its fair share, {format_rate(float(values[column]))}"
+                    left = (broker, metric.value) in self._out
+                    told = Told(
+                        f"broker {broker} {metric.value}",
+                        f"{_LEFT if left else _CAME_BACK}: {text}",
+                        (broker,),
+                    )
+                    found.append(Event(since, Kind.LOAD, None, told))
+        return found
+
+    def _since(self, key: _Key, ratio: float, at: datetime) -> datetime | None:
+        """Return since when a broker is on the other side, once it has stayed there."""
+        out = key in self._out
+        turned = ratio < BACK if out else ratio >= SKEW
+        if not turned:
+            self._turned.pop(key, None)
+            return None
+        since = self._turned.setdefault(key, at)
+        if at - since < LASTS:
+            return None
+        del self._turned[key]
+        (self._out.discard if out else self._out.add)(key)
+        return since
+
+
+LEAST_SECONDS: Final = 2.0
+AT_MOST_PART: Final = 20.0
+"""Reading journals takes no more than the 20th part of the time."""
+
+
+class RunNews:
+    """Reads the journals of a cluster's runs on this machine, those that have changed.
+
+    What was told by recorders before is not told again: `since` is the end of that.
+    """
+
+    def __init__(self, cluster_id: str, clock: Clock, since: datetime) -> None:
+        self._cluster_id, self._clock, self._since = cluster_id, clock, since
+        self._stamps: dict[str, tuple[int, int]] = {}
+        self._told: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        """Why a journal cannot be read, as it was said."""
+        self._due = float("-inf")
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return what runs have done since the last call."""
+        began = self._clock.monotonic()
+        if began < self._due:
+            return []
+        found: list[Event] = []
+        refused: dict[str, JournalError] = {}
+        for path in sorted(paths.runs_dir(self._cluster_id).glob(f"*{SUFFIX}")):
+            run = path.name.removesuffix(SUFFIX)
+            try:
+                found += self._of(run, path.stat().st_mtime_ns)
+            except FileNotFoundError:
+                continue  # it was removed meanwhile
+            except JournalError as error:
+                refused[run] = error
+        spent = self._clock.monotonic() - began
+        self._due = began + max(LEAST_SECONDS, spent * AT_MOST_PART)
+        if not found:
+            self._say(refused)
+        return sorted(found, key=lambda event: event.at)
+
+    def _say(self, refused: dict[str, JournalError]) -> None:
+        """Raise what was not said of a journal yet; it is read again until it can be."""
+        self._said = {run: said for run, said in self._said.items() if run in refused}
+        for run, error in refused.items():
+            if self._said.get(run) != str(error):
+                self._said[run] = str(error)
+                raise error
+
+    def _of(self, run: str, changed: int) -> list[Event]:
+        """Return what a run has done since its journal was read last."""
+        path = paths.runs_dir(self._cluster_id) / f"{run}{SUFFIX}"
+        wal = path.with_name(path.name + "-wal")
+        stamp = (changed, wal.stat().st_mtime_ns if wal.exists() else 0)
+        if self._stamps.get(run) == stamp:
+            return []
+        if run not in self._told and max(stamp) < self._since.timestamp() * 1e9:
+            return []  # it ended before
+        events = read_journal(self._cluster_id, run).view.events
+        self._stamps[run] = stamp
+        lines = [line for line in events if _matters(line)]
+        first = self._told.get(run)
+        if first is None:
+            first = sum(line.at <= self._since for line in lines)
+        self._told[run] = len(lines)
+        by = f"run {run}"
+        return [Event(line.at, Kind.RUN, None, Told(by, line.text)) for line in lines[first:]]
+
+
+def _matters(line: RunEvent) -> bool:
+    """Return whether a line is of the whole run: partitions and rates would drown the rest."""
+    if line.kind == Wrote.MOVED.value:
+        return line.level is not Level.GOOD
+    return line.kind != Wrote.RATES_CHANGING.value

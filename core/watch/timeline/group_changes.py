@@ -1,0 +1,157 @@
+"""Watches consumer groups beside the recorder, and tells the timeline as they rebalance."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from core.clock import Clock, SystemClock
+from core.cluster.client import ClusterClient
+from core.cluster.groups import ActiveGroups
+from core.errors import AccessDeniedError, TrimtabError
+from core.watch.groups.rebalances import Rebalance, Watched, watching
+from core.watch.timeline.event_sources import RECORDER, Unread
+from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.publisher import Teller
+
+log = logging.getLogger("trimtab.record")
+
+MOST = 200
+"""So many groups with members are watched; each costs its coordinator a request a look."""
+LOOK_SECONDS, COST = 1.0, 10.0
+"""A look a second while it takes a tenth of that, else at ten times its duration."""
+AGAIN_SECONDS, DENIED_SECONDS = 2.0, 60.0
+"""After a look that failed, and after one that may not be had."""
+END_SECONDS = 5.0
+
+
+class GroupWatch:
+    """Watches the groups of one cluster; for one thread."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, teller: Teller) -> None:
+        self._client, self._clock, self._teller = client, clock, teller
+        self._watched: Watched | None = None
+        self._left_out = 0
+        self._others: frozenset[tuple[str, str]] | None = None
+        self._unread = Unread(Kind.GROUP, "consumer groups")
+
+    def look(self) -> list[Event]:
+        """Look once, tell what has happened since the last look, and return it; at first nothing.
+
+        Raises UnreachableError or AccessDeniedError.
+        """
+        try:
+            found = self._client.active_groups(MOST)
+        except AccessDeniedError as error:
+            self._teller.tell_all(self._unread.seen(self._clock.now(), error.title))
+            raise
+        at = self._clock.now()
+        happened: tuple[Rebalance, ...] = ()
+        if self._watched is None:
+            self._watched = watching(found.groups, found.up_to)
+        else:
+            self._watched, happened = self._watched.then(
+                at, found.groups, complete=found.complete, up_to=found.up_to
+            )
+        events = self._unread.seen(at, "") + [
+            Event(one.at, Kind.GROUP, None, Told(f"group {one.group}", one.text), one.topic)
+            for one in happened
+        ]
+        if found.left_out and not self._left_out:
+            many = found.left_out + len(found.groups)
+            text = f"left out {found.left_out:,} of {many:,} groups with members"
+            events.append(Event(at, Kind.GROUP, None, Told(RECORDER, text)))
+        events += self._of_others(at, found)
+        self._left_out = found.left_out
+        self._teller.tell_all(events)
+        return events
+
+    def _of_others(self, at: datetime, found: ActiveGroups) -> list[Event]:
+        """Return which groups of no consumers have members now, or none any more; at first nothing.
+
+        Of these nobody tells what is read, so that nothing else can be said of them.
+        """
+        now = frozenset((group.id, group.protocol) for group in found.others)
+        before, gone = self._others, frozenset[tuple[str, str]]()
+        if before is not None:
+            gone = before - now if found.complete else gone
+            now |= before - gone
+        self._others = now
+        if before is None:
+            return []
+        came = [(id, f"{type} group has members; what they read is not known") for id, type in now]
+        came = [told for told in came if told[0] not in {id for id, _ in before}]
+        went = [(id, f"{type} group lost its last member") for id, type in gone]
+        return [
+            Event(at, Kind.GROUP, None, Told(f"group {id}", text))
+            for id, text in sorted([*came, *went])
+        ]
+
+
+@contextmanager
+def groups_watched(
+    client: ClusterClient,
+    cluster_id: str,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event]], None],
+) -> Iterator[Callable[[], bool]]:
+    """Watch the groups of a cluster in a thread of its own, until `keep_on` says no, or this ends.
+
+    Their coordinators may be slow to answer; what else is recorded does not wait for them. Yields
+    what says whether to keep on; that is no, too, once the thread has failed, as when nobody reads
+    what `tell` prints. That is raised at the end.
+    """
+    ended = threading.Event()
+    failed: list[BaseException] = []
+
+    def going() -> bool:
+        return keep_on() and not failed
+
+    def work() -> None:
+        try:
+            with Teller(cluster_id) as teller:
+                watch = GroupWatch(client, SystemClock(), teller)
+                watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
+        except BaseException as error:  # noqa: BLE001 - raised below, where it is dealt with
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="groups", daemon=True)
+    thread.start()
+    try:
+        yield going
+    finally:
+        ended.set()
+        thread.join(END_SECONDS)
+    if failed:
+        raise failed[0]
+
+
+def watch_groups(
+    watch: GroupWatch,
+    clock: Clock,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event]], None] = lambda events: None,
+) -> None:
+    """Look until `keep_on` says no; what fails is logged once, and tried again."""
+    failed = ""
+    while keep_on():
+        began = clock.monotonic()
+        try:
+            found = watch.look()
+        except TrimtabError as error:
+            if str(error) != failed:
+                log.warning("groups: %s", error)
+            failed = str(error)
+            wait = DENIED_SECONDS if isinstance(error, AccessDeniedError) else AGAIN_SECONDS
+        else:
+            failed = ""
+            if found:
+                tell(found)
+            took = clock.monotonic() - began
+            wait = max(LOOK_SECONDS - took, COST * took if took > LOOK_SECONDS / COST else 0.0)
+        due = clock.monotonic() + wait
+        while keep_on() and (left := due - clock.monotonic()) > 0:
+            clock.sleep(min(left, LOOK_SECONDS))

@@ -1,0 +1,92 @@
+"""Adds to a timeline what no poll of the cluster shows: runs, clients, faults, decisions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from core import paths
+from core.cluster.drills.drill import Drill, DrillGround, told
+from core.watch.timeline.database import TimelineError
+from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.store import Timeline
+
+log = logging.getLogger("trimtab.timeline")
+
+
+class Teller:
+    """Adds to a cluster's timeline, beside its recorder; for one thread.
+
+    What is told is beside the point of whoever tells it: where it cannot be kept (a full disk, a
+    newer format) that is logged once, and `trouble` says why.
+    """
+
+    def __init__(self, cluster_id: str, path: Path | None = None) -> None:
+        self._path = path or paths.timeline_file(cluster_id)
+        self._timeline: Timeline | None = None
+        self.trouble: TimelineError | None = None
+
+    def __enter__(self) -> Teller:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._timeline is not None:
+            self._timeline.close()
+            self._timeline = None
+
+    def tell(
+        self,
+        kind: Kind,
+        *,
+        by: str,
+        text: str,
+        brokers: Sequence[int] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Tell one thing: `by` whom, `text` a clause in the past tense; `at` now when not given."""
+        told = Told(by, text, tuple(brokers))
+        self.tell_all([Event(at or datetime.now(UTC), kind, None, told, topic, partition)])
+
+    def tell_all(self, events: Sequence[Event]) -> None:
+        """Tell several things at once."""
+        if not events:
+            return
+        try:
+            if self._timeline is None:
+                self._timeline = Timeline.write(self._path)
+            self._timeline.tell(events)
+            self.trouble = None
+        except TimelineError as error:
+            if self.trouble is None:
+                log.warning("%s", error)
+            self.trouble = error
+
+
+def carry_out(ground: DrillGround, drill: Drill) -> str | None:
+    """Do a drill, and return what was done; None where there was nothing to do.
+
+    It is told as of when it began: what follows from it comes after it. Raises TrimtabError when
+    it could not be done.
+    """
+    began = datetime.now(UTC)
+    if not ground.carry_out(drill):
+        return None
+    text = told(drill)
+    if ground.timeline is not None:
+        with Teller(ground.timeline) as teller:
+            brokers = () if drill.broker is None else (drill.broker,)
+            teller.tell(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
+    return text

@@ -1,0 +1,238 @@
+"""The timeline as text: an event in a line, related events in a few, and Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from core.cluster.metadata import Broker, Topic
+from core.text.tables import markdown_cell
+from core.units import format_duration
+from core.watch.timeline.events import EVERY, Event, Kind, Logged, Replicas, Told
+
+TOGETHER = timedelta(seconds=5)
+"""What follows within this time belongs to the same happening."""
+NOBODY = "nobody"
+NAMED = 3
+"""So many topics of a happening are named; of more only how many there are."""
+
+
+def told(event: Event) -> str:
+    """Return one event as a line without its time."""
+    match event.before, event.after:
+        case (Broker(), _) | (_, Broker()):
+            return _broker(event)
+        case (Replicas() as before, Replicas() as after):
+            return f"{event.tp} {', '.join(_replicas(event.kind, before, after))}"
+        case (None, Replicas() as after):
+            return f"{event.tp} came, on {_ids(after.replicas)}"
+        case (Replicas(), None):
+            return f"{event.tp} went"
+        case (Topic() as before, Topic() as after):
+            return f"topic {event.topic}: {', '.join(_configs(before, after))}"
+        case (None, Topic()):
+            return f"topic {event.topic} was created"
+        case (Topic(), None):
+            return f"topic {event.topic} was deleted"
+        case (_, Logged(by, text)) if event.tp is not None:
+            return f"{by}: {event.tp} {text}"
+        case (_, Told(by, text)):
+            return f"{by}: {text}"
+    if event.kind & Kind.UNSEEN:
+        seconds = event.after if isinstance(event.after, int) else 0
+        if seconds < 0:
+            back = format_duration(-seconds)
+            return f"this machine's clock was set back by {back}: until then times stand still"
+        return f"nobody looked for {format_duration(seconds)}: only what lasted is known"
+    last = "" if event.before is None else f", before it {event.before}"
+    return f"broker {event.after} is the controller{last}"
+
+
+def _broker(event: Event) -> str:
+    broker = event.after if isinstance(event.after, Broker) else event.before
+    assert isinstance(broker, Broker)
+    name = f"broker {broker.id}"
+    if event.after is None:
+        return f"{name} is known no more"
+    if event.before is None:
+        return f"{name} came{f', in rack {broker.rack}' if broker.rack else ''}"
+    if event.kind & Kind.BROKER_DOWN:
+        return f"{name} went down"
+    if event.kind & Kind.BROKER_UP:
+        return f"{name} is back"
+    rack = f", rack {broker.rack}" if broker.rack else ""
+    return f"{name} is at {broker.host}:{broker.port} now{rack}"
+
+
+def _replicas(kind: Kind, before: Replicas, after: Replicas) -> Iterator[str]:
+    if kind & Kind.OFFLINE:
+        yield f"has no leader (was {before.leader})"
+    if kind & Kind.LEADER:
+        yield f"leader {'none' if before.leader < 0 else before.leader} → {after.leader}"
+    if kind & Kind.ISR_SHRINK:
+        gone = [b for b in before.isr if b not in after.isr and b in after.replicas]
+        yield f"ISR without {_ids(gone)} ({len(after.isr)} of {len(after.replicas)})"
+    if kind & Kind.ISR_EXPAND:
+        come = [b for b in after.isr if b not in before.isr]
+        yield f"ISR with {_ids(come)} ({len(after.isr)} of {len(after.replicas)})"
+    if kind & Kind.ASSIGNMENT:
+        yield _assignment(before, after)
+
+
+def _assignment(before: Replicas, after: Replicas) -> str:
+    if after.adding or after.removing:
+        target = [b for b in after.replicas if b not in after.removing]
+        return f"moves {_ids(_at_rest(before))} → {_ids(target)}"
+    if before.adding or before.removing:
+        if before.adding and set(after.replicas) == set(_at_rest(before)):
+            return f"went back, on {_ids(after.replicas)} again"
+        return f"has moved, now on {_ids(after.replicas)}"
+    if set(before.replicas) == set(after.replicas):
+        return f"order {_ids(before.replicas)} → {_ids(after.replicas)}"
+    return f"replicas {_ids(before.replicas)} → {_ids(after.replicas)}"
+
+
+def _at_rest(of: Replicas) -> list[int]:
+    return [b for b in of.replicas if b not in of.adding]
+
+
+def _configs(before: Topic, after: Topic) -> Iterator[str]:
+    for (name, old), new in zip(before.configs.items(), after.configs.values(), strict=True):
+        if old != new and None not in (old, new):
+            yield f"{name} {old} → {new}"
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"
+
+
+# -- what belongs together ------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Happening:
+    """Events of one kind that followed each other closely, and belong to the same brokers."""
+
+    kind: Kind
+    about: str
+    began: datetime
+    ended: datetime
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return it in one sentence, without its time."""
+        if len(self.events) == 1:
+            return told(self.events[0])
+        return f"{_counted(self)}{_spread(self)}"
+
+
+def happenings(events: Iterable[Event], kinds: Kind = EVERY) -> list[Happening]:
+    """Return what happened, of `kinds` or of all, in the order in which it began."""
+    found: list[Happening] = []
+    open_ones: dict[tuple[Kind, str], Happening] = {}
+    for event in events:
+        for kind, about in _subjects(event):
+            if kinds and not kind & kinds:
+                continue
+            last = open_ones.get((kind, about))
+            if last is None or event.at - last.ended > TOGETHER:
+                last = open_ones[kind, about] = Happening(kind, about, event.at, event.at)
+                found.append(last)
+            last.ended = event.at
+            last.events.append(event)
+    return _each_once(found)
+
+
+def _each_once(found: list[Happening]) -> list[Happening]:
+    """Return them without those of one event that another of that event alone tells, too."""
+    told_alone: set[int] = set()
+    kept = []
+    for one in found:
+        if len(one.events) == 1:
+            if id(one.events[0]) in told_alone:
+                continue
+            told_alone.add(id(one.events[0]))
+        kept.append(one)
+    return kept
+
+
+def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
+    """Yield under which heads an event counts: of one partition several things may change."""
+    before, after = event.before, event.after
+    if isinstance(after, Told) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
+        yield event.kind, after.text
+        return
+    if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
+        topic = event.topic if event.kind & Kind.PARTITION else told(event)
+        yield event.kind, topic or ""
+        return
+    if event.kind & Kind.OFFLINE:
+        yield Kind.OFFLINE, str(before.leader)
+    if event.kind & Kind.LEADER:
+        yield Kind.LEADER, str(before.leader) if before.leader >= 0 else NOBODY
+    if event.kind & Kind.ISR_SHRINK:
+        yield Kind.ISR_SHRINK, _ids(sorted(set(before.isr) - set(after.isr)))
+    if event.kind & Kind.ISR_EXPAND:
+        yield Kind.ISR_EXPAND, _ids(sorted(set(after.isr) - set(before.isr)))
+    if event.kind & Kind.ASSIGNMENT:
+        yield Kind.ASSIGNMENT, _assignment(before, after).split(" ")[0]
+
+
+def _counted(one: Happening) -> str:
+    count = f"{len(one.events):,} partitions"
+    if isinstance(one.events[0].after, Told) and one.kind is not Kind.CONFIG:
+        return f"{told(one.events[0])}, {len(one.events):,} times"
+    match one.kind:
+        case Kind.OFFLINE:
+            return f"{count} have no leader (was {one.about})"
+        case Kind.LEADER:
+            of = "a leader again" if one.about == NOBODY else f"another leader than {one.about}"
+            return f"{count} have {of}: {_to_whom(one.events)}"
+        case Kind.ISR_SHRINK:
+            return f"{count} lost {one.about} from their ISR"
+        case Kind.ISR_EXPAND:
+            return f"{count} have {one.about} in their ISR again"
+        case Kind.ASSIGNMENT:
+            what = {
+                "moves": "began to move",
+                "has": "have moved",
+                "went": "went back",
+                "order": "were re-ordered",
+            }
+            return f"{count} {what.get(one.about, 'got other replicas')}"
+        case Kind.PARTITION:
+            gone = one.events[0].after is None
+            return f"{count} of {one.about} {'went' if gone else 'came'}"
+        case Kind.CONFIG if (topics := {e.topic for e in one.events}) and len(topics) > 1:
+            return f"{len(topics):,} topics: {one.about}"
+        case Kind.CONFIG if len(brokers := sorted({b for e in one.events for b in e.brokers})) > 1:
+            return f"brokers {_ids(brokers)}: {one.about}"
+        case _:
+            return f"{told(one.events[0])}, {len(one.events):,} times"
+
+
+def _to_whom(events: Sequence[Event]) -> str:
+    leaders = Counter(e.after.leader for e in events if isinstance(e.after, Replicas))
+    return ", ".join(f"{count:,} on {id}" for id, count in sorted(leaders.items()))
+
+
+def _spread(one: Happening) -> str:
+    topics = sorted({e.topic for e in one.events if e.topic})
+    many = "" if one.kind is Kind.CONFIG else f"{len(topics):,} topics"
+    named = ", ".join(topics) if len(topics) <= NAMED else many
+    of = f" ({named})" if one.kind is not Kind.PARTITION and named else ""
+    seconds = (one.ended - one.began).total_seconds()
+    return f"{of}, over {seconds:.0f} s" if seconds >= 1 else of
+
+
+def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
+    """Return rows of (when, what) under a title; times in UTC."""
+    lines = [f"## {title}", "", "| when (UTC) | what |", "|---|---|"]
+    for at, text in rows:
+        here = at.astimezone(UTC)
+        when = f"{here:%Y-%m-%d %H:%M:%S}.{here.microsecond // 100_000}"
+        lines.append(f"| {when} | {markdown_cell(text)} |")
+    return "\n".join(lines) + "\n"

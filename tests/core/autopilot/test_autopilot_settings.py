@@ -1,0 +1,75 @@
+"""Hours and limits as they are typed: what they mean, and what contradicts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from core.autopilot.settings import Hours, Mode, Settings
+from core.errors import DocumentError, UsageError
+
+MONDAY = datetime(2026, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("09:00-18:00", [(0, "09:00"), (6, "17:59")], [(0, "08:59"), (0, "18:00")]),
+        ("mon-fri 9:00-18:00", [(4, "12:00")], [(5, "12:00")]),
+        ("22:00-06:00", [(0, "23:00"), (0, "05:59")], [(0, "06:00"), (0, "21:59")]),
+        ("sun 22:00-02:00", [(6, "22:00"), (0, "01:59")], [(6, "01:00"), (0, "02:00")]),
+        ("sat-mon 00:00-24:00", [(5, "00:00"), (6, "12:00"), (0, "23:59")], [(1, "00:00")]),
+        ("tue 1:00-2:00, thu 3:00-4:00", [(1, "01:30"), (3, "03:30")], [(1, "03:30")]),
+    ],
+)
+def test_hours_of_the_week(text: str, inside: list[tuple[int, str]], outside: list) -> None:  # type: ignore[type-arg]
+    hours = Hours.parse(text, "--avoid")
+    for expected, moments in ((True, inside), (False, outside)):
+        for day, clock in moments:
+            hour, minute = map(int, clock.split(":"))
+            moment = MONDAY.replace(day=MONDAY.day + day, hour=hour, minute=minute)
+            assert hours.holds(moment) is expected, moment
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nine to five", "9-17", "mo 09:00-10:00", "25:00-26:00", "09:61-10:00", "09:00-10:00,"],
+)
+def test_what_is_no_hours_is_said(text: str) -> None:
+    with pytest.raises(UsageError, match="--avoid: not hours of the week"):
+        Hours.parse(text, "--avoid")
+
+
+def test_no_time_at_all_is_said() -> None:
+    with pytest.raises(UsageError, match="no time at all"):
+        Hours.parse("09:00-09:00", "--only")
+
+
+def test_a_band_that_it_would_never_rest_in_is_refused() -> None:
+    with pytest.raises(UsageError, match="never come to rest"):
+        Settings(start_band=0.1, aim_band=0.1)
+
+
+def test_windows_that_are_all_busy_are_refused() -> None:
+    busy = Hours.parse("mon-fri 08:00-20:00", "--avoid")
+    with pytest.raises(UsageError, match="no time is left"):
+        Settings(avoid=busy, only=Hours.parse("tue 09:00-10:00", "--only"))
+    Settings(avoid=busy, only=Hours.parse("tue 19:00-21:00", "--only"))
+
+
+def test_a_wrong_pattern_is_refused() -> None:
+    with pytest.raises(UsageError, match="--keep"):
+        Settings(keep="(")
+
+
+def test_settings_are_read_back_as_they_were_written() -> None:
+    settings = Settings(
+        mode=Mode.SUGGEST,
+        most_bytes_per_hour=float("inf"),
+        avoid=Hours.parse("mon-fri 08:00-20:00", "--avoid"),
+        keep="audit-.*",
+    )
+    assert Settings.from_json(settings.to_json()) == settings
+    with pytest.raises(DocumentError, match="Not an autopilot's settings"):
+        Settings.from_json({"mode": "on"})

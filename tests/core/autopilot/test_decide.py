@@ -1,0 +1,615 @@
+"""Each rule of the autopilot: when it holds it is said, and nothing is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from auto_help import EAGER, acted, hot, lasted, loaded, look, steady
+from clusters import MB, NOON, cluster, tp
+
+from core.autopilot.decide import decide
+from core.autopilot.decision import Act, Decision, Off, Wait
+from core.autopilot.history import Acted, History
+from core.autopilot.observation import Observed
+from core.autopilot.plan_choice import reckoned
+from core.autopilot.settings import Hours, Mode, Settings
+from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.metadata import Reassignment, Topic, TopicPartition
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import Source
+from core.plan.planner.evenness import evenness
+
+
+def ago(**how_long: float) -> datetime:
+    return NOON - timedelta(**how_long)
+
+
+def decided(
+    observed: Observed, settings: Settings = EAGER, history: History | None = None
+) -> Decision:
+    """Decide on what has lasted, with what was done before it."""
+    before = history or History()
+    remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
+    return decide(settings, remembered, observed)
+
+
+def ids(decision: Decision) -> list[str]:
+    return [reason.id for reason in decision.reasons]
+
+
+def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
+    found = decided(look(hot()))
+    assert isinstance(found, Act)
+    assert (found.copies, found.bytes) == (4, 4 * MB)
+    assert found.why.text == (
+        "Broker 1 is at 0% of its fair share of disk: 4 partitions moved, 4.0 MB to copy, and "
+        "then broker 1 is at 100% of its fair share of disk."
+    )
+
+
+def test_leaders_are_chosen_anew_where_that_is_enough() -> None:
+    state = cluster({f"t-{n}": [2, 1] for n in range(8)}, brokers=(1, 2), size_bytes=MB)
+    found = decided(look(steady(state)))
+    assert isinstance(found, Act)
+    assert (found.copies, found.bytes, found.leaders) == (0, 0, 4)
+    assert "led by another of its replicas, nothing to copy" in found.why.text
+
+
+def test_off_decides_nothing() -> None:
+    assert decided(look(hot()), replace(EAGER, mode=Mode.OFF)) == Off()
+
+
+def test_suggest_decides_as_act_does() -> None:
+    assert decided(look(hot()), replace(EAGER, mode=Mode.SUGGEST)) == decided(look(hot()))
+
+
+def bent(**changes: object) -> Callable[[Observed], Observed]:
+    return lambda observed: replace(observed, **changes)  # type: ignore[arg-type]
+
+
+def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
+    def bend(observed: Observed) -> Observed:
+        return replace(observed, state=replace(observed.state, **state_changes))  # type: ignore[arg-type]
+
+    return bend
+
+
+@pytest.mark.parametrize(
+    ("rule", "bend", "says"),
+    [
+        ("broker-down", lambda o: replace(o, state=dead_beside(o)), "a broker is down: 3"),
+        ("no-controller", of({"controller": None}), "has no controller"),
+        ("run", bent(running=("1122-081500",)), "Run 1122-081500 is in progress"),
+        ("dead-run", bent(died=("1122-081500",)), "trimtab runs attach 1122-081500"),
+        ("journal", bent(unread=("x.run is damaged.",)), "cannot be read: x.run is damaged."),
+        (
+            "foreign-move",
+            bent(reassignments={tp("t-0"): Reassignment((1, 2), (1,), (2,))}),
+            "while somebody else moves t-0",
+        ),
+        ("no-load", bent(sight=None, imbalance=None), "No load is known yet"),
+        ("stale-load", bent(now=NOON + timedelta(seconds=301)), "The load is 5 m 01 s old"),
+        ("load-ahead", bent(now=NOON - timedelta(minutes=1)), "a clock has been set"),
+        (
+            "poor-load",
+            lambda o: replace(o, sight=replace(o.sight, good=0.94)),
+            "6% of the partitions",
+        ),
+    ],
+)
+def test_what_is_not_safe_is_not_done(
+    rule: str, bend: Callable[[Observed], Observed], says: str
+) -> None:
+    observed = look(hot())
+    found = decide(EAGER, lasted(EAGER, observed), bend(observed))
+    assert isinstance(found, Wait)
+    assert found.reasons[0].id == rule
+    assert says in found.reasons[0].text
+
+
+def dead_beside(observed: Observed):  # type: ignore[no-untyped-def]
+    state = cluster({f"t-{n}": [2] for n in range(8)}, brokers=(1, 2, 3), dead=(3,), size_bytes=MB)
+    return steady(state)
+
+
+def test_of_its_own_run_that_died_it_says_how_to_bring_it_back() -> None:
+    own = acted(ago(minutes=5))
+    observed = replace(look(hot()), died=(own.run,))
+    decision = decide(EAGER, History(acts=(own,)), observed)
+    assert [reason.id for reason in decision.reasons] == ["dead-run"]
+
+
+def test_a_broker_that_only_assignments_name_is_down() -> None:
+    state = cluster({"t-0": [2], "t-1": [2, 7]}, brokers=(1, 2), size_bytes=MB)
+    assert ids(decided(look(steady(state))))[0] == "broker-down"
+
+
+def test_nothing_is_done_while_replicas_are_out_of_sync() -> None:
+    held = {f"t-{n}": [2, 1] for n in range(8)}
+    state = cluster(held, brokers=(1, 2), isr={"t-3": [2]}, size_bytes=MB)
+    found = decided(look(steady(state)))
+    assert ids(found) == ["out-of-sync"]
+    assert found.reasons[0].text == "Not while replicas are out of sync: 1 partition."
+
+
+def test_nothing_is_done_while_a_partition_has_no_leader() -> None:
+    state = cluster({"t-0": [2], "t-1": [2]}, brokers=(1, 2), leaders={"t-1": -1}, size_bytes=MB)
+    assert "no-leader" in ids(decided(look(steady(state))))
+
+
+def test_a_move_that_only_the_metadata_shows_is_somebody_elses() -> None:
+    state = cluster(
+        {"t-0": [2, 1], "t-1": [2]}, adding={"t-0": [1]}, isr={"t-0": [2]}, size_bytes=MB
+    )
+    assert ids(decided(look(steady(state)))) == ["foreign-move"]
+
+
+def test_a_cluster_that_is_marked_read_only_is_left_alone() -> None:
+    look_at = look(hot())
+    assert isinstance(decided(look_at), Act)
+    assert ids(decided(replace(look_at, read_only=True))) == ["read-only"]
+    (why,) = decided(replace(look_at, config_unread="It is not TOML.")).reasons
+    assert (why.id, why.text) == ("config", "Not until config.toml can be read: It is not TOML.")
+
+
+def test_cruise_control_keeps_it_away() -> None:
+    state = cluster(
+        {"t-0": [2], "t-1": [2]},
+        brokers=(1, 2),
+        topics=[Topic("__CruiseControlMetrics")],
+        size_bytes=MB,
+    )
+    assert ids(decided(look(steady(state)))) == ["cruise-control"]
+
+
+def test_a_controller_that_has_just_changed_is_given_a_minute() -> None:
+    before = look(hot(), now=ago(minutes=3))
+    history = lasted(EAGER, before)
+    after = look(replace(hot(), controller=2))
+    history = history.seeing(EAGER, after)
+    assert ids(decide(EAGER, history, after)) == ["controller"]
+    minute = look(replace(hot(), controller=2), now=NOON + timedelta(minutes=1))
+    found = decide(EAGER, lasted(EAGER, minute, history, seconds=50), minute)
+    assert isinstance(found, Act)
+
+
+def test_the_first_controller_after_none_is_a_new_one() -> None:
+    without = look(replace(hot(), controller=None), now=ago(seconds=30))
+    history = History().seeing(EAGER, without)
+    history = lasted(EAGER, look(hot()), history, seconds=30)
+    assert ids(decide(EAGER, history, look(hot()))) == ["controller"]
+    later = look(hot(), now=NOON + timedelta(minutes=1))
+    found = decide(EAGER, lasted(EAGER, later, history, seconds=50), later)
+    assert isinstance(found, Act)
+
+
+def test_the_controller_that_is_found_at_first_has_not_changed() -> None:
+    assert isinstance(decided(look(hot())), Act)
+
+
+@pytest.mark.parametrize(("looks", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
+def test_the_collectors_own_intervals_are_enough_when_there_are_three(
+    looks: int, rule: str
+) -> None:
+    state = hot()
+    observed = look(state, load=loaded(state, source=Source.LIVE), looks=looks)
+    found = decided(observed)
+    assert ids(found) == [rule]
+    if rule == "act":
+        assert "(by 3 of the collector's intervals)" in found.reasons[0].text
+
+
+# -- the band, and how long ------------------------------------------------------------------------
+
+
+def uneven(more: int) -> Observed:
+    """Return two brokers of which one has `more` partitions of 50 than its half."""
+    held = {f"t-{n}": [2 if n < 25 + more else 1] for n in range(50)}
+    return look(steady(cluster(held, brokers=(1, 2), size_bytes=MB)))
+
+
+@pytest.mark.parametrize(
+    ("more", "moved"),
+    [
+        (0, None),
+        (5, None),  # 120 %: on the edge of where it starts
+        (8, 6),  # 132 %, and back to 108 %: it aims further in than it starts
+    ],
+)
+def test_it_starts_outside_the_band_and_aims_inside_it(more: int, moved: int | None) -> None:
+    found = decided(uneven(more))
+    if moved is None:
+        assert ids(found) == ["balanced"]
+    else:
+        assert isinstance(found, Act)
+        assert found.copies == moved
+
+
+def test_an_imbalance_has_to_last() -> None:
+    observed, history = look(hot()), History()
+    history = history.seeing(EAGER, observed)
+    assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
+    # The same snapshot again is no other look.
+    history = history.seeing(EAGER, observed)
+    assert not history.long_enough(replace(EAGER, lasting_seconds=0, lasting_looks=2), observed)
+    for seconds, rule in ((15, "not-lasting"), (29, "not-lasting"), (44, "act")):
+        later = look(hot(), now=NOON + timedelta(seconds=seconds))
+        history = history.seeing(EAGER, later)
+        assert ids(decide(EAGER, history, later)) == [rule]
+
+
+def test_that_something_else_lasted_is_no_reason_to_act() -> None:
+    """By the same snapshot others may be outside, as leaders or sizes change."""
+    before = look(hot())
+    history = lasted(EAGER, before)
+    assert before.imbalance is not None
+    assert history.long_enough(EAGER, before)
+    held = {f"t-{n}": [1 + n % 2] for n in range(8)}
+    after = look(steady(cluster(held, brokers=(1, 2, 3, 4), size_bytes=MB)))
+    assert after.imbalance is not None
+    new = frozenset(place for place in after.imbalance.outside if place[0] > 2)
+    after = replace(after, imbalance=replace(after.imbalance, outside=new))
+    assert ids(decide(EAGER, history.seeing(EAGER, after), after)) == ["not-lasting"]
+
+
+def test_what_comes_and_goes_does_not_last() -> None:
+    history = History()
+    for seconds in range(0, 120, 20):
+        state = (
+            hot()
+            if seconds % 40
+            else steady(cluster({f"t-{n}": [1 + n % 2] for n in range(8)}, size_bytes=MB))
+        )
+        observed = look(state, now=NOON + timedelta(seconds=seconds))
+        history = history.seeing(EAGER, observed)
+        assert isinstance(decide(EAGER, history, observed), Wait)
+
+
+def test_load_with_a_gap_in_it_begins_anew() -> None:
+    observed = look(hot())
+    history = lasted(EAGER, look(hot(), now=ago(minutes=10))).seeing(EAGER, observed)
+    assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
+
+
+def test_topics_that_are_not_there_are_named() -> None:
+    settings = replace(EAGER, topics="orders")
+    (why,) = decided(look(hot(), settings), settings).reasons
+    assert why.id == "nothing-helps"
+    assert why.text.startswith("No topic matches orders. Expressions must match")
+
+
+# -- hours -----------------------------------------------------------------------------------------
+
+
+def at_noon_here() -> str:
+    """Return hours that hold at the tests' noon by this machine's clock."""
+    here = NOON.astimezone()
+    return f"{here:%H:%M}-{(here + timedelta(hours=1)):%H:%M}"
+
+
+def after_noon_here() -> str:
+    here = NOON.astimezone()
+    return f"{(here + timedelta(hours=1)):%H:%M}-{(here + timedelta(hours=2)):%H:%M}"
+
+
+@pytest.mark.parametrize(
+    ("option", "hours", "rule"),
+    [
+        ("avoid", at_noon_here(), "busy-hours"),
+        ("avoid", after_noon_here(), "act"),
+        ("only", at_noon_here(), "act"),
+        ("only", after_noon_here(), "no-window"),
+    ],
+)
+def test_hours_are_kept(option: str, hours: str, rule: str) -> None:
+    settings = replace(EAGER, **{option: Hours.parse(hours, "--x")})  # type: ignore[arg-type]
+    assert ids(decided(look(hot(), settings), settings)) == [rule]
+
+
+def until(seconds: float, option: str) -> Settings:
+    """Return settings by which nothing is begun from so long after the tests' noon on."""
+    here = NOON.astimezone()
+    end = here + timedelta(seconds=seconds)
+    begin, last = (end, here) if option == "avoid" else (here, end)
+    hours = Hours.parse(f"{begin:%H:%M}-{last:%H:%M}", f"--{option}")
+    return replace(EAGER, **{option: hours})  # type: ignore[arg-type]
+
+
+def reckoned_seconds(settings: Settings, found: Act) -> float:
+    within = reckoned(settings, look(large(), settings), found.plan)[1].range_seconds
+    assert within is not None
+    return within[1]
+
+
+def large(each: int = 4_000 * MB) -> ClusterState:
+    held = {f"t-{n}": [2] for n in range(20)}
+    return steady(cluster(held, brokers=(1, 2), size_bytes=each))
+
+
+def test_a_run_goes_as_fast_as_hours_want_and_moves_as_much_as_there_is_time_for() -> None:
+    whole = decided(look(large()))
+    assert isinstance(whole, Act)
+    assert reckoned_seconds(EAGER, whole) > 6 * 60
+    short = until(5 * 60, "avoid")
+    assert decided(look(large(), short), short) == whole
+    assert 4 * 60 < reckoned_seconds(short, whole) <= 5 * 60
+    shorter = until(2 * 60, "only")
+    part = decided(look(large(), shorter), shorter)
+    assert isinstance(part, Act)
+    assert 60 < reckoned_seconds(shorter, part) <= 2 * 60
+    assert 0 < part.bytes < whole.bytes / 2
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [("avoid", "busy hours ("), ("only", "the maintenance window (")]
+)
+def test_what_takes_too_long_is_not_begun(option: str, says: str) -> None:
+    settings = until(60, option)
+    (why,) = decided(look(large(20_000 * MB), settings), settings).reasons
+    assert (why.id, says in why.text, why.text.endswith(" in 60 s.")) == ("too-long", True, True)
+
+
+# -- what was done before --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("history", "rule"),
+    [
+        (History(acts=(acted(ago(minutes=5)),)), "run"),
+        (History(acts=(acted(ago(minutes=5), ended_at=ago(seconds=59)),)), "cool-down"),
+        (History(acts=(acted(ago(minutes=5), ended_at=ago(seconds=60)),)), "act"),
+        (History(failed_at=ago(seconds=30)), "cool-down"),
+        (History(acts=(acted(ago(hours=1), bytes=99e9, ended_at=ago(minutes=50)),)), "act"),
+        (History(acts=(acted(ago(hours=1), bytes=100e9, ended_at=ago(minutes=50)),)), "budget"),
+        (History(acts=(acted(ago(hours=3), bytes=100e9, ended_at=ago(minutes=59)),)), "budget"),
+        (History(acts=(acted(ago(hours=3), bytes=100e9, ended_at=ago(minutes=60)),)), "act"),
+    ],
+)
+def test_what_was_done_before_counts(history: History, rule: str) -> None:
+    assert ids(decided(look(hot()), history=history)) == [rule]
+
+
+@pytest.mark.parametrize(
+    "remembered",
+    [
+        History(acts=(acted(ago(days=-200), bytes=100e9, ended_at=ago(days=-200)),)),
+        History(failed_at=ago(days=-200)),
+        History(controller=1, controller_since=ago(days=-200)),
+    ],
+)
+def test_what_a_clock_stamped_that_was_ahead_is_waited_for_once(remembered: History) -> None:
+    remembered = remembered.seeing(EAGER, look(hot()))
+    assert decide(EAGER, remembered, look(hot())).reasons
+    later = look(hot(), now=NOON + timedelta(hours=1, minutes=1))
+    found = decide(EAGER, lasted(EAGER, later, remembered), later)
+    assert isinstance(found, Act)
+
+
+def test_somebody_elses_run_is_cooled_down_after_too() -> None:
+    assert ids(decided(look(hot(), run_ended_at=ago(seconds=30)))) == ["cool-down"]
+
+
+def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
+    settings = replace(EAGER, most_bytes_per_hour=4 * MB)
+    before = acted(ago(minutes=50), bytes=2 * MB, ended_at=ago(minutes=40))
+    found = decided(look(hot(), settings), settings, History(acts=(before,)))
+    assert isinstance(found, Act)
+    assert found.bytes == 2 * MB
+    assert (
+        "2 partitions moved, 2.0 MB to copy (of a plan of 4 moves and 4.0 MB), and"
+        in found.why.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("spent", "rule"),
+    [
+        (acted(ago(minutes=50), bytes=7 * MB, ended_at=ago(minutes=40)), "budget"),
+        (acted(ago(minutes=50), bytes=6 * MB, ended_at=ago(minutes=40)), "act"),  # all of it fits
+        (
+            acted(ago(minutes=50), [tp(f"u-{n}") for n in range(7)], ended_at=ago(minutes=40)),
+            "budget",
+        ),
+        (
+            acted(ago(minutes=50), [tp(f"u-{n}") for n in range(6)], ended_at=ago(minutes=40)),
+            "act",
+        ),
+    ],
+)
+def test_no_run_is_begun_for_the_crumbs_of_a_budget(spent: Acted, rule: str) -> None:
+    settings = replace(EAGER, most_bytes_per_hour=10 * MB, most_moves_per_hour=10)
+    (why,) = decided(look(hot(), settings), settings, History(acts=(spent,))).reasons
+    assert why.id == rule
+    if rule == "budget":
+        assert why.text.startswith("Broker 1 is at 0% of its fair share of disk, but ")
+        assert why.text.endswith(": too little to go on with a plan of 4 moves and 4.0 MB.")
+
+
+def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() -> None:
+    """An empty broker is filled over hours by hardly more moves than at once, none of them twice.
+
+    A plan of its own for each hour's bytes would even leaders out anew each time: half more moves.
+    """
+    random, brokers = np.random.default_rng(2), range(1, 10)
+    racks = {broker: f"r{broker % 3}" for broker in brokers}
+    by_rack = ((3, 6), (1, 4, 7), (2, 5, 8))  # and 9 is new
+    held = {}
+    for n in range(120):
+        spread = [there[n // 3 % len(there)] for there in by_rack]
+        held[f"t-{n}"] = spread[n % 3 :] + spread[: n % 3]
+    rates = {name: float(random.lognormal(0, 0.7) * MB) for name in held}
+    sizes = {name: int(rate) for name, rate in rates.items()}
+
+    def at(now: datetime, settings: Settings, history: History) -> Decision:
+        state = steady(cluster(held, brokers=brokers, racks=racks, size_bytes=sizes))
+        load = loaded(state, rates, as_of=now)
+        return decided(look(state, settings, now=now, load=load), settings, history)
+
+    whole = at(NOON, EAGER, History())
+    assert isinstance(whole, Act)
+    hourly, history = replace(EAGER, most_bytes_per_hour=12 * MB), History()
+    moved: list[TopicPartition] = []
+    for hour in range(0, 24, 2):
+        now = NOON + timedelta(hours=hour)
+        found = at(now, hourly, history)
+        if not isinstance(found, Act):
+            break
+        assert found.bytes <= hourly.most_bytes_per_hour
+        part = [move.tp for move in found.plan]
+        moved += part
+        held |= {str(move.tp): list(move.after) for move in found.plan}
+        history = history.acting(acted(now, part, bytes=found.bytes, ended_at=now))
+    assert ids(found) == ["balanced"]
+    assert len(set(moved)) == len(moved) <= 1.15 * len(whole.plan)
+    assert len(history.acts) <= 1 + whole.bytes / hourly.most_bytes_per_hour
+
+
+def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved() -> None:
+    sizes = {f"t-{n}": MB for n in range(8)} | {"t-0": 40 * MB, "t-1": 40 * MB}
+    state = steady(cluster({name: [2] for name in sizes}, brokers=(1, 2), size_bytes=sizes))
+    settings = replace(EAGER, most_bytes_per_hour=10 * MB)
+    rest = History(acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),))
+    found = decided(look(state, settings), settings, rest)
+    assert isinstance(found, Act)
+    assert {str(move.tp) for move in found.plan} <= {f"t-{n}" for n in range(4, 8)}
+
+
+def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
+    """By itself it hardly brings anybody nearer; what it is a step to does."""
+    held = {f"t-{n}": [1 + n % 3 if n < 60 else 1] for n in range(72)}
+    held |= {f"u-{n}": [1 + n % 3] for n in range(300)}
+    sizes = {name: (150 if name.startswith("t") else 1) * MB for name in held}
+    state = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
+    settings = replace(EAGER, most_bytes_per_hour=100 * MB)
+    found = decided(look(state, settings), settings)
+    assert isinstance(found, Act)
+    assert {move.tp.topic for move in found.plan} == {"u"}
+
+
+# -- by the day ------------------------------------------------------------------------------------
+
+
+def by_night(lead: list[int]) -> tuple[ClusterState, dict[str, float]]:
+    """Return partitions led as given, and their load by day; a quarter is busy by night only."""
+    held = {f"t-{n}": [2, 1] if n in lead else [1, 2] for n in range(40)}
+    rates = {f"t-{n}": 1e6 if n % 4 else 2e5 for n in range(40)}
+    return steady(cluster(held, brokers=(1, 2), size_bytes=MB)), rates
+
+
+def test_a_plan_is_made_by_the_day_where_that_is_enough_now() -> None:
+    state, rates = by_night(lead=list(range(10)))
+    usual = loaded(state, dict.fromkeys(rates, 1e6))
+    now = loaded(state, rates)
+    hasty = decided(look(state, load=now))
+    found = decided(look(state, load=now, usual=usual))
+    assert isinstance(found, Act)
+    assert isinstance(hasty, Act)
+    assert found.plan != hasty.plan
+    even = evenness(state, usual, found.plan)
+    assert even.is_within(even.after)
+
+
+def test_what_is_needed_now_comes_before_what_is_usual() -> None:
+    """By the day nothing is wrong; now one broker leads all that is busy."""
+    held = {f"t-{n}": [1, 2] if n < 20 else [2, 1] for n in range(40)}
+    state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
+    now = loaded(state, {f"t-{n}": 4e6 if n < 10 else 1e6 for n in range(40)})
+    usual = loaded(state, dict.fromkeys(held, 1e6))
+    found = decided(look(state, load=now, usual=usual))
+    assert isinstance(found, Act)
+    assert found == decided(look(state, load=now))
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_leader_changes_are_moves_too(most: int) -> None:
+    state = cluster({f"t-{n}": [2, 1] for n in range(40)}, brokers=(1, 2), size_bytes=MB)
+    settings = replace(EAGER, most_moves_per_hour=most)
+    found = decided(look(steady(state), settings), settings)
+    assert isinstance(found, Act)
+    assert len(found.plan) == most
+
+
+def test_a_partition_that_was_moved_rests_for_a_day() -> None:
+    moved = [tp(f"t-{n}") for n in range(7)]
+    yesterday = History(acts=(acted(ago(hours=25), moved, ended_at=ago(hours=23)),))
+    found = decided(look(hot()), history=yesterday)
+    assert isinstance(found, Act)
+    assert [move.tp for move in found.plan] == [tp("t-7")]
+    before = History(acts=(acted(ago(hours=26), moved, ended_at=ago(hours=24)),))
+    free = decided(look(hot()), history=before)
+    assert isinstance(free, Act)
+    assert free.copies == 4
+
+
+def test_a_partition_of_unknown_size_is_not_moved() -> None:
+    state = cluster(
+        {f"t-{n}": [2] for n in range(8)}, brokers=(1, 2), size_bytes={"t-0": MB, "t-1": MB}
+    )
+    found = decided(look(steady(state)))
+    assert isinstance(found, Act)
+    assert {move.tp for move in found.plan} <= {tp("t-0"), tp("t-1")}
+
+
+# -- whether a plan is worth it --------------------------------------------------------------------
+
+
+def test_what_costs_more_than_it_helps_is_left() -> None:
+    settings = replace(EAGER, least_benefit=1000.0)
+    found = decided(look(hot(), settings), settings)
+    assert ids(found) == ["little-benefit"]
+
+
+def test_where_nothing_helps_that_is_said() -> None:
+    settings = replace(EAGER, keep="t")
+    state = cluster({"t-0": [2], "t-1": [2], "u-0": [2]}, brokers=(1, 2), size_bytes=MB)
+    alone = replace(settings, keep="t|u")
+    assert ids(decided(look(steady(state), alone), alone)) == ["nothing-helps"]
+    found = decided(look(steady(state), settings), settings)
+    assert isinstance(found, Act)
+    assert [move.tp for move in found.plan] == [tp("u-0")]
+
+
+def test_what_keeps_a_broker_outside_is_no_reason_to_move_others() -> None:
+    """Brokers 1 and 2 could be more even, but not so far off that it is worth a run."""
+    settings = replace(EAGER, keep="u|huge")
+    held = {f"t-{n}": [1 if n < 44 else 2] for n in range(100)} | {f"u-{n}": [3] for n in range(50)}
+    sizes = dict.fromkeys(held, MB)
+    slight = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
+    assert ids(decided(look(slight, settings), settings)) == ["balanced"]
+    held, sizes = held | {"huge-0": [3]}, sizes | {"huge-0": 300 * MB}
+    hopeless = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
+    found = decided(look(hopeless, settings), settings)
+    assert ids(found) == ["nothing-helps"]
+    assert found.reasons[0].text.startswith("Broker 3 is at 233% of its fair share of disk: ")
+
+
+@pytest.mark.parametrize(("most", "found"), [(5, "act"), (MB, "refused")])
+def test_a_plan_that_a_check_speaks_against_is_not_carried_out(most: int, found: str) -> None:
+    disk = (100 * MB, 50 * MB)
+    held = {f"t-{n}": [2] for n in range(8)}
+    state = cluster(held, brokers=(1, 2), size_bytes=MB, disk_bytes=disk)
+    # What is produced while it moves would fill the disk of who receives.
+    observed = look(steady(state), load=loaded(state, float(most)))
+    assert ids(decided(observed)) == [found]
+
+
+def test_hours_are_by_the_zone_of_this_machine() -> None:
+    hours = Hours.parse("mon-fri 09:00-18:00", "--avoid")
+    tokyo = ZoneInfo("Asia/Tokyo")
+    assert hours.holds(datetime(2026, 1, 5, 17, 59, tzinfo=tokyo))
+    assert not hours.holds(datetime(2026, 1, 5, 18, 0, tzinfo=tokyo))
+
+
+@pytest.mark.parametrize(("hidden", "partly"), [(None, False), (1, True)])
+def test_brokers_are_even_by_what_is_seen(hidden: int | None, partly: bool) -> None:
+    held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
+    state = cluster(held, brokers=(1, 2), size_bytes=MB)
+    state = replace(state, hidden=None if hidden is None else HiddenTopics(hidden))
+    (reason,) = decided(look(steady(state))).reasons
+    assert reason.id == "balanced"
+    assert ("by the topics that are seen" in reason.text) is partly

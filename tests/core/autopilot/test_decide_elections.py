@@ -1,0 +1,334 @@
+"""Where only leaders are off, they are given back: nothing is moved for what an election mends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from auto_help import EAGER, acted, lasted, loaded, look, publish, steady
+from clusters import MB, NOON, cluster, tp
+from run_help import Faulty
+from run_help import cluster as simulated
+
+from core.autopilot.act import elect
+from core.autopilot.decide import decide
+from core.autopilot.decision import Act, Decision, Elect, Wait
+from core.autopilot.history import History
+from core.autopilot.log import DecisionLog, Entry, What, remembered
+from core.autopilot.observation import Observed
+from core.autopilot.observer import ClusterEyes
+from core.autopilot.settings import Hours, Mode, Settings
+from core.cluster.faults import Fault
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import ClusterState
+from core.run import audit
+from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
+
+BACK = tuple(f"t-{n}" for n in range(0, 12, 3))
+"""The partitions that prefer broker 1."""
+
+
+def returned(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> ClusterState:
+    """Return an even cluster of which 1 leads nothing of what it should: it was down."""
+    order = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
+    held = {f"t-{n}": order[n % 3] for n in range(12)}
+    return steady(
+        cluster(
+            held,
+            leaders=dict.fromkeys(away, 2),
+            isr={name: [2, 3] for name in late},
+            size_bytes=MB,
+        )
+    )
+
+
+def decided(
+    observed: Observed, settings: Settings = EAGER, history: History | None = None
+) -> Decision:
+    before = history or History()
+    remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
+    return decide(settings, remembered, observed)
+
+
+def ids(decision: Decision) -> list[str]:
+    return [reason.id for reason in decision.reasons]
+
+
+def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
+    found = decided(look(returned()))
+    assert isinstance(found, Elect)
+    assert [str(election.tp) for election in found.elections] == sorted(BACK)
+    assert {(election.leader, election.to) for election in found.elections} == {(2, 1)}
+    assert found.why.text == (
+        "Broker 1 is at 0% of its fair share of leaders as partitions are led now: 4 partitions "
+        "given back to their preferred leaders, nothing to move, and then broker 1 is at 100% of "
+        "its fair share of leaders."
+    )
+
+
+def test_suggest_says_what_act_would_do() -> None:
+    observed = look(returned())
+    assert decided(observed, replace(EAGER, mode=Mode.SUGGEST)) == decided(observed)
+
+
+def test_that_leaders_are_away_has_to_last() -> None:
+    """A broker that has just come back is given the time that any imbalance is given."""
+    history = History()
+    for seconds, rule in ((0, "not-lasting"), (20, "not-lasting"), (40, "elect")):
+        observed = look(returned(), now=NOON + timedelta(seconds=seconds))
+        history = history.seeing(EAGER, observed)
+        assert ids(decide(EAGER, history, observed)) == [rule]
+
+
+def test_leaders_come_before_any_data() -> None:
+    """The placement is off, too: what an election mends is not copied for."""
+    held = {f"t-{n}": [1, 2] if n < 8 else [2, 1] for n in range(16)} | {"big-0": [1, 2]}
+    state = steady(
+        cluster(
+            held,
+            brokers=(1, 2, 3),
+            leaders={f"t-{n}": 2 for n in range(8)},
+            size_bytes=MB,
+        )
+    )
+    observed = look(state)
+    assert observed.imbalance is not None
+    assert observed.imbalance.outside
+    assert isinstance(decided(observed), Elect)
+    led = look(replace(state, leader=state.replica_broker[state.replica_start[:-1]]))
+    assert isinstance(decided(led), Act)
+
+
+def test_a_few_that_are_away_are_no_reason() -> None:
+    held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(40)}
+    state = steady(cluster(held, leaders={"t-0": 2}, size_bytes=MB))
+    assert ids(decided(look(state))) == ["balanced"]
+
+
+def test_only_those_whose_preferred_replica_is_in_sync() -> None:
+    state = returned(late=BACK[:1])
+    assert ids(decided(look(state)))[0] == "out-of-sync"
+    everybody = returned(late=BACK)
+    assert look(everybody).led is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "elected"),
+    [
+        ({"most_moves_per_hour": 2}, 2),
+        ({"topics": "t"}, 4),
+        ({"keep": "t"}, None),
+        ({"topics": "no-such"}, None),
+    ],
+)
+def test_within_what_may_be_touched_and_the_hours_budget(
+    limits: dict[str, object], elected: int | None
+) -> None:
+    settings = replace(EAGER, **limits)  # type: ignore[arg-type]
+    found = decided(look(returned(), settings), settings)
+    if elected is None:
+        assert ids(found) == ["nothing-helps"]
+    else:
+        assert isinstance(found, Elect)
+        assert len(found.elections) == elected
+
+
+def test_what_helps_most_is_given_back_first() -> None:
+    state = returned()
+    rates = {f"t-{n}": MB * (20.0 if f"t-{n}" == "t-9" else 1.0) for n in range(12)}
+    few = replace(EAGER, most_moves_per_hour=1)
+    found = decided(look(state, few, load=loaded(state, rates)), few)
+    assert isinstance(found, Elect)
+    assert [str(election.tp) for election in found.elections] == ["t-9"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "history", "rule"),
+    [
+        (EAGER, History(acts=(acted(NOON, ended_at=NOON - timedelta(seconds=30)),)), "cool-down"),
+        (EAGER, History(failed_at=NOON - timedelta(seconds=30)), "cool-down"),
+        (
+            replace(EAGER, avoid=Hours.parse("00:00-24:00", "--avoid")),
+            History(),
+            "busy-hours",
+        ),
+    ],
+)
+def test_the_rules_of_runs_hold_for_elections(
+    settings: Settings, history: History, rule: str
+) -> None:
+    assert ids(decided(look(returned(), settings), settings, history)) == [rule]
+
+
+def test_an_election_that_makes_it_no_better_is_not_made() -> None:
+    """All prefer one broker, and two share what that should lead."""
+    held = {f"t-{n}": [1, 2] for n in range(8)}
+    state = cluster(held, leaders={f"t-{n}": 2 for n in range(5)}, size_bytes=MB)
+    observed = look(steady(state))
+    assert observed.led is not None
+    assert observed.led.outside
+    found = decided(observed)
+    assert isinstance(found, Act), "placement is what is off"
+    assert found.copies == 0
+
+
+def test_brokers_that_do_it_themselves_are_waited_for() -> None:
+    found = decided(look(returned(), returns_every_seconds=300.0))
+    assert isinstance(found, Wait)
+    assert ids(found) == ["leaders-return"]
+    assert found.reasons[0].text == (
+        "Broker 1 is at 0% of its fair share of leaders as partitions are led now, and brokers "
+        "give leaders back by themselves (auto.leader.rebalance.enable, every 5 m 00 s): that is "
+        "waited for; trimtab elect does it at once."
+    )
+
+
+@pytest.mark.parametrize(("seconds", "rule"), [(499, "leaders-return"), (501, "elect")])
+def test_brokers_that_only_say_so_are_waited_for_twice(seconds: float, rule: str) -> None:
+    """Controllers that are apart may have it off, and nobody can ask them."""
+    observed = look(returned(), returns_every_seconds=250.0)
+    found = decide(EAGER, lasted(EAGER, observed, seconds=seconds), observed)
+    assert ids(found) == [rule]
+    if rule == "elect":
+        assert found.reasons[0].text.endswith(
+            " Brokers say that they do it every 4 m 10 s, and have not for 8 m 21 s."
+        )
+
+
+# -- on a cluster ----------------------------------------------------------------------------------
+
+TURNS = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
+LAYOUT = {"t": [TURNS[n % 3] for n in range(12)]}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+def came_back() -> SimulatedCluster:
+    """Return a cluster whose broker 1 was down and is back, with all it should lead led by 2."""
+    client = simulated(LAYOUT, brokers=(1, 2, 3), leaders={tp(name): 2 for name in BACK})
+    assert _led_by_1(client) == 0
+    return client
+
+
+def _led_by_1(client: SimulatedCluster) -> int:
+    return int((client.describe().leader == 1).sum())
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_the_eyes_see_who_leads_and_whether_brokers_give_back(home: Path, itself: bool) -> None:
+    client = came_back()
+    faulty = Faulty(client)
+    asked: list[int] = []
+
+    def configs(real, resources, names):  # type: ignore[no-untyped-def]
+        found = real(resources, names)
+        if "auto.leader.rebalance.enable" in names:
+            asked.append(len(resources))
+            for values in found.values():
+                name = "auto.leader.rebalance.enable"
+                values[name] = replace(values[name], value="true" if itself else "false")
+        return found
+
+    faulty.replaced["configs"] = configs
+    eyes = ClusterEyes(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    publish(home / "load", client)
+    for _ in range(3):
+        observed = eyes.look(EAGER)
+        client.clock.sleep(5)
+    assert observed.led is not None
+    assert observed.led.outside
+    assert observed.returns_every_seconds == (300.0 if itself else None)
+    assert asked == [3], "once a minute is enough"
+    client.elect_leaders([tp(name) for name in BACK])
+    client.clock.sleep(60)
+    assert eyes.look(EAGER).led is None
+    assert asked == [3], "where nobody is away nobody is asked"
+
+
+def test_what_may_not_be_asked_is_not_taken_for_brokers_that_do_it(home: Path) -> None:
+    client = came_back()
+    faulty = Faulty(client)
+
+    def configs(real, resources, names):  # type: ignore[no-untyped-def]
+        found = dict(real(resources, names))
+        if "auto.leader.rebalance.enable" in names:
+            return dict.fromkeys(found, Fault("CLUSTER_AUTHORIZATION_FAILED"))
+        return found
+
+    faulty.replaced["configs"] = configs
+    eyes = ClusterEyes(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    publish(home / "load", client)
+    observed = eyes.look(EAGER)
+    assert observed.led is not None
+    assert observed.returns_every_seconds is None
+
+
+def test_it_elects_some_at_a_time_audited_until_it_is_off(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = came_back()
+    cluster_id, wanted = client.describe().cluster_id, [tp(name) for name in BACK]
+    began = client.clock.monotonic()
+    monkeypatch.setattr("core.autopilot.act.MOST_AT_A_TIME", 3)
+    answers = iter([False])
+    said = elect(client, client.clock, cluster_id, wanted, lambda: next(answers))
+    assert said == "3 partitions of 4 given back. It was turned off then."
+    assert _led_by_1(client) == 3
+    assert client.clock.monotonic() - began >= BETWEEN_ELECTIONS_SECONDS
+    said = elect(client, client.clock, cluster_id, wanted, lambda: True)
+    assert said == "4 partitions given back."
+    assert _led_by_1(client) == 4
+    written = [line.entry["what"] for line in audit.read() if line.entry is not None]
+    assert written.count("elect") == 3
+
+
+def test_those_that_were_not_elected_are_told(home: Path) -> None:
+    client = came_back()
+    faulty = Faulty(client)
+
+    def elected(real, partitions, **_):  # type: ignore[no-untyped-def]
+        return real(partitions) | {tp("t-3"): Fault("PREFERRED_LEADER_NOT_AVAILABLE")}
+
+    faulty.replaced["elect_leaders"] = elected
+    said = elect(
+        faulty,  # type: ignore[arg-type]
+        client.clock,
+        client.describe().cluster_id,
+        [tp(name) for name in BACK],
+        lambda: True,
+    )
+    assert said == ("3 partitions of 4 given back. t-3 was not: PREFERRED_LEADER_NOT_AVAILABLE.")
+
+
+# -- what is remembered ----------------------------------------------------------------------------
+
+ACT = Entry(
+    NOON,
+    What.ACT,
+    decided(look(returned())).reasons,
+    elected=((tp("t-0"), 2, 1), (tp("t-3"), 2, 1)),
+)
+
+
+def test_elections_count_in_the_hours_budget_and_rest_nothing(home: Path) -> None:
+    log = DecisionLog("c-1")
+    log.add(ACT)
+    (back,) = log.entries()
+    assert back == ACT
+    done = Entry(NOON, What.ELECTED, ACT.reasons, ended_at=NOON)
+    for entries in ([ACT], [ACT, done]):
+        known = remembered(entries)
+        assert known.spent(NOON) == (0.0, 2)
+        assert known.resting(NOON) == frozenset()
+        assert not known.is_starting, "nobody has to wait for a run that none will be"
+        assert known.acts[-1].ended_at == NOON
+    assert remembered([ACT, replace(done, what=What.FAILED)]).spent(NOON) == (0.0, 0)
+    # A failure that is told later is another act's.
+    assert remembered([ACT, done, replace(done, what=What.FAILED)]).spent(NOON) == (0.0, 2)

@@ -1,0 +1,228 @@
+"""The decision log and the switch: read back as they were written, whatever became of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from clusters import NOON, tp
+
+from core import files, paths
+from core.autopilot import log as logs
+from core.autopilot import switch as switches
+from core.autopilot.assembly import ROLE
+from core.autopilot.daemon import ENDING_SECONDS, STOP_SECONDS, fly_by, left_by, standing, turn_off
+from core.autopilot.decision import Reason
+from core.autopilot.log import DecisionLog, Entry, What
+from core.autopilot.settings import Mode, Settings
+from core.autopilot.switch import Switch
+from core.cluster.connect import Address
+from core.errors import DocumentError, TrimtabError
+from core.load import layout
+from core.run.journal.journal import journal_path
+
+ENTRY = Entry(
+    NOON,
+    What.ACT,
+    (Reason("act", "Broker 1 is at 0 %."), Reason("more", "…")),
+    run="0101-120000",
+    bytes=5.0,
+    moved=((tp("t-0"), (2, 1), (3, 1)),),
+    ended_at=NOON,
+)
+SWITCH = Switch(
+    "c-1",
+    "prod",
+    Address("b:9092", Path("/x.conf"), timeout_seconds=3.0),
+    Settings(mode=Mode.ACT),
+    NOON,
+    "ada",
+    "/s",
+    False,
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+@dataclass
+class Later:
+    """A clock by which each wait lets something happen."""
+
+    events: list[Callable[[], object]] = field(default_factory=list)
+    waited: float = 0.0
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=self.waited)
+
+    def monotonic(self) -> float:
+        return self.waited
+
+    def sleep(self, seconds: float) -> None:
+        self.waited += seconds
+        if self.events:
+            self.events.pop(0)()
+
+
+def flies() -> AbstractContextManager[bool]:
+    """Hold what the autopilot of SWITCH holds for as long as it flies."""
+    return files.lease(layout.lock(paths.load_root(), SWITCH.cluster_id, ROLE))
+
+
+def test_entries_are_read_back_as_they_were_written() -> None:
+    log = DecisionLog("c-1")
+    assert list(log.entries()) == []
+    others = Entry(NOON, What.WAIT, (Reason("balanced", "Even."),))
+    log.add(ENTRY)
+    log.add(others)
+    assert list(log.entries()) == [ENTRY, others]
+
+
+def test_what_a_crash_has_left_of_a_line_spoils_no_other() -> None:
+    log = DecisionLog("c-1")
+    log.add(ENTRY)
+    with log.path.open("ab") as file:
+        file.write(b'{"at": "2026-')
+    log.add(ENTRY)
+    assert list(log.entries()) == [ENTRY, ENTRY]
+
+
+def test_the_log_is_bounded_and_the_file_before_is_still_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "MOST_BYTES", 1500)
+    log = DecisionLog("c-1")
+    for n in range(40):
+        log.add(replace(ENTRY, run=f"run-{n}"))
+    kept = list(log.entries())
+    assert 4 <= len(kept) < 15
+    assert kept[-1].run == "run-39"
+    assert sum(path.stat().st_size for path in log.path.parent.glob("*.jsonl")) < 5000
+
+
+def test_a_switch_is_read_back_as_it_was_set() -> None:
+    assert switches.read("c-1") is None
+    switches.write(SWITCH)
+    assert switches.read("c-1") == SWITCH
+    assert list(switches.every()) == [SWITCH]
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"format": "trimtab.autopilot/9"}'])
+def test_a_switch_that_cannot_be_read_is_said(text: bytes) -> None:
+    switches.write(SWITCH)
+    switches.path_of("c-1").write_bytes(text)
+    with pytest.raises(DocumentError, match="taken for off|cannot be read"):
+        switches.read("c-1")
+    assert list(switches.every()) == []
+
+
+def test_the_timeout_of_config_toml_is_read_each_time() -> None:
+    config = paths.config_file()
+    config.parent.mkdir(parents=True, exist_ok=True)
+    for at_first, later, found in ((10.0, 60.0, 60.0), (3.0, 60.0, 3.0)):
+        config.write_text('[clusters.prod]\nbootstrap = "b:9092"\ntimeout = "10s"\n')
+        address = replace(SWITCH.address, timeout_seconds=at_first)
+        switches.write(replace(SWITCH, address=address))
+        config.write_text(f'[clusters.prod]\nbootstrap = "b:9092"\ntimeout = "{later:.0f}s"\n')
+        read = switches.read("c-1")
+        assert read is not None
+        assert read.address.timeout_seconds == found
+
+
+def test_off_is_written_down_and_needs_no_cluster() -> None:
+    switches.write(SWITCH)
+    turn_off(SWITCH, at=NOON, who="bob")
+    assert left_by(SWITCH, Later()) == ()
+    found = switches.read("c-1")
+    assert found is not None
+    assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
+    stands = standing(found)
+    assert stands.process is None
+    assert stands.last is not None
+    assert stands.last.text == "Set to off by bob."
+
+
+STARTED = Entry(NOON, What.STARTED, (Reason("started", "…"),), run="0101-120000")
+FAILED = Entry(NOON, What.FAILED, (Reason("failed", "…"),))
+MEANT = replace(ENTRY, run=None, ended_at=None)
+
+
+def unreadable(started: Entry) -> None:
+    """Give a run a journal that nobody can read: it may well go on."""
+    assert started.run is not None
+    path = journal_path("c-1", started.run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("?")
+
+
+@pytest.mark.parametrize(("then", "runs"), [(STARTED, ("0101-120000",)), (FAILED, ())])
+def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple[str, ...]) -> None:
+    log = DecisionLog("c-1")
+    log.add(MEANT)
+    unreadable(STARTED)
+    clock = Later([lambda: None, lambda: log.add(then)])
+    with flies():
+        turn_off(SWITCH, at=NOON, who="bob")
+        assert left_by(SWITCH, clock) == runs
+    assert clock.events == []
+
+
+def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
+    log = DecisionLog("c-1")
+    log.add(MEANT)
+    with ExitStack() as flight:
+        flight.enter_context(flies())
+
+        def end() -> None:
+            unreadable(STARTED)
+            log.add(STARTED)
+            flight.close()
+
+        assert left_by(SWITCH, Later([end])) == ("0101-120000",)
+
+
+def test_a_run_that_does_not_become_known_is_told() -> None:
+    DecisionLog("c-1").add(MEANT)
+    clock = Later()
+    with flies(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
+        left_by(SWITCH, clock)
+    assert clock.waited >= STOP_SECONDS
+
+
+def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
+    DecisionLog("c-1").add(MEANT)
+    clock = Later()
+    assert left_by(SWITCH, clock) == ()
+    assert clock.waited == 0
+
+
+def test_one_that_has_read_off_already_does_not_fly_by_what_is_set_next() -> None:
+    turn_off(SWITCH, at=NOON, who="bob")
+    clock = Later([lambda: None])
+    with ExitStack() as flight:
+        flight.enter_context(flies())
+        clock.events.append(flight.close)  # it ends a moment later
+        assert not fly_by(SWITCH, clock)
+    assert switches.read("c-1") == SWITCH
+
+
+@pytest.mark.parametrize(("mode", "waited"), [(Mode.OFF, ENDING_SECONDS), (Mode.SUGGEST, 0.0)])
+def test_one_that_flies_on_flies_by_what_is_set(mode: Mode, waited: float) -> None:
+    switches.write(SWITCH.turned(mode, at=NOON, who="bob"))
+    clock = Later()
+    with flies():
+        assert fly_by(SWITCH, clock)
+    assert clock.waited == pytest.approx(waited, abs=0.5)
+
+
+def test_where_nobody_flies_that_is_known_at_once() -> None:
+    clock = Later()
+    assert not fly_by(SWITCH, clock)
+    assert clock.waited == 0

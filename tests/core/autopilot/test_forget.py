@@ -1,0 +1,60 @@
+"""What is left of an autopilot whose cluster is gone: neither process, nor switch, nor log."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from clusters import NOON
+
+from core import paths
+from core.autopilot import switch as switches
+from core.autopilot.assembly import ROLE
+from core.autopilot.daemon import is_flying
+from core.autopilot.decision import Reason
+from core.autopilot.log import DecisionLog, Entry, What
+from core.autopilot.removal import forget_autopilot
+from core.autopilot.settings import Mode, Settings
+from core.autopilot.switch import Switch
+from core.cluster.connect import Address
+from core.load import layout
+
+FLY = """
+import sys
+from pathlib import Path
+from core import files
+
+with files.lease(Path(sys.argv[1])) as ours:
+    print(ours, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    for cluster_id in ("gone", "stays"):
+        settings = Settings(mode=Mode.ACT)
+        switches.write(Switch(cluster_id, "x", Address("b:9092"), settings, NOON, "ada"))
+        DecisionLog(cluster_id).add(Entry(NOON, What.WAIT, (Reason("balanced", "Even."),)))
+    lease = layout.lock(paths.load_root(), "gone", ROLE)
+    with subprocess.Popen(
+        [sys.executable, "-c", FLY, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as flying:
+        assert flying.stdout is not None
+        assert flying.stdout.readline().strip() == b"True"
+        forget_autopilot("gone")
+        assert not is_flying("gone")
+    assert not paths.autopilot_dir("gone").exists()
+    assert [switch.cluster_id for switch in switches.every()] == ["stays"]
+
+
+def test_a_cluster_without_one_has_nothing_to_forget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    forget_autopilot("none")
+    assert not paths.autopilots_dir().exists()

@@ -1,0 +1,201 @@
+"""What an autopilot sees of a simulated cluster: others' moves, runs of this machine, its load."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from auto_help import publish
+from run_help import TARGETS, TWO, Start, cluster, plan_of
+
+from core import paths
+from core.autopilot.guards import SAFETY, spoken
+from core.autopilot.history import History
+from core.autopilot.observer import ClusterEyes, Configuration
+from core.autopilot.settings import Settings
+from core.autopilot.switch import Switch
+from core.cluster.capacity import Capacity
+from core.cluster.connect import Address
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import UnreachableError
+from core.run.journal.journal import journal_path
+from core.run.journal.records import Kind
+from core.run.steps import Submit
+
+SETTINGS = Settings()
+
+
+def said(eyes: ClusterEyes) -> set[str]:
+    observed = eyes.look(SETTINGS)
+    history = History().seeing(SETTINGS, observed)
+    return {reason.id for reason in spoken(SAFETY, SETTINGS, history, observed)}
+
+
+@pytest.fixture
+def client() -> SimulatedCluster:
+    return cluster(TWO)
+
+
+@pytest.fixture
+def eyes(client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterEyes:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    cluster_id = client.describe().cluster_id
+    return ClusterEyes(client, client.clock, cluster_id, tmp_path / "load")
+
+
+def test_a_quiet_cluster_lacks_nothing_but_its_load(
+    eyes: ClusterEyes, client: SimulatedCluster, tmp_path: Path
+) -> None:
+    assert said(eyes) == {"no-load"}
+    publish(tmp_path / "load", client)
+    assert said(eyes) == set()
+    observed = eyes.look(SETTINGS)
+    assert observed.imbalance is not None
+    assert observed.imbalance.outside
+    client.clock.sleep(301)
+    assert said(eyes) == {"stale-load"}
+
+
+def test_moves_of_others_are_seen(eyes: ClusterEyes, client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
+    assert "foreign-move" in said(eyes)
+
+
+def test_a_broker_that_is_down_is_seen(eyes: ClusterEyes, client: SimulatedCluster) -> None:
+    client.stop_broker(2)
+    client.clock.sleep(60)
+    assert {"broker-down", "out-of-sync"} <= said(eyes)
+
+
+def test_runs_of_this_machine_are_seen_and_their_ends(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = cluster(TWO)
+    cluster_id = client.describe().cluster_id
+    run = start(client, plan_of(client, TARGETS))
+    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"))
+    run.until(lambda step: isinstance(step, Submit))
+    name = run.view().run
+    observed = eyes.look(SETTINGS)
+    assert (observed.running, observed.died, observed.run_ended_at) == ((name,), (), None)
+    assert said(eyes) == {"run", "no-load"}
+    assert eyes.ended(name) is None
+    run.to_the_end()
+    observed = eyes.look(SETTINGS)
+    assert (observed.running, observed.died) == ((), ())
+    assert observed.run_ended_at is not None
+    back = client.clock.now() - timedelta(days=1)
+    with monkeypatch.context() as set_back:
+        set_back.setattr(client.clock, "now", lambda: back)
+        assert eyes.look(SETTINGS).run_ended_at == back
+        set_back.setattr(client.clock, "now", lambda: back + timedelta(minutes=1))
+        assert eyes.look(SETTINGS).run_ended_at == back
+    ended = eyes.ended(name)
+    assert ended is not None
+    assert ended.bytes == run.view().moved_bytes
+    assert ended.text.startswith(f"Run {name} has ended (done): 40 MB copied in")
+    gone = eyes.ended("0101-000000")
+    assert gone is not None
+    assert "not known any more" in gone.text
+
+
+def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    eyes = ClusterEyes(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    run.until(lambda step: isinstance(step, Submit))
+    name = run.view().run
+    observed = eyes.look(SETTINGS)
+    assert (observed.running, observed.died, observed.run_ended_at) == ((), (name,), None)
+    assert "dead-run" in said(eyes)
+    assert eyes.ended(name) is None
+
+
+def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    eyes = ClusterEyes(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    assert eyes.look(SETTINGS).died == ()
+    ended = eyes.ended(run.view().run)
+    assert ended is not None
+    assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
+    assert "has ended (died)" in ended.text
+
+
+def test_a_run_whose_journal_cannot_be_read_is_seen(
+    eyes: ClusterEyes, client: SimulatedCluster
+) -> None:
+    path = journal_path(client.describe().cluster_id, "0101-120000")
+    path.parent.mkdir(parents=True)
+    path.write_text("not a journal at all")
+    assert "journal" in said(eyes)
+
+
+def test_whether_it_is_read_only_is_read_again_with_each_look(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
+    cluster_id = client.describe().cluster_id
+    switch = Switch(cluster_id, "prod", Address("b:9092"), SETTINGS, client.clock.now(), "ada")
+    configuration = Configuration(switch)
+    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"), configuration.read)
+
+    def marked(*lines: str) -> bool:
+        (tmp_path / "config.toml").write_text("\n".join(lines))
+        return eyes.look(SETTINGS).read_only
+
+    (tmp_path / "config.toml").write_text("[clusters.prod]\nreadonly = true")
+    assert "readonly" in Configuration(switch).read().unread, "nobody knows what was meant"
+    assert "readonly" in eyes.look(SETTINGS).config_unread
+    (tmp_path / "config.toml").unlink()
+    assert eyes.look(SETTINGS).config_unread.endswith("config.toml is gone.")
+    assert not Configuration(switch).read().unread, "there never was one"
+    one = client.describe().brokers[-1].server
+    assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
+    assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")
+    assert marked("[clusters.prod"), "as it was, while that is not TOML"
+    assert not marked("[clusters.other]", 'bootstrap = "c:9092"', "read_only = true")
+    assert marked("[clusters.other]", 'bootstrap = "B:9092"', "read_only = true"), "by its address"
+    assert marked("[clusters.other]", f'bootstrap = "{one}"', "read_only = true"), "by a broker"
+
+
+def test_capacities_are_read_again_with_each_look(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
+    cluster_id = client.describe().cluster_id
+    address = Address("b:9092", capacity=Capacity(7e6))
+    switch = Switch(cluster_id, "prod", address, SETTINGS, client.clock.now(), "ada")
+    eyes = ClusterEyes(
+        client, client.clock, cluster_id, Path("/nowhere"), Configuration(switch).read
+    )
+
+    def carried(*lines: str) -> set[tuple[float | None, float | None]]:
+        (tmp_path / "config.toml").write_text("\n".join(lines))
+        observed = eyes.look(SETTINGS)
+        found = {
+            (b.in_capacity_bytes_per_s, b.out_capacity_bytes_per_s) for b in observed.state.brokers
+        }
+        known = observed.capacity
+        assert found == {(known.in_bytes_per_s, known.out_bytes_per_s)}
+        return found
+
+    assert carried("[clusters.other") == {(7e6, None)}, "as it was set, while that is not TOML"
+    of = ("[clusters.prod]", 'bootstrap = "b:9092"')
+    assert carried(*of, 'in_capacity = "125MB/s"') == {(125e6, None)}
+    assert carried(*of, 'in_capacity = "1GB/s"', 'out_capacity = "2GB/s"') == {(1e9, 2e9)}
+    assert carried("[clusters.prod]") == {(1e9, 2e9)}, "not while it is wrong"
+    assert carried() == {(None, None)}
+
+
+def test_another_cluster_at_its_address_is_not_looked_at(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    eyes = ClusterEyes(client, client.clock, "mine", tmp_path / "load")
+    with pytest.raises(UnreachableError, match="not mine"):
+        eyes.look(SETTINGS)

@@ -1,0 +1,72 @@
+"""The part of a plan that an hour's budget allows: all of it, or what helps most for its bytes."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.autopilot.plan_choice import copied_bytes, part_of
+from core.plan.plan import Move, Plan
+
+SIZES = {"t-0": 4 * MB, "t-1": 2 * MB, "t-2": MB, "t-3": MB}
+STATE = cluster({"t-0": [1], "t-1": [1], "t-2": [1], "t-3": [1]}, brokers=(1, 2), size_bytes=SIZES)
+LOAD = load_of(STATE, {"t-0": 1e6, "t-1": 2e6, "t-2": 3e6, "t-3": 0.1e6})
+PLAN = Plan.of([Move(tp(name), (1,), (2,)) for name in SIZES])
+
+
+def taken(most_bytes: float = inf, most_moves: int = 100) -> list[str]:
+    part = part_of(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
+    return [str(one.tp) for one in part]
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "most_moves", "part"),
+    [
+        (inf, 4, ["t-0", "t-1", "t-2", "t-3"]),
+        (8 * MB, 4, ["t-0", "t-1", "t-2", "t-3"]),
+        (7 * MB, 4, ["t-0", "t-1", "t-2"]),  # t-3 helps least for a byte, but for t-0
+        (3 * MB, 4, ["t-1", "t-2"]),
+        (MB, 4, ["t-2"]),
+        (MB - 1, 4, []),
+        (inf, 1, ["t-2"]),
+        (inf, 0, []),
+    ],
+)
+def test_what_relieves_most_for_its_bytes_comes_first(
+    most_bytes: float, most_moves: int, part: list[str]
+) -> None:
+    assert taken(most_bytes, most_moves) == part
+
+
+def test_what_is_only_led_elsewhere_comes_last() -> None:
+    state = cluster({"t-0": [1, 2], "t-1": [1, 2]}, brokers=(1, 2, 3), size_bytes=MB)
+    plan = Plan.of([Move(tp("t-0"), (1, 2), (2, 1)), Move(tp("t-1"), (1, 2), (3, 2))])
+    load = load_of(state, {"t-0": 9e6, "t-1": 1e6})
+    for many, names in ((1, ["t-1"]), (2, ["t-0", "t-1"])):
+        part = part_of(state, load, plan, most_bytes=inf, most_moves=many)
+        assert [str(one.tp) for one in part] == names
+
+
+@given(st.integers(0, 9 * MB), st.integers(0, 5))
+def test_no_limit_is_exceeded_and_nothing_added(most_bytes: int, most_moves: int) -> None:
+    part = part_of(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
+    assert copied_bytes(STATE, part) <= most_bytes
+    assert len(part) <= most_moves
+    assert set(part) <= set(PLAN)
+
+
+@pytest.mark.parametrize(
+    ("after", "copied"), [((2, 1), 0), ((3, 2), MB), ((3, 4), 2 * MB), ((1,), 0), ((1, 2, 3), MB)]
+)
+def test_every_replica_that_comes_is_copied(after: tuple[int, ...], copied: int) -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=(1, 2, 3, 4), size_bytes=MB)
+    assert copied_bytes(state, Plan.of([Move(tp("t-0"), (1, 2), after)])) == copied
+
+
+def test_a_partition_of_unknown_size_counts_as_nothing() -> None:
+    state = cluster({"t-0": [1]}, brokers=(1, 2))
+    assert copied_bytes(state, Plan.of([Move(tp("t-0"), (1,), (2,))])) == 0

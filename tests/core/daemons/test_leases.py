@@ -1,0 +1,473 @@
+"""Who holds the load of a cluster on this host, and when nobody needs it any more."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import importlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from snapshots import make_snapshot
+
+from core import files
+from core.cli.common.signals import ended_in_order
+from core.cli.main import run
+from core.cluster.connect import Address
+from core.daemons import supervisor as serving
+from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers, held_while_read, stop_signals
+from core.daemons.process import Process
+from core.errors import ExitCode, RefusedError, TrimtabError
+from core.load import daemon as background
+from core.load import layout
+from core.load.snapshot import arrow_file as published
+from core.pipeline import service
+from core.pipeline.ledger import Batch, Ledger
+from core.watch.timeline.daemon import start_recording
+
+HOLD = """
+import sys
+from pathlib import Path
+from core import files
+
+with files.lease(Path(sys.argv[1])) as ours:
+    print(ours, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path) -> None:
+    path = layout.lock(tmp_path, "c", "collector")
+    assert serving.holder(tmp_path, "c", "collector") is None
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        assert first.stdout.readline().strip() == "True"
+        with files.lease(path) as ours:
+            assert not ours
+        assert serving.holder(tmp_path, "c", "collector") == Process.of(first.pid)
+        first.stdin.close()
+        first.wait(30)
+    assert serving.holder(tmp_path, "c", "collector") is None
+    with files.lease(path) as ours:
+        assert ours
+
+
+def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("core.daemons.heartbeat.time.monotonic", lambda: now)
+    beat = Heartbeat(tmp_path, "c")
+    readers = Readers(tmp_path, "c", grace_seconds=60)
+    now += 3600
+    assert not readers.gone()
+    beat.close()
+    now += 59
+    assert not readers.gone()
+    now += 2
+    assert readers.gone()
+
+
+def test_a_reader_that_was_killed_or_hangs_counts_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("core.daemons.heartbeat.time.monotonic", lambda: now)
+    folder = layout.readers(tmp_path, "c")
+    folder.mkdir(parents=True)
+    dead = folder / "1-dead.beat"
+    dead.touch()
+    written = dead.stat().st_mtime
+    os.utime(dead, (written, written - 2 * SILENT_SECONDS))
+    readers = Readers(tmp_path, "c", grace_seconds=60)
+    now += 61
+    assert readers.gone()
+
+
+def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) -> None:
+    served: list[bool] = []
+    told = threading.Event()
+    layout.readers(tmp_path, "c").mkdir(parents=True)
+    beat = layout.readers(tmp_path, "c") / "1-new.beat"
+
+    def work() -> None:
+        served.append(beat.exists())
+        # It finds the role taken and starts nothing.
+        beat.touch()
+        assert files.is_leased(layout.lock(tmp_path, "c", "collector"))
+        if len(served) == 2:
+            told.set()
+
+    assert held_while_read(tmp_path, "c", "collector", told, work)
+    assert served == [False, True]
+
+
+def test_asking_who_has_a_role_takes_it_from_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "ASKED_SECONDS", 10.0)
+    path = layout.lock(tmp_path, "c", "collector")
+    path.parent.mkdir(parents=True)
+    with path.open("a") as asking:
+        fcntl.flock(asking, fcntl.LOCK_EX)
+        threading.Timer(0.05, fcntl.flock, (asking, fcntl.LOCK_UN)).start()
+        with files.lease(path) as ours:
+            assert ours
+
+
+def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def breaks(_: object) -> None:
+        raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
+
+    monkeypatch.setattr(service, "_run", breaks)
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
+    assert service.main([*words, "--first-trigger", "2"]) == 1
+    trouble = background.pipeline_trouble(tmp_path, "c")
+    assert trouble is not None
+    assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
+
+
+@pytest.mark.parametrize("cluster_id", ["c", "-kX9_ids-may-begin-so"])
+@pytest.mark.parametrize(
+    "module", ["core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon"]
+)
+def test_what_serves_reads_the_words_that_it_is_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, cluster_id: str
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    spawned: list[list[str]] = []
+
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
+        spawned.append(command)
+        return Process.this()
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    address = Address("127.0.0.1:1", tmp_path / "client.properties")
+    for reader in (
+        background.start_load(address, cluster_id, root=tmp_path),
+        start_recording(address, cluster_id, root=tmp_path),
+    ):
+        assert reader is not None
+        reader.close()
+    (words,) = (command[4:] for command in spawned if command[3] == module)
+    given: list[argparse.Namespace] = []
+
+    def serve(role: str, read: argparse.Namespace, *_: object, **__: object) -> int:
+        given.append(read)
+        return 0
+
+    ours = importlib.import_module(module)
+    monkeypatch.setattr(ours, "serve", serve)
+    assert ours.main(words) == 0
+    assert (given[0].cluster_id, given[0].root) == (cluster_id, tmp_path)
+    if module != "core.pipeline.service":
+        assert (given[0].bootstrap, given[0].command_config) == (
+            address.bootstrap,
+            address.command_config,
+        )
+
+
+def test_an_error_of_the_work_is_the_exit_code_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    given = serving.arguments("keeper", asks_cluster=False).parse_args(
+        ["--cluster-id", "c", "--root", str(tmp_path)]
+    )
+    told: list[TrimtabError] = []
+
+    def refused(_: serving.Service) -> None:
+        raise RefusedError("It may not.")
+
+    log = logging.getLogger("trimtab.test-keeper")
+    code = serving.serve("keeper", given, refused, log=log, broken_off=told.append)
+    assert code == ExitCode.REFUSED
+    assert [str(error) for error in told] == ["It may not."]
+    assert "It may not." in caplog.text
+
+
+def lease_fails(root: Path, _: pytest.MonkeyPatch) -> None:
+    layout.lock(root, "c", service.PIPELINE).mkdir(parents=True)
+
+
+def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def present(_: Readers) -> bool:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Readers, "present", present)
+    monkeypatch.setattr(service, "_run", lambda given: given.keep_on())
+
+
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [(lease_fails, "Is a directory"), (readers_fail, "Input/output error")],
+)
+def test_who_breaks_off_outside_of_the_work_tells_why_too(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fails: Callable[[Path, pytest.MonkeyPatch], None],
+    words: str,
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    fails(tmp_path, monkeypatch)
+    given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
+    assert service.main([*given, "--first-trigger", "2"]) == ExitCode.FAILED
+    title, details = (background.pipeline_trouble(tmp_path, "c") or "\n").splitlines()
+    assert title.startswith("The pipeline broke off: ")
+    assert words in title
+    assert words in Path(details.partition(": ")[2]).read_text()
+    assert title in caplog.text
+
+
+def test_a_reason_that_cannot_be_told_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    given = serving.arguments("keeper", asks_cluster=False).parse_args(
+        ["--cluster-id", "c", "--root", str(tmp_path)]
+    )
+
+    def refused(_: serving.Service) -> None:
+        raise RefusedError("It may not.")
+
+    def full(_: TrimtabError) -> None:
+        raise OSError(28, "No space left on device")
+
+    log = logging.getLogger("trimtab.test-keeper")
+    assert serving.serve("keeper", given, refused, log=log, broken_off=full) == ExitCode.REFUSED
+    assert "It may not." in caplog.text
+    assert "No space left on device" in caplog.text
+
+
+def test_the_second_in_a_role_ends_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    given = serving.arguments("keeper", asks_cluster=False).parse_args(
+        ["--cluster-id", "c", "--root", str(tmp_path)]
+    )
+    worked: list[serving.Service] = []
+    with files.lease(layout.lock(tmp_path, "c", "keeper")) as ours:
+        assert ours
+        log = logging.getLogger("trimtab.test-keeper")
+        assert serving.serve("keeper", given, worked.append, log=log) == 0
+    assert not worked
+    assert "another keeper has this cluster" in caplog.text
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("detached", [True, False])
+def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
+    told = stop_signals(detached=detached)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert told.wait(0 if detached else 60) is not detached
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])
+def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) -> None:
+    signal.signal(ignored, signal.SIG_IGN)  # as nohup, or a script's background, does
+    told = stop_signals()
+    with ended_in_order("the demo"):
+        os.kill(os.getpid(), ignored)
+    assert signal.getsignal(ignored) is signal.SIG_IGN
+    assert not told.is_set()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert told.wait(60)
+
+
+def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:
+    assert background.start_load(Address("sim:/nowhere"), root=tmp_path) is None
+    assert not layout.readers(tmp_path, "c").exists()
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = run(lambda _: None, list(words))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_snapshot_commands_list_and_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published.write_snapshot(tmp_path, make_snapshot("0001-1"))
+    published.write_snapshot(tmp_path, make_snapshot("0001-2"))
+    place = ("--snapshots", str(tmp_path))
+    code, out, _ = command(capsys, *place, "snapshot", "ls", "--json")
+    assert code == 0
+    assert [line["snapshot_id"] for line in json.loads(out)] == ["0001-2", "0001-1"]
+    code, out, _ = command(capsys, *place, "snapshot", "show")
+    assert code == 0
+    assert "0001-2" in out
+    assert "örders-1" in out
+    assert "10 read, 7 accepted, 1 duplicate, 2 late, quarantined: 2 negative" in out
+    code, out, _ = command(capsys, *place, "snapshot", "show", "0001-1", "--json")
+    assert json.loads(out)["format"] == "trimtab.snapshot/1"
+    code, _, err = command(capsys, *place, "snapshot", "show", "nope")
+    assert code == 2
+    assert "There is no snapshot nope" in err
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_one_damaged_manifest_is_named_and_the_others_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: list[str]
+) -> None:
+    for name in ("0001-1", "0001-2", "0001-3"):
+        published.write_snapshot(tmp_path, make_snapshot(name))
+    bad = layout.snapshots(tmp_path, "abc-DEF_1") / "0001-2" / "manifest.json"
+    bad.write_text('{"format": ')
+    code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "ls", *as_json)
+    assert code == 0
+    assert "0001-3" in out
+    assert "0001-1" in out
+    assert "0001-2" not in out
+    assert "0001-2" in err
+    assert "is not JSON" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    layout.current(tmp_path, "abc-DEF_1").write_text('{"format": "trimtab.snapshot/9"}')
+    code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "show")
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    assert "Install a trimtab that reads trimtab.snapshot/9." in err
+
+
+def test_pipeline_status_tells_what_runs_and_what_was_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
+    assert code == 2
+    assert "collect" in err
+    published.write_snapshot(tmp_path, make_snapshot())
+    files.write_text(layout.trouble(tmp_path, "abc-DEF_1"), "Java is missing.\n")
+    code, out, _ = command(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["pipeline_pid"] is None
+    assert document["trouble"] == "Java is missing."
+    assert document["counts"]["quarantined"] == {"negative": 2}
+
+
+def test_segments_that_wait_are_those_no_complete_batch_has_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, at = "abc-DEF_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
+    hour = layout.spool(tmp_path, cluster) / "date=2026-03-01" / "hour=12"
+    hour.mkdir(parents=True)
+    layout.incoming(tmp_path).mkdir()
+    for name in ("taken", "begun", "new"):
+        (hour / f"{name}.parquet").touch()
+    (layout.incoming(tmp_path) / f"cluster={cluster}-landed.parquet").touch()
+    (layout.incoming(tmp_path) / "cluster=other-landed.parquet").touch()
+    ledger = Ledger(tmp_path, cluster)
+    ledger.complete(Batch("q-1", at, complete=True, files=((hour / "taken.parquet").as_uri(),)))
+    ledger.complete(Batch("q-2", at, files=((hour / "begun.parquet").as_uri(),)))
+    # Published after they came: what a publish says of time says nothing of what it read.
+    published.write_snapshot(tmp_path, make_snapshot(published_at=datetime.now(UTC)))
+    code, out, _ = command(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
+    assert code == 0
+    assert json.loads(out)["waiting_segments"] == 3
+
+
+GARBAGE = (
+    b"",
+    b"{",
+    b"[]",
+    b"[1]",
+    b"{}",
+    b"null",
+    b"7",
+    b"\xff\xfe\x00",
+    b'{"clusters": 1, "format": 3}',
+    b'{"clusters": [1, "c"]}',
+    b'{"key": 1, "began_at": 2, "newest": null, "windows": [3], "polls": [4], "files": [5]}',
+    b'{"pid": "x", "started": [], "format": "trimtab.snapshot/1", "counts": 4}',
+)
+
+
+@pytest.mark.parametrize("garbage", [*GARBAGE, None])
+def test_whatever_is_damaged_status_says_so_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], garbage: bytes | None
+) -> None:
+    """`None` is the file's own first half, as a full disk leaves it."""
+    at = datetime.now(UTC)
+    segment = layout.spool(tmp_path, "c") / "date=2026-01-01" / "hour=00" / "1.parquet"
+    segment.parent.mkdir(parents=True)
+    segment.touch()
+    Ledger(tmp_path, "c").complete(Batch("q-1", at, complete=True, files=(segment.as_uri(),)))
+    published.write_snapshot(tmp_path, make_snapshot(cluster_id="c", published_at=at))
+    layout.trouble(tmp_path, "c").parent.mkdir(parents=True)
+    layout.trouble(tmp_path, "c").write_text("It broke off.")
+    with files.lease(layout.lock(tmp_path, "c", "pipeline")):
+        kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != segment]
+        assert len(kept) > 5
+        for path in kept:
+            whole = path.read_bytes()
+            path.write_bytes(whole[: len(whole) // 2] if garbage is None else garbage)
+            code, out, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
+            assert (code, bool(err)) in ((0, False), (2, True)), (path, err)
+            assert "Traceback" not in out + err
+            assert "bug" not in err, (path, err)
+            path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("words", [["pipeline", "once"], ["pipeline", "run"]])
+def test_without_pyspark_one_sentence_names_the_extra(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    layout.spool(tmp_path, "c").mkdir(parents=True)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    code, _, err = command(capsys, *words, "--root", str(tmp_path), "--cluster-id", "c")
+    assert code == 1
+    assert "pip install 'trimtab[pipeline]'" in err
+    assert len(err.splitlines()) == 2
+
+
+def test_a_pair_that_was_started_a_moment_ago_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
+    assert reader is not None
+    assert len(reader.started) == 2
+    background.stop_load(reader)
+    assert not any(process.alive for process in reader.started)

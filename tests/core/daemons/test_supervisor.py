@@ -1,0 +1,271 @@
+"""What serves a cluster's readers is kept going: it dies, the machine sleeps, its log is short."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from core import files
+from core.cluster.connect import Address
+from core.daemons import supervisor as serving
+from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers
+from core.daemons.process import LOG_BYTES, Process, spawn
+from core.errors import TrimtabError
+from core.load import daemon as background
+from core.load import daemon as collecting
+from core.load import layout
+from core.load.collector.collector import Polled
+from core.load.snapshot.manifest import forget_cluster
+from core.pipeline import service
+from core.pipeline.job import Published
+from core.pipeline.ledger import Batch
+from core.watch.timeline.daemon import start_recording
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.daemons.heartbeat.BEAT_SECONDS", 0.01)
+
+
+def beating() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "load-heartbeat"}
+
+
+def test_a_reader_whose_beat_was_swept_while_the_machine_slept_beats_again(tmp_path: Path) -> None:
+    folder = layout.readers(tmp_path, "c")
+    beat = Heartbeat(tmp_path, "c")
+    (path,) = folder.iterdir()
+    path.unlink()  # as `Readers` does with one that was silent for minutes
+    eventually(path.exists)
+    assert Readers(tmp_path, "c").present()
+    beat.close()
+    assert not Readers(tmp_path, "c").present()
+
+
+def test_what_was_silent_for_minutes_is_swept(tmp_path: Path) -> None:
+    folder = layout.readers(tmp_path, "c")
+    folder.mkdir(parents=True)
+    dead = folder / "1-dead.beat"
+    dead.touch()
+    os.utime(dead, (0, dead.stat().st_mtime - 11 * SILENT_SECONDS))
+    assert not Readers(tmp_path, "c").present()
+    assert not dead.exists()
+
+
+def test_who_deletes_the_readers_folder_wants_no_load(tmp_path: Path) -> None:
+    before = beating()
+    looked: list[int] = []
+    Heartbeat(tmp_path, "c", lambda: looked.append(1))
+    eventually(lambda: len(looked) > 1)
+    forget_cluster(tmp_path, "c")
+    eventually(lambda: beating() <= before)
+    assert not layout.readers(tmp_path, "c").exists()
+
+
+def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, runs = 1000.0, False
+    monkeypatch.setattr("core.daemons.supervisor.time.monotonic", lambda: now)
+    started: list[float] = []
+
+    def start() -> Process | None:
+        if runs:
+            return None
+        started.append(now)
+        return Process(os.getpid(), "ended")
+
+    kept = serving.Kept(start)
+
+    def starts_in(seconds: int) -> list[float]:
+        nonlocal now
+        began = now
+        started.clear()
+        while now < began + seconds:
+            kept.look()
+            now += 5
+        return [at - began for at in started]
+
+    assert starts_in(600) == [0, 60, 180, 420]
+    starts_in(2 * 3600)
+    assert len(starts_in(24 * 3600)) == 24
+    runs = True
+    assert starts_in(2 * 3600) == []
+    runs = False
+    assert starts_in(300)[0] <= serving.LOOK_SECONDS
+
+
+def test_what_is_too_young_to_hold_its_lease_is_not_started_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    started: list[Process] = []
+
+    def start() -> Process:
+        started.append(Process.this())
+        return started[-1]
+
+    kept = serving.Kept(start)
+    kept.look()
+    kept.look()
+    assert kept.started == (Process.this(),)
+    assert len(started) == 1
+
+
+def test_one_that_cannot_be_started_for_now_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = beating()
+    tried: list[int] = []
+
+    def tend() -> None:
+        tried.append(1)
+        if len(tried) > 1:
+            raise OSError(12, "Cannot allocate memory")
+
+    beat = Heartbeat(tmp_path, "c", tend)
+    eventually(lambda: len(tried) > 3)
+    beat.close()
+    eventually(lambda: beating() <= before)
+
+
+def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    before = beating()
+    spawned: list[str] = []
+
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
+        spawned.append(command[3])
+        return Process(os.getpid(), "killed for its memory")
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    files.write_text(layout.trouble(tmp_path, "c"), "Of an earlier one.\n")
+    address = Address("127.0.0.1:1")
+    reader = background.start_load(address, "c", root=tmp_path)
+    recording = start_recording(address, "c", root=tmp_path)
+    assert reader is not None
+    assert recording is not None
+    assert reader.trouble() is None
+    files.write_text(layout.trouble(tmp_path, "c"), "Java is missing.\n")
+    modules = ("core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon")
+    eventually(lambda: all(spawned.count(module) > 2 for module in modules))
+    assert reader.trouble() == "Java is missing."  # said once, not at each start anew
+    reader.close()
+    recording.close()
+    eventually(lambda: beating() <= before)
+    spawned.clear()
+    assert not Readers(tmp_path, "c").present()
+    assert not spawned
+
+
+def test_why_something_cannot_be_started_is_told_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    full: list[OSError] = []
+
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
+        if full:
+            raise full[0]
+        return Process(os.getpid(), "killed for its memory")
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    address = Address("127.0.0.1:1")
+    reader = background.start_load(address, "c", root=tmp_path)
+    recording = start_recording(address, "c", root=tmp_path)
+    assert reader is not None
+    assert recording is not None
+    full.append(OSError(28, "No space left on device"))
+    why = "cannot be started: No space left on device."
+    eventually(lambda: reader.trouble() == f"The collector {why}")
+    eventually(lambda: recording.trouble() == f"The recorder {why}")
+    full.clear()
+    eventually(lambda: reader.trouble() is None and recording.trouble() is None)
+    reader.close()
+    recording.close()
+
+
+def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path) -> None:
+    files.write_text(layout.trouble(tmp_path, "c"), "No space left on device.\n")
+    note = service.Noting(layout.trouble(tmp_path, "c"))
+    note(Published(Batch("q-1", datetime(2026, 3, 1, tzinfo=UTC), complete=True), None))
+    assert background.pipeline_trouble(tmp_path, "c") is None
+
+
+# -- what they write into their logs ---------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("core.daemons.supervisor.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_collector_notes_what_is_new_and_else_a_line_an_hour(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    note = collecting.Noting()
+    away = TrimtabError("No broker answers.")
+
+    def lines(event: Polled | TrimtabError, count: int = 3) -> int:
+        before = len(caplog.records)
+        for _ in range(count):
+            note(event)
+            clock[0] += 10
+        return len(caplog.records) - before
+
+    def poll(number: int, rows: int, with_rates: int) -> Polled:
+        return Polled(number, datetime(2026, 3, 1, tzinfo=UTC), rows, with_rates, None)
+
+    assert lines(poll(1, 120, 118), 360) == 1
+    assert lines(poll(2, 120, 117), 360) == 1
+    assert lines(poll(3, 126, 118)) == 1
+    assert lines(away) == 1
+    assert lines(poll(4, 126, 118)) == 1
+
+
+def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
+    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    note = service.Noting(layout.trouble(tmp_path, "c"))
+
+    def batches(count: int, **what: object) -> int:
+        before = len(caplog.records)
+        for n in range(count):
+            batch = Batch(f"q-{n}", datetime(2026, 3, 1, tzinfo=UTC), complete=True, read=n)
+            note(Published(replace(batch, **what), None))
+            clock[0] += 15
+        return len(caplog.records) - before
+
+    assert batches(240) == 1
+    assert batches(10) == 1
+    assert batches(3, quarantined={"future": 7}) == 1
+    assert batches(3) == 1
+
+
+@pytest.mark.parametrize(("size", "moved"), [(LOG_BYTES + 1, True), (LOG_BYTES, False)])
+def test_a_log_that_has_grown_long_begins_anew_with_the_next_process(
+    tmp_path: Path, size: int, moved: bool
+) -> None:
+    log, old = tmp_path / "role-c.log", tmp_path / "role-c.log.1"
+    log.write_bytes(b"-" * size)
+    old.write_text("of long ago")
+    process = spawn([sys.executable, "-c", "print('begun')"], output=log)
+    assert process.wait(30)
+    assert log.read_bytes() == (b"" if moved else b"-" * size) + b"begun\n"
+    assert (old.stat().st_size == size) is moved

@@ -1,0 +1,473 @@
+"""The collector on a simulated cluster: segments, the gate, the live interval."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import small_spec
+
+from core import files
+from core.cluster.client import OffsetAt
+from core.cluster.faults import Fault
+from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import GroupSpec
+from core.errors import TrimtabError, UnreachableError
+from core.load import layout, spool
+from core.load import lookup as locate
+from core.load.collector.collector import Collector, Polled, collect
+from core.load.collector.interval import measure
+from core.load.samples import COLUMNS, Flag
+from core.load.snapshot.format import Source
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return SimulatedCluster(
+        small_spec(
+            {"t": [(1, 2), (2, 3)], "quiet": [(3, 1)]},
+            in_bytes_per_s={TP: 4_000_000.0, TopicPartition("t", 1): 1_000_000.0},
+            groups=(GroupSpec("g", ("t",)),),
+        )
+    )
+
+
+def collector(cluster: SimulatedCluster, root: Path) -> Collector:
+    return Collector(cluster, cluster.clock, root, collector_id="here")
+
+
+def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[Polled]:
+    one = collector(cluster, root)
+    out = []
+    for _ in range(polls):
+        out.append(one.poll())
+        cluster.advance(10)
+    return out
+
+
+def test_each_poll_is_a_segment_with_one_row_a_replica(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    polled = poll_for(cluster, tmp_path, 3)
+    assert [p.rows for p in polled] == [6, 6, 6]
+    assert [p.with_rates for p in polled] == [0, 3, 3]
+    assert len({p.poll_id for p in polled}) == 3
+    found = sorted(layout.spool(tmp_path, cluster.spec.cluster_id).rglob("*.parquet"))
+    assert found == [p.segment for p in polled]
+    assert not list(layout.incoming(tmp_path).iterdir())
+    table = pq.ParquetFile(found[-1]).read()
+    assert table.column_names == [column.name for column in COLUMNS]
+    rows = {(r["topic"], r["partition"], r["broker_id"]): r for r in table.to_pylist()}
+    led, followed = rows["t", 0, 1], rows["t", 0, 2]
+    assert led["dt_ms"] == 10_000
+    assert led["in_bytes"] == pytest.approx(40e6, rel=0.02)
+    assert led["out_bytes"] == pytest.approx(40e6, rel=0.05)
+    assert led["offset_delta"] > 0
+    assert followed["offset_delta"] is None
+    assert followed["size_bytes"] > 0
+    assert rows["quiet", 0, 3]["in_bytes"] == 0.0
+
+
+def test_offset_deltas_add_up_to_what_the_log_grew(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    segments = [p.segment for p in poll_for(cluster, tmp_path, 5)]
+    rows = [
+        row
+        for path in segments
+        for row in pq.ParquetFile(path).read().to_pylist()
+        if (row["topic"], row["partition"]) == TP and row["is_leader"]
+    ]
+    assert (
+        sum(r["offset_delta"] or 0 for r in rows) == rows[-1]["end_offset"] - rows[0]["end_offset"]
+    )
+
+
+def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
+    poll_for(cluster, tmp_path, 1)
+    state = cluster.describe()
+    assert locate.newest_load(state, str(tmp_path)).source is None
+    poll_for(cluster, tmp_path, 2)
+    load = locate.newest_load(state, str(tmp_path))
+    assert load.source is Source.LIVE
+    assert load.in_bytes_per_s[state.find(TP)] == pytest.approx(4e6, rel=0.02)
+    snapshot = locate.newest_snapshot(state.cluster_id, str(tmp_path))
+    assert snapshot is not None
+    by_id = {b.broker: b for b in snapshot.brokers}
+    assert by_id[2].leader_in_bytes_per_s == pytest.approx(1e6, rel=0.02)
+    assert by_id[2].follower_in_bytes_per_s == pytest.approx(4e6, rel=0.02)
+    assert by_id[1].out_bytes_per_s == pytest.approx(8e6, rel=0.05)
+
+
+def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    cluster.stop_broker(1)
+    cluster.advance(10)
+    segment = one.poll().segment
+    assert segment is not None
+    rows = {(r["topic"], r["broker_id"]): r for r in pq.ParquetFile(segment).read().to_pylist()}
+    assert Flag(rows["t", 1]["flags"]) & Flag.PARTIAL_POLL
+    assert rows["t", 1]["size_bytes"] is None
+    assert rows["quiet", 3]["flags"] == 0
+
+
+def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets, groups = cluster.offsets, cluster.groups
+
+    def in_vain(asked: Sequence[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
+        found = offsets(asked, at)
+        cluster.advance(10)
+        return {tp: offset for tp, offset in found.items() if tp.topic != "quiet"}
+
+    def listed_late(**more: Any) -> tuple[Group, ...]:
+        cluster.advance(10)
+        return groups(**more)
+
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    with monkeypatch.context() as dying:
+        dying.setattr(cluster, "offsets", in_vain)
+        dying.setattr(cluster, "groups", listed_late)
+        segments = [one.poll().segment]
+    segments.append(one.poll().segment)
+    cluster.advance(10)
+    segments.append(one.poll().segment)
+    # The second of them begins as the commits of the first are read: of no time nothing is told.
+    for segment, seconds, commits in zip(segments, (10, 30, 10), (1, 0, 1), strict=True):
+        assert segment is not None
+        rows = pq.ParquetFile(segment).read().to_pylist()
+        led = next(r for r in rows if (r["topic"], r["partition"], r["broker_id"]) == ("t", 0, 1))
+        assert led["dt_ms"] == seconds * 1000
+        assert led["in_bytes"] / seconds == pytest.approx(4e6, rel=0.02)
+        if commits:
+            assert led["out_bytes"] / seconds == pytest.approx(4e6, rel=0.05)
+        else:
+            assert led["out_bytes"] is None
+
+
+@pytest.mark.parametrize("known", [None, "its id", "its members"])
+def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str | None
+) -> None:
+    groups, away = cluster.groups, Fault("COORDINATOR_NOT_AVAILABLE")
+
+    def without(lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+        if known is None:
+            lost(away)
+            return ()
+        (group,) = groups()
+        if known == "its id":
+            return (Group(group.id, "unknown", "", None, (), {}, fault=away),)
+        return (replace(group, committed={}, committed_fault=away),)
+
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    with monkeypatch.context() as outage:
+        outage.setattr(cluster, "groups", without)
+        assert out_bytes_per_s(one.poll()) == {"t": None, "quiet": 0.0}
+    cluster.advance(10)
+    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+
+
+def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unknown(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Connect's workers: nobody tells of their members, and they are no consumers."""
+    groups = cluster.groups
+
+    def of_workers(**more: Any) -> tuple[Group, ...]:
+        (group,) = groups(**more)
+        return (replace(group, protocol="connect", members=(), fault=Fault("NOT_TOLD")),)
+
+    monkeypatch.setattr(cluster, "groups", of_workers)
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+
+
+def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, there = cluster.groups, ["g"]
+
+    def some(lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+        lost(GROUPS_HIDDEN)
+        return tuple(group for group in groups() if group.id in there)
+
+    monkeypatch.setattr(cluster, "groups", some)
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
+    memory = measure(one.read(), None).memory
+    assert set(memory.commits) == {"g"}
+    there.clear()
+    assert not measure(one.read(), memory).memory.commits, "nothing is kept of who is gone"
+
+
+def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = SimulatedCluster(
+        small_spec(
+            {"t": [(1, 2)], "__consumer_offsets": [(3,)]},
+            in_bytes_per_s={TP: 4_000_000.0},
+            groups=(GroupSpec("g", ("t",)),),
+        )
+    )
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.stop_broker(3)
+    cluster.advance(10)
+    monkeypatch.setattr(cluster, "groups", lambda **_: ())
+    assert out_bytes_per_s(one.poll())["t"] is None
+
+
+def out_bytes_per_s(polled: Polled) -> dict[str, float | None]:
+    """Return what is read of each topic's partition 0."""
+    assert polled.segment is not None
+    return {
+        row["topic"]: None if row["out_bytes"] is None else row["out_bytes"] * 1000 / row["dt_ms"]
+        for row in pq.ParquetFile(polled.segment).read().to_pylist()
+        if row["partition"] == 0 and row["is_leader"]
+    }
+
+
+def test_a_moved_replica_starts_a_size_series_of_its_own(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.alter_reassignments({TP: (1, 3)})
+    cluster.advance(10)
+    end = cluster.offsets([TP], OffsetAt.LATEST)[TP]
+    one.poll()
+    cluster.advance(60)
+    segment = one.poll().segment
+    assert segment is not None
+    rows = [
+        r for r in pq.ParquetFile(segment).read().to_pylist() if (r["topic"], r["partition"]) == TP
+    ]
+    assert sorted(r["broker_id"] for r in rows) == [1, 3]
+    assert next(r for r in rows if r["is_leader"])["end_offset"] > end
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-200]), "truncated"),
+        (lambda path: path.write_bytes(b""), "truncated"),
+        (lambda path: _rewrite(path, lambda t: t.slice(1)), "rows"),
+        (lambda path: _rewrite(path, lambda t: t.drop_columns(["ts"])), "schema"),
+        (lambda path: _rewrite(path, lambda t: t.replace_schema_metadata({})), "format"),
+        (lambda path: _rewrite(path, lambda t: _with_head(t, at=None)), "time"),
+        (lambda path: _rewrite(path, lambda t: _with_head(t, at="yesterday")), "time"),
+    ],
+)
+def test_the_gate_quarantines_a_bad_segment_with_its_reason(
+    cluster: SimulatedCluster, tmp_path: Path, harm: object, reason: str
+) -> None:
+    cluster_id = cluster.spec.cluster_id
+    segment = poll_for(cluster, tmp_path, 1)[0].segment
+    assert segment is not None
+    name = f"{layout.cluster_folder(cluster_id)}-bad.parquet"
+    incoming = layout.incoming(tmp_path) / name
+    incoming.write_bytes(segment.read_bytes())
+    harm(incoming)  # type: ignore[operator]
+    assert spool.admit_all(tmp_path, cluster_id) == 1
+    assert not list(layout.incoming(tmp_path).iterdir())
+    assert spool.quarantined_segments(tmp_path, cluster_id) == {reason: 1}
+    assert (layout.quarantine(tmp_path, cluster_id) / reason / name).exists()
+    assert segment.exists()
+
+
+def _rewrite(path: Path, change: object) -> None:
+    table = pq.ParquetFile(path).read()
+    pq.write_table(change(table), path)  # type: ignore[operator]
+
+
+def _with_head(table: Any, **changed: str | None) -> Any:
+    head = {name.decode(): value.decode() for name, value in table.schema.metadata.items()}
+    head |= changed
+    return table.replace_schema_metadata({n: v for n, v in head.items() if v is not None})
+
+
+@given(st.data())
+def test_the_gate_never_fails_over_a_byte_that_has_changed(
+    one_segment: tuple[Path, bytes, str], data: st.DataObject
+) -> None:
+    path, whole, cluster_id = one_segment
+    at = data.draw(st.integers(0, len(whole) - 1))
+    to = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[:at] + bytes([to]) + whole[at + 1 :])
+    spool.inspect(path, cluster_id)
+
+
+@pytest.fixture(scope="module")
+def one_segment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, str]:
+    simulated = SimulatedCluster(small_spec({"t": [(1, 2)]}))
+    segment = poll_for(simulated, tmp_path_factory.mktemp("spool"), 1)[0].segment
+    assert segment is not None
+    return segment, segment.read_bytes(), simulated.spec.cluster_id
+
+
+def test_a_segment_that_goes_bad_in_the_spool_is_swept(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    first, second = (p.segment for p in poll_for(cluster, tmp_path, 2))
+    assert first is not None
+    assert second is not None
+    first.write_bytes(first.read_bytes()[:50])
+    assert spool.sweep(tmp_path, cluster.spec.cluster_id) == 1
+    assert not first.exists()
+    assert second.exists()
+
+
+def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collector(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole, cluster_id = files.write_whole, cluster.spec.cluster_id
+    starting = threading.Thread(target=spool.admit_all, args=(tmp_path, cluster_id))
+
+    def write_then_start(path: Path, write: Callable[[Path], None]) -> None:
+        write_whole(path, write)
+        if path.parent == layout.incoming(tmp_path):
+            starting.start()
+            starting.join(0.3)
+
+    monkeypatch.setattr(files, "write_whole", write_then_start)
+    polled = collector(cluster, tmp_path).poll()
+    starting.join()
+    assert polled.segment is not None
+    assert polled.segment.exists()
+    assert not spool.quarantined_segments(tmp_path, cluster_id)
+
+
+def test_what_no_pipeline_takes_is_dropped_after_two_days(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    old, *_ = poll_for(cluster, tmp_path, 1)
+    assert old.segment is not None
+    hour = old.segment.parent
+    left = hour.stat().st_mtime - spool.SPOOL_SECONDS - 60
+    os.utime(hour, (left, left))
+    cluster.advance(3600)
+    new, *_ = poll_for(cluster, tmp_path, 1)
+    assert not hour.exists()
+    assert new.segment is not None
+    assert new.segment.exists()
+
+
+def test_what_was_half_written_when_a_collector_died_is_cleared_away(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    poll_for(cluster, tmp_path, 1)
+    cluster_id = cluster.spec.cluster_id
+    half = layout.incoming(tmp_path) / f".tmp-1-{layout.cluster_folder(cluster_id)}-x.parquet"
+    half.touch()
+    spool.retire(tmp_path, cluster_id)
+    assert half.exists()
+    os.utime(half, (0, 0))
+    spool.retire(tmp_path, cluster_id)
+    assert not half.exists()
+
+
+def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Polled | TrimtabError] = []
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def tell(event: Polled | TrimtabError) -> None:
+        heard.append(event)
+        if len(heard) == 1:
+            monkeypatch.setattr(files, "write_whole", full)
+        else:
+            monkeypatch.undo()
+
+    one = collector(cluster, tmp_path)
+    collect(one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 3, tell=tell)
+    assert isinstance(heard[1], TrimtabError)
+    assert "No space left" in str(heard[1])
+    last = heard[2]
+    assert isinstance(last, Polled)
+    assert last.segment is not None
+    rows = pq.ParquetFile(last.segment).read().to_pylist()
+    assert {row["dt_ms"] for row in rows if row["is_leader"]} == {20_000}
+
+
+def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    first = collector(cluster, tmp_path).poll()
+    cluster.advance(0.2)
+    second = collector(cluster, tmp_path).poll()
+    assert second.poll_id > first.poll_id
+    assert second.segment != first.segment
+
+
+def test_old_segments_are_archived_and_then_deleted(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    cluster_id = cluster.spec.cluster_id
+    segment = poll_for(cluster, tmp_path, 1)[0].segment
+    assert segment is not None
+    written_at = segment.stat().st_mtime
+    spool.archive(tmp_path, cluster_id, segment)
+    archived = list(layout.archive(tmp_path, cluster_id).rglob("*.parquet"))
+    assert [path.name for path in archived] == [segment.name]
+    spool.retire(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS - 60)
+    assert archived[0].exists()
+    spool.retire(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS + 60)
+    assert not archived[0].exists()
+
+
+def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Polled | TrimtabError] = []
+    one = collector(cluster, tmp_path)
+    read = one.read
+
+    def sometimes() -> object:
+        if len(heard) == 1:
+            raise UnreachableError("The cluster does not answer.")
+        return read()
+
+    monkeypatch.setattr(one, "read", sometimes)
+    began = cluster.elapsed_seconds
+    collect(
+        one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 4, tell=heard.append
+    )
+    assert [type(event).__name__ for event in heard] == [
+        "Polled", "UnreachableError", "Polled", "Polled",
+    ]  # fmt: skip
+    assert cluster.elapsed_seconds - began == pytest.approx(30, abs=1)
+    after_gap = heard[2]
+    assert isinstance(after_gap, Polled)
+    assert after_gap.with_rates == 3
+    assert np.isfinite(after_gap.poll_id)

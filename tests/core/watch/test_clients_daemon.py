@@ -1,0 +1,90 @@
+"""A probe as a process of its own: what starting one waits for, and what it says in vain."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from core import files
+from core.cluster.connect import Address
+from core.daemons import supervisor as serving
+from core.daemons.process import Process, spawn
+from core.errors import AccessDeniedError, TrimtabError
+from core.load import layout
+from core.watch.clients import daemon as background
+
+NOWHERE = Address("127.0.0.1:1")
+ENDED = Process(2**30, "gone")
+
+
+class Beat:
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """What a probe reported last that had no time to take its report away."""
+    report = layout.clients(tmp_path, "c")
+    files.write_text(report, "{}")
+    return report
+
+
+def test_a_probe_that_ends_as_it_begins_says_why(tmp_path: Path) -> None:
+    beat = Beat()
+    ended = background.Probe("c", tmp_path, beat, ENDED)  # type: ignore[arg-type]
+    with pytest.raises(TrimtabError, match="ended at once"):
+        ended.wait()
+    background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
+    with pytest.raises(TrimtabError, match="This user may not"):
+        ended.wait()
+    assert beat.closed
+
+
+def test_a_probe_that_runs_already_is_not_waited_for(tmp_path: Path) -> None:
+    beat = Beat()
+    found = background.Probe("c", tmp_path, beat, None)  # type: ignore[arg-type]
+    found.wait()
+    assert not beat.closed
+    found.close()
+    assert beat.closed
+
+
+def test_what_a_killed_probe_left_is_not_taken_for_the_next_ones_report(
+    tmp_path: Path, left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*words: object, **more: object) -> Process:
+        background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
+        return ENDED
+
+    monkeypatch.setattr(serving, "start", start)
+    with pytest.raises(TrimtabError, match="This user may not"):
+        background.start_probe(NOWHERE, "c", root=tmp_path).wait()
+
+
+def test_a_living_probe_keeps_its_report(tmp_path: Path, left: Path) -> None:
+    with files.lease(layout.lock(tmp_path, "c", background.ROLE)) as ours:
+        assert ours
+        background.start_probe(NOWHERE, "c", root=tmp_path).close()
+    assert left.exists()
+
+
+def test_a_probe_that_does_not_begin_in_time_is_ended_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "START_SECONDS", 0.0)
+    idle = [sys.executable, "-c", "import signal; signal.pause()"]
+    hangs = spawn(idle, output=tmp_path / "log")
+    beat = Beat()
+    try:
+        with pytest.raises(TrimtabError, match="has not begun within 0 s"):
+            background.Probe("c", tmp_path, beat, hangs).wait()  # type: ignore[arg-type]
+        assert beat.closed
+        eventually(lambda: not hangs.alive)
+    finally:
+        hangs.stop()

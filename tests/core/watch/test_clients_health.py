@@ -1,0 +1,255 @@
+"""What is told of brokers from what a probe hears: once as it begins, once as it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.cluster.probe.round_trip import Heard, Side
+from core.watch.clients.health_detector import About, Eye, Health, about, milliseconds, words, worst
+
+PRODUCE, FETCH = Side.PRODUCE, Side.FETCH
+
+
+class Played:
+    """An eye on brokers 1 and 2 that hears of four messages a second, with a clock of its own."""
+
+    def __init__(self, brokers: tuple[int, ...] = (1, 2)) -> None:
+        self.eye = Eye()
+        self.eye.follow(brokers, brokers)
+        self.brokers = brokers
+        self.now = 0.0
+        self.number = 0
+        self.told: list[tuple[float, str]] = []
+
+    def fine(self, seconds: float, *, without: int | None = None, ms: float = 2.0) -> None:
+        """Let `seconds` pass in which all brokers, or all but one, answer after `ms`."""
+        end = self.now + seconds
+        while self.now < end - 1e-9:
+            self.now = round(self.now + 0.25, 6)
+            for broker in self.brokers:
+                if broker != without:
+                    self.number += 1
+                    self.eye.hear(Heard(self.now, PRODUCE, broker, self.number, ms))
+                    self.eye.hear(Heard(self.now, FETCH, broker, self.number, ms + 1))
+            if self.now % 1 == 0:
+                self.look()
+
+    def fails(self, broker: int | None, error: str, side: Side = PRODUCE) -> None:
+        self.eye.hear(Heard(self.now, side, broker, error=error))
+
+    def look(self) -> None:
+        self.told += [(one.at, one.text) for one in self.eye.look(self.now)]
+
+    def health(self, broker: int) -> Health:
+        return next(one.health for one in self.eye.seen() if one.broker == broker)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("_TRANSPORT", (About.BROKER, "transport failure")),
+        ("_MSG_TIMED_OUT", (About.BROKER, "timed out")),
+        ("REQUEST_TIMED_OUT", (About.BROKER, "timed out")),
+        ("NOT_LEADER_FOR_PARTITION", (About.BROKER, "not leader or follower")),
+        ("_RESOLVE", (About.BROKER, "its host name is not found")),
+        ("KAFKA_STORAGE_ERROR", (About.BROKER, "its disk fails")),
+        ("INVALID_RECORD", (About.BROKER, "invalid record")),
+        ("_ALL_BROKERS_DOWN", (About.CLUSTER, "all brokers down")),
+        ("TOPIC_AUTHORIZATION_FAILED", (About.RIGHTS, "topic authorization failed")),
+        ("UNKNOWN_TOPIC_OR_PART", (About.TOPIC, "unknown topic or part")),
+        ("_PURGE_QUEUE", (About.NOTHING, "purge queue")),
+        ("GROUP_AUTHORIZATION_FAILED", (About.NOTHING, "group authorization failed")),
+    ],
+)
+def test_what_an_error_means(error: str, expected: tuple[About, str]) -> None:
+    assert (about(error), words(error)) == expected
+
+
+def test_librdkafka_has_these_errors() -> None:
+    from confluent_kafka import KafkaError
+
+    from core.watch.clients import health_detector as meanings
+
+    known = {name for name in dir(KafkaError) if name.lstrip("_").isupper()}
+    named = meanings._WORDS.keys() | meanings._RIGHTS | meanings._TOPIC | meanings._NOTHING
+    ours = {KafkaError(getattr(KafkaError, name)).name() for name in known}
+    newer = {"NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_ID"}  # Kafka's own words for them
+    assert named - ours - known <= newer
+
+
+def test_an_error_is_told_once_and_so_is_its_end() -> None:
+    played = Played()
+    played.fine(10)
+    assert played.told == []
+    played.fails(2, "_TRANSPORT")
+    played.fails(2, "_TRANSPORT", FETCH)
+    played.fine(4.1, without=2)
+    played.fails(2, "_TRANSPORT")
+    assert played.health(2) is Health.FAILING
+    played.fine(10)
+    assert played.told == [
+        (10.0, "broker 2: transport failure"),
+        (14.5, "broker 2: answers again after 4.5 s"),
+    ]
+    assert played.health(1) is played.health(2) is Health.FINE
+
+
+def test_each_kind_of_error_is_told() -> None:
+    played = Played()
+    played.fine(10)
+    played.fails(2, "NOT_LEADER_FOR_PARTITION")
+    played.fails(2, "_TRANSPORT")
+    played.fine(5, without=2)
+    played.fails(2, "_MSG_TIMED_OUT")
+    played.fails(2, "_MSG_TIMED_OUT")
+    played.fine(1, without=2)
+    assert [text for _, text in played.told] == [
+        "broker 2: not leader or follower",
+        "broker 2: transport failure",
+        "broker 2: timed out",
+    ]
+
+
+def test_a_broker_that_answers_and_fails_again_has_not_recovered() -> None:
+    played = Played()
+    played.fine(10)
+    for _ in range(5):
+        played.fails(2, "NOT_LEADER_FOR_PARTITION")
+        played.fine(0.75)
+    assert played.told == [(10.0, "broker 2: not leader or follower")]
+    played.fine(2)
+    assert played.told[1:] == [(13.25, "broker 2: answers again after 3.2 s")]
+
+
+def test_a_side_that_failed_has_to_answer_too() -> None:
+    played = Played()
+    played.fine(10)
+    played.fails(2, "_TRANSPORT", FETCH)
+    for _ in range(20):
+        played.now += 0.25
+        played.number += 1
+        played.eye.hear(Heard(played.now, PRODUCE, 2, played.number, 2.0))
+    played.look()
+    assert played.health(2) is Health.FAILING
+    played.fine(3)
+    assert played.told[-1] == (15.25, "broker 2: answers again after 5.2 s")
+
+
+def test_what_nobody_can_read_is_a_fetch_that_timed_out() -> None:
+    played = Played()
+    played.fine(10)
+    for _ in range(24):
+        played.fine(0.25, without=2)
+        played.number += 1
+        played.eye.hear(Heard(played.now, PRODUCE, 2, played.number, 2.0))
+        played.look()
+    assert [text for _, text in played.told] == ["broker 2: fetch timed out"]
+    played.fine(2)
+    assert played.told[-1][1].startswith("broker 2: answers again")
+
+
+def test_what_is_read_before_its_acks_are_heard_of_is_read() -> None:
+    played = Played((1,))
+    played.fine(2)
+    played.eye.hear(Heard(2.1, FETCH, 1, 1000, 2.0))
+    played.eye.hear(Heard(2.2, PRODUCE, 1, 1000, 2.0))
+    played.now = 60.0
+    played.look()
+    assert played.told == []
+
+
+def test_all_brokers_down_is_told_when_they_are() -> None:
+    played = Played()
+    played.fine(10)
+    played.fails(None, "_ALL_BROKERS_DOWN")
+    played.fails(2, "_TRANSPORT")
+    played.fine(2, without=2)
+    assert [text for _, text in played.told] == ["broker 2: transport failure"]
+    played.fails(1, "_TRANSPORT")
+    played.look()
+    assert [text for _, text in played.told][1:] == [
+        "all brokers down",
+        "broker 1: transport failure",
+    ]
+    played.fine(3)
+    assert "brokers answer again after 4.0 s" in [text for _, text in played.told]
+
+
+def test_all_brokers_down_is_not_told_while_one_answers() -> None:
+    played = Played()
+    played.fine(10)
+    played.fails(None, "_ALL_BROKERS_DOWN")
+    played.fine(20)
+    played.fails(1, "_TRANSPORT")
+    played.fails(2, "_TRANSPORT")
+    played.look()
+    assert "all brokers down" not in [text for _, text in played.told]
+
+
+def test_a_slow_broker_is_told_once_and_so_is_its_end() -> None:
+    played = Played()
+    played.fine(60)
+    played.brokers = (2,)
+    played.fine(20, ms=250.0)
+    assert [text for _, text in played.told] == [
+        "broker 2: slow, produce p99 250 ms (usually 2.0 ms), fetch p99 251 ms (usually 3.0 ms)"
+    ]
+    assert played.health(2) is Health.SLOW
+    assert worst(played.eye.seen()) is not None
+    played.fine(60)
+    assert played.told[1:] == [(110.0, "broker 2: as fast as usual after 49 s")]
+    assert worst(played.eye.seen()) is None
+
+
+def test_what_waited_for_a_dead_broker_is_not_told_as_slow() -> None:
+    played = Played()
+    played.fine(60)
+    played.fails(2, "_TRANSPORT")
+    played.fine(4, without=2)
+    for _ in range(30):  # what was queued meanwhile comes through at once
+        played.number += 1
+        played.eye.hear(Heard(played.now, PRODUCE, 2, played.number, 3900.0))
+        played.eye.hear(Heard(played.now, FETCH, 2, played.number, 3900.0))
+    played.fine(60)
+    assert [text for _, text in played.told] == [
+        "broker 2: transport failure",
+        "broker 2: answers again after 4.0 s",
+    ]
+
+
+def test_brokers_come_and_go() -> None:
+    played = Played()
+    played.fine(10)
+    played.eye.follow((1, 2, 3), (1, 3))
+    assert played.health(3) is Health.WAITING
+    played.fails(2, "_TRANSPORT")
+    assert played.health(2) is Health.DOWN
+    played.eye.follow((1, 3), (1, 3))
+    assert [one.broker for one in played.eye.seen()] == [1, 3]
+    played.fails(2, "_TRANSPORT")
+    played.look()
+    assert [text for _, text in played.told] == ["broker 2: transport failure"]
+
+
+def test_a_right_that_is_missing_is_no_broker_s_trouble() -> None:
+    played = Played()
+    played.fails(1, "TOPIC_AUTHORIZATION_FAILED")
+    played.look()
+    assert played.eye.denied == "produce"
+    assert played.told == []
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "-"),
+        (0.84, "0.8 ms"),
+        (9.94, "9.9 ms"),
+        (9.96, "10 ms"),
+        (250.4, "250 ms"),
+        (999.6, "1.0 s"),
+        (1240, "1.2 s"),
+    ],
+)
+def test_waits_are_said_with_two_digits(value: float | None, expected: str) -> None:
+    assert milliseconds(value) == expected

@@ -1,0 +1,330 @@
+"""A probe on a simulated cluster: its pace, what it follows, what it reports, and when it ends."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients_help import Pings
+from full_disk import files_of_at_most
+from run_help import Faulty, cluster
+
+from core.cluster.faults import Fault
+from core.cluster.probe.round_trip import Heard, Layout, Side
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
+from core.watch.clients.health_detector import BrokerSeen, Health
+from core.watch.clients.latency import Wait
+from core.watch.clients.probe import Kept, Probing
+from core.watch.clients.probe_topic import (
+    MOST_LOOKS,
+    RATE,
+    TOPIC,
+    Extender,
+    cost,
+    explained,
+    make,
+    missing,
+    places,
+    remove,
+)
+from core.watch.clients.report import Report, Said, from_json, to_json
+from core.watch.timeline.publisher import Teller
+
+NOWHERE = Layout(frozenset({1, 2}), None)
+
+
+@pytest.fixture
+def living() -> SimulatedCluster:
+    return cluster({"orders": [(1, 2), (2, 3)]})
+
+
+@pytest.fixture
+def pings(living: SimulatedCluster) -> Pings:
+    return Pings(living, living.clock)
+
+
+def probed(living: SimulatedCluster, pings: Pings, seconds: float) -> list[Report]:
+    """Probe for so long, and return the reports."""
+    reports: list[Report] = []
+    end = living.clock.monotonic() + seconds
+    probing = Probing(pings, pings.look, "c", living.clock)
+    probing.run(lambda: living.clock.monotonic() < end, reports.append)
+    return reports
+
+
+def alive(living: SimulatedCluster) -> list[int]:
+    return [broker.id for broker in living.describe().brokers if broker.alive]
+
+
+def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+    reports = probed(living, pings, 60)
+    sent = Counter(broker for _, broker in pings.sent)
+    assert sent.keys() == set(alive(living))
+    assert all(abs(count - 60 * RATE) <= 2 for count in sent.values())
+    assert len(reports) == pytest.approx(60, abs=1)
+    for seen in reports[-1].brokers:
+        assert seen.health is Health.FINE
+        assert seen.produce == Wait(pytest.approx(30 * RATE, abs=2), 2.0, 2.0)
+
+
+def test_the_topic_has_one_partition_of_one_replica_on_each_broker(
+    living: SimulatedCluster,
+) -> None:
+    make(living, living.describe(), living.clock)
+    state = living.describe()
+    assert [state.replicas(row) for row in state.partitions_of(TOPIC)] == [
+        (broker,) for broker in alive(living)
+    ]
+    make(living, state, living.clock)  # it is there: nothing is done
+    assert remove(living, state)
+    assert not remove(living, living.describe())
+
+
+def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
+    state = living.describe()
+    brokers = len(alive(living))
+    messages, _ = cost(brokers)
+    assert f"{messages} messages/s" in explained(state)
+    assert "is made for it" in explained(state)
+    make(living, state, living.clock)
+    assert "is made for it" not in explained(living.describe())
+
+
+def test_a_dead_broker_is_told_as_down_and_its_return(
+    living: SimulatedCluster, pings: Pings
+) -> None:
+    make(living, living.describe(), living.clock)
+    began = living.clock.monotonic()
+    pings.then = [
+        (began + 10, lambda: living.stop_broker(2)),
+        (began + 20, lambda: living.start_broker(2)),
+    ]
+    reports = probed(living, pings, 40)
+    healths = [seen.health for report in reports if (seen := report.of(2)) is not None]
+    assert Health.DOWN in healths
+    assert healths[-1] is Health.FINE
+    told = [said for report in reports for said in report.told]
+    assert told[0].text == "broker 2: transport failure"
+    assert told[-1].text.startswith("broker 2: answers again after 10")
+    assert (told[-1].at - told[0].at).total_seconds() == pytest.approx(10, abs=0.5)
+    assert {said.brokers for said in told} == {(2,)}
+
+
+def test_a_slow_broker_is_told(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+    began = living.clock.monotonic()
+    pings.then = [(began + 60, lambda: pings.delays.update({3: 400.0}))]
+    reports = probed(living, pings, 70)
+    (told,) = [said for report in reports for said in report.told]
+    assert told.text == (
+        "broker 3: slow, produce p99 402 ms (usually 2.0 ms), fetch p99 402 ms (usually 2.0 ms)"
+    )
+
+
+def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+    began = living.clock.monotonic()
+    pings.then = [(began + 10, lambda: remove(living, living.describe()) and None)]
+    with pytest.raises(IncompleteError, match="gone"):
+        probed(living, pings, 60)
+    assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
+
+
+def test_messages_that_went_with_their_topic_are_no_brokers_fault(
+    living: SimulatedCluster, pings: Pings
+) -> None:
+    make(living, living.describe(), living.clock)
+    heard_of_all = pings.hear
+
+    def deleted() -> None:
+        remove(living, living.describe())
+        pings.hear = lambda seconds: [  # type: ignore[method-assign]
+            heard for heard in heard_of_all(seconds) if heard.side is Side.PRODUCE
+        ]
+
+    pings.then = [(living.clock.monotonic() + 10, deleted)]
+    reports: list[Report] = []
+    with pytest.raises(IncompleteError, match="gone"):
+        Probing(pings, pings.look, "c", living.clock).run(lambda: True, reports.append)
+    assert [said for report in reports for said in report.told] == []
+    assert {seen.failed for seen in reports[-1].brokers} == {0}
+
+
+def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
+    living: SimulatedCluster, pings: Pings
+) -> None:
+    make(living, living.describe(), living.clock)
+    answers = [NOWHERE] * 5
+    probing = Probing(pings, lambda: answers.pop() if answers else pings.look(), "c", living.clock)
+    end = living.clock.monotonic() + 9
+    probing.run(lambda: living.clock.monotonic() < end, lambda report: None)
+    assert pings.sent
+
+
+def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+
+    def denied() -> None:
+        heard = Heard(living.clock.monotonic(), Side.FETCH, 1, error="TOPIC_AUTHORIZATION_FAILED")
+        pings.hear = lambda seconds: living.clock.sleep(seconds) or [heard]  # type: ignore
+
+    pings.then = [(living.clock.monotonic() + 3, denied)]
+    with pytest.raises(AccessDeniedError, match="may not read its topic"):
+        probed(living, pings, 60)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "brokers", "expected", "lacking"),
+    [
+        ({}, (1, 2), {}, ((1,), (2,))),
+        ({0: (1,), 1: (2,)}, (1, 2), {1: 0, 2: 1}, ()),
+        ({0: (1,), 1: (2,)}, (1, 2, 5), {1: 0, 2: 1}, ((5,),)),
+        ({0: (1,), 1: (2,)}, (1,), {1: 0, 2: 1}, ()),  # 2 is dead, and may come back
+        ({0: (1,), 1: (1,)}, (1, 2), {1: 0}, ((2,),)),  # somebody has moved one
+        ({0: (1, 2), 1: (2,)}, (1, 2), {2: 1}, ((1,),)),  # and given one a replica
+    ],
+)
+def test_which_partition_is_whose(
+    partitions: dict[int, tuple[int, ...]],
+    brokers: tuple[int, ...],
+    expected: dict[int, int],
+    lacking: tuple[tuple[int, ...], ...],
+) -> None:
+    assert places(partitions) == expected
+    assert missing(brokers, partitions) == lacking
+
+
+def returned(living: SimulatedCluster) -> int:
+    """Make the topic while a broker is down, have it come back, and return which."""
+    last = alive(living)[-1]
+    living.stop_broker(last)
+    make(living, living.describe(), living.clock)
+    living.start_broker(last)
+    return last
+
+
+class Refusing:
+    """An extender on a cluster that answers so when asked for partitions, until told otherwise."""
+
+    def __init__(self, living: SimulatedCluster, answer: Fault | TrimtabError | None) -> None:
+        self.living, self.answer = living, answer
+        self.asked: list[int] = []
+        self.said: list[str] = []
+        self.looks = 0
+        cluster = Faulty(living)
+        cluster.replaced["add_partitions"] = self.add_partitions
+        self.extender = Extender(cluster, self.said.append)
+
+    def add_partitions(self, real: Any, additions: Any) -> Any:
+        self.asked.append(self.looks)
+        if isinstance(self.answer, TrimtabError):
+            raise self.answer
+        return real(additions) if self.answer is None else {TOPIC: self.answer}
+
+    def look(self, times: int) -> None:
+        for _ in range(times):
+            self.extender.extend(Pings(self.living, self.living.clock).look())
+            self.looks += 1
+
+    def lacking(self) -> int:
+        return len(alive(self.living)) - len(self.living.describe().partitions_of(TOPIC))
+
+
+def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
+    returned(living)
+    taking = Refusing(living, None)
+    assert taking.lacking() == 1
+    taking.look(4)
+    state = living.describe()
+    assert sorted(state.replicas(row) for row in state.partitions_of(TOPIC)) == [
+        (broker,) for broker in alive(living)
+    ]
+    assert (taking.asked, taking.said) == ([0], [])
+
+
+@pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "POLICY_VIOLATION"])
+def test_who_refuses_a_new_broker_for_good_is_not_asked_again(
+    living: SimulatedCluster, name: str
+) -> None:
+    returned(living)
+    refusing = Refusing(living, Fault(name))
+    refusing.look(100)
+    assert refusing.asked == [0]
+    assert refusing.said == [f"New brokers are not probed: {name}."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Fault("REQUEST_TIMED_OUT"), ["No partition for new brokers yet: REQUEST_TIMED_OUT."]),
+        (
+            UnreachableError("Nobody answers."),
+            ["No partition for new brokers yet: Nobody answers."],
+        ),
+        (Fault("INVALID_PARTITIONS"), []),  # whoever told the layout had not heard of the last
+    ],
+)
+def test_what_is_in_a_new_brokers_way_is_said_once_and_tried_again_ever_more_seldom(
+    living: SimulatedCluster, answer: Fault | TrimtabError, said: list[str]
+) -> None:
+    returned(living)
+    refusing = Refusing(living, answer)
+    refusing.look(121)
+    assert refusing.asked == [0, 2, 6, 14, 30, 60, 90, 120]
+    assert refusing.said == said
+    refusing.answer = None
+    refusing.look(MOST_LOOKS)
+    assert refusing.lacking() == 0
+
+
+def test_what_is_in_the_way_of_another_time_is_said_again(living: SimulatedCluster) -> None:
+    last = returned(living)
+    refusing = Refusing(living, Fault("REQUEST_TIMED_OUT"))
+    refusing.look(9)
+    living.stop_broker(last)
+    refusing.look(1)
+    living.start_broker(last)
+    refusing.look(1)
+    assert refusing.asked == [0, 2, 6, 10]
+    assert refusing.said == ["No partition for new brokers yet: REQUEST_TIMED_OUT."] * 2
+
+
+def report_at(now: datetime) -> Report:
+    return Report(
+        now,
+        "c",
+        (
+            BrokerSeen(1, Health.FINE, None, (), 0, Wait(9, 1.5, 2.25), Wait(0, None, None)),
+            BrokerSeen(2, Health.DOWN, 4.5, ("timed out",), 7, Wait(0, None, None), Wait(1, 3, 3)),
+        ),
+        (Said(now, "broker 2: timed out", (2,)),),
+    )
+
+
+def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
+    report = report_at(living.clock.now())
+    assert from_json(to_json(report)) == report
+
+
+def test_a_full_disk_ends_no_probe_and_is_said_once(
+    living: SimulatedCluster, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    place = tmp_path / "clients.json"
+    report = report_at(living.clock.now())
+    with Teller("c", tmp_path / "a.timeline") as teller:
+        kept = Kept(teller, place, said.append)
+        with files_of_at_most(0):
+            kept.take(report)
+            kept.take(report)
+        assert teller.trouble is not None
+        assert said == [f"No dashboard can show this: {place} cannot be written: File too large."]
+        kept.take(report)
+        assert teller.trouble is None
+    assert from_json(json.loads(place.read_text(encoding="utf-8"))) == report

@@ -1,0 +1,61 @@
+"""Records of a batch as they are packed, and bytes that only look like some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from replica_logs import GZIP, batch
+
+from core.watch.replicas.batches import records
+
+PLAIN = batch(0, ["a" * 500, "b" * 500])
+
+
+def snappy(body: bytes) -> bytes:
+    """Return a batch of two records that is said to be packed with snappy."""
+    return PLAIN[:21] + b"\0\2" + PLAIN[23:61] + body
+
+
+def test_what_java_packs_with_snappy_is_read() -> None:
+    body = PLAIN[61:]
+    packed = b"\x82SNAPPY\x00" + b"\0\0\0\1\0\0\0\1"
+    for part in (body[:300], body[300:]):
+        block = pa.compress(part, codec="snappy", asbytes=True)
+        packed += len(block).to_bytes(4, "big") + block
+    assert records(snappy(packed)) == records(PLAIN)
+    assert records(PLAIN) is not None
+
+
+def test_what_is_no_batch_has_no_records() -> None:
+    whole = batch(0, ["a", "b"], GZIP)
+    assert records(whole[:61] + b"no gzip") is None
+    assert records(batch(0, ["a", "b"])[:70]) is None
+
+
+def test_no_memory_is_asked_for_a_size_that_snappy_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def decompress(body: bytes, *, decompressed_size: int, **_: Any) -> bytes:
+        asked.append(decompressed_size)
+        return b""
+
+    monkeypatch.setattr(pa, "decompress", decompress)
+    for size in (b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x80\x20"):
+        assert records(snappy(size + b"\x04abc")) is None
+    assert asked == []
+    records(snappy(b"\xff\xff\xff\xff\x0f" + b"\x04abc"))
+    assert asked == [(1 << 32) - 1], "the largest that there is"
+
+
+def test_records_that_take_more_memory_than_there_is_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decompress(*_: Any, **__: Any) -> bytes:
+        raise pa.ArrowMemoryError("malloc of size 4294967295 failed")
+
+    monkeypatch.setattr(pa, "decompress", decompress)
+    assert records(snappy(b"\xff\xff\xff\xff\x0f\x04abc")) is None

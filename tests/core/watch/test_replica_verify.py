@@ -1,0 +1,413 @@
+"""Replicas compared: what is the same, what is not and whose it is, and what was not compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from replica_logs import GZIP, TP, Replicas, batch, flipped
+
+from core.cluster.client import ReplicaRead
+from core.cluster.configs import ConfigSource, ConfigValue
+from core.cluster.faults import Fault
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.watch.replicas.batches import OldFormatError
+from core.watch.replicas.compare import Difference, What, compare
+from core.watch.replicas.result import KEPT, Standing, Verdict, Verification
+from core.watch.replicas.verify import Bounds, Verifier
+
+FIRST = batch(0, ["a", "b", "c"])
+SECOND = batch(3, ["d", "e"])
+THIRD = batch(5, ["f"])
+WHOLE = (FIRST, SECOND, THIRD)
+PLENTY = Bounds(60.0, 1 << 30)
+
+
+def verification(replicas: Replicas, bounds: Bounds = PLENTY) -> Verification:
+    state = replicas.describe()
+    rows = state.partitions_of(TP.topic)
+    return Verifier(replicas, state, rows, bounds, replicas.client_clock).run()
+
+
+def verdict(replicas: Replicas, bounds: Bounds = PLENTY) -> Verdict:
+    (found,) = verification(replicas, bounds).verdicts
+    return found
+
+
+def compacted(replicas: Replicas) -> Replicas:
+    def configs(real: Any, resources: Any, names: Any) -> Any:
+        return {
+            r: {"cleanup.policy": ConfigValue("compact", ConfigSource.TOPIC)} for r in resources
+        }
+
+    replicas.replaced["configs"] = configs
+    return replicas
+
+
+def test_replicas_that_hold_the_same() -> None:
+    found = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
+    assert found.standing is Standing.SAME
+    assert (found.start, found.until, found.end) == (0, 6, 6)
+    assert found.size_bytes == sum(map(len, WHOLE))
+    assert found.largest_lag == (0, 2)
+
+
+FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
+    "a flipped byte": (
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), THIRD), 3: WHOLE},
+        Difference(What.CORRUPT, 3, 4, (2,), (1, 3), 4),
+    ),
+    "a flipped byte on the leader": (
+        {1: (flipped(FIRST, 70), SECOND, THIRD), 2: WHOLE, 3: WHOLE},
+        Difference(What.CORRUPT, 0, 2, (1,), (2, 3), 0),
+    ),
+    "a flipped checksum": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND, flipped(THIRD, 18))},
+        Difference(What.CORRUPT, 5, 5, (3,), (1, 2), None),
+    ),
+    "the same flipped byte everywhere": (
+        dict.fromkeys((1, 2), (flipped(FIRST, 70), SECOND, THIRD)),
+        Difference(What.CORRUPT, 0, 2, (1, 2), (), None),
+    ),
+    "another record": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, batch(3, ["d", "E"]), THIRD)},
+        Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),
+    ),
+    "another record, of two": (
+        {1: WHOLE, 2: (FIRST, batch(3, ["D", "e"]), THIRD)},
+        Difference(What.OTHER, 3, 4, (1, 2), (), 3),
+    ),
+    "another record, packed": (
+        {
+            1: (batch(0, ["a", "b"], GZIP),),
+            2: (batch(0, ["a", "b"], GZIP),),
+            3: (batch(0, ["a", "B"], GZIP),),
+        },
+        Difference(What.OTHER, 0, 1, (3,), (1, 2), 1),
+    ),
+    "another leader epoch": (
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, 15), THIRD), 3: WHOLE},
+        Difference(What.EPOCH, 3, 4, (2,), (1, 3), None),
+    ),
+    "another leader epoch, of two": (
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, 15), THIRD)},
+        Difference(What.EPOCH, 3, 4, (1, 2), (), None),
+    ),
+    "a batch that is not there": (
+        {1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE},
+        Difference(What.MISSING, 3, 4, (2,), (1, 3), 3),
+    ),
+    "a length that is none": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)},
+        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+    "a length beyond the log": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\1\0\0\0" + SECOND[12:], THIRD)},
+        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+    "a bit that makes a batch look like an old message": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, flipped(SECOND, 16, bit=2), THIRD)},
+        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+    "the same on the leader, at the beginning": (
+        {1: (flipped(FIRST, 16, bit=2), SECOND, THIRD), 2: WHOLE, 3: WHOLE},
+        Difference(What.UNREADABLE, 0, 0, (1,), (2, 3), 0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("logs", "expected"), FOUND.values(), ids=list(FOUND))
+def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Difference) -> None:
+    replicas = Replicas.of(logs)
+    replicas.ends = dict.fromkeys(logs, 6 if len(logs[1]) == 3 else 2)
+    found = verdict(replicas)
+    assert found.standing is Standing.DIFFERENT
+    assert found.differences == (expected,)
+    assert found.until == found.end, "the rest is compared all the same"
+
+
+def test_it_is_found_however_small_the_pieces() -> None:
+    many = [batch(3 * n, [f"a{n}", "b" * 20_000, "c"]) for n in range(20)]
+    other = [*many[:11], flipped(many[11], 90), *many[12:]]
+    found = verdict(Replicas.of({1: many, 2: other, 3: many}), Bounds(60.0, 3_000_000))
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.CORRUPT, 33, (2,))]
+    assert (found.until, found.size_bytes) == (60, sum(map(len, many)))
+
+
+def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: (FIRST,)})
+    row = replicas.describe().row(0)
+    assert 3 in row.isr
+    found = verdict(replicas)
+    assert (found.lags, found.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
+    assert (found.until, found.end, found.standing) == (3, 3, Standing.SAME), (
+        "what not all of the ISR has is not there yet"
+    )
+
+
+def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"])), 3: (FIRST,)})
+    replicas.ends[2] = 6
+    replicas.high[2] = 6
+    replicas.client.pause_replication(3)
+    replicas.client.advance(60)
+    found = verdict(replicas)
+    assert dict(found.left_out) == {3: "its high watermark is 3"}
+    assert [(d.what, d.first) for d in found.differences] == [(What.OTHER, 3), (What.MISSING, 5)]
+
+
+def test_only_what_all_still_have_is_compared() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (SECOND, THIRD), 3: WHOLE})
+    replicas.starts[2] = 3
+    found = verdict(replicas)
+    assert (found.standing, found.start, found.until) == (Standing.SAME, 3, 6)
+
+
+OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
+
+
+def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas:
+    """Let retention take what is below an offset, once a first piece is asked for."""
+    real = replicas.replaced["read_replicas"]
+
+    def read(*words: Any) -> Any:
+        if not replicas.read:
+            for broker in brokers:
+                kept = [b for b in replicas.logs[broker] if int.from_bytes(b[:8], "big") >= start]
+                replicas.logs[broker], replicas.starts[broker] = kept, start
+        return real(*words)
+
+    replicas.replaced["read_replicas"] = read
+    return replicas
+
+
+@pytest.mark.parametrize("brokers", [(2,), (1, 2), (1, 2, 3)])
+def test_what_retention_leaves_is_compared(brokers: Sequence[int]) -> None:
+    same = verdict(retained(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}), 3, brokers))
+    assert (same.standing, same.until, same.end) == (Standing.SAME, 6, 6)
+    assert same.size_bytes == len(SECOND + THIRD)
+    other = verdict(retained(Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE}), 3, brokers))
+    assert other.differences == (Difference(What.OTHER, 3, 4, (2,), (1, 3), 4),)
+
+
+def test_retention_may_take_more_than_a_piece() -> None:
+    many = [batch(n, ["x" * 30_000]) for n in range(10)]
+    other = [*many[:8], batch(8, ["y" * 30_000]), many[9]]
+    replicas = retained(Replicas.of({1: many, 2: other, 3: many}), 5, (2,))
+    found = verdict(replicas, Bounds(60.0, 2_000_000))
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.OTHER, 8, (2,))]
+    assert (found.until, dict(found.left_out)) == (10, {})
+    assert found.size_bytes == sum(map(len, many[5:]))
+
+
+def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    real = replicas.replaced["read_replicas"]
+    replicas.starts = {1: 3, 2: 3, 3: 3}
+
+    def read(*words: Any) -> Any:
+        if not replicas.read:
+            replicas.logs[2], replicas.starts[2] = [], 0
+        return real(*words)
+
+    replicas.replaced["read_replicas"] = read
+    found = verdict(replicas)
+    assert dict(found.left_out) == {2: "it ends before offset 3"}
+    assert (found.until, found.end) == (6, 6)
+
+
+def test_compaction_may_have_taken_records_from_one_replica() -> None:
+    left = batch(0, {0: "a", 2: "c"})
+    whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
+    replicas = compacted(Replicas.of({1: whole, 2: (left, SECOND, THIRD), 3: (left, THIRD)}))
+    found = verdict(replicas)
+    assert (found.standing, found.until) == (Standing.SAME, 6)
+
+
+def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
+    whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
+    other = (batch(0, {0: "a", 2: "X"}), SECOND, THIRD)
+    found = verdict(compacted(Replicas.of({1: whole, 2: other, 3: whole})))
+    assert found.differences == (Difference(What.OTHER, 0, 2, (2,), (1, 3), 2),)
+
+
+def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> None:
+    replicas = compacted(Replicas.of({1: WHOLE, 2: (), 3: WHOLE}))
+    replicas.ends[2] = replicas.high[2] = 6
+    assert verdict(replicas).standing is Standing.SAME
+
+
+def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE})
+    replicas.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
+        resources, Fault("TOPIC_AUTHORIZATION_FAILED")
+    )
+    found = verification(replicas)
+    assert found.verdicts[0].standing is Standing.SAME
+    assert "Whether orders is compacted is not known" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (Fault("TOPIC_AUTHORIZATION_FAILED"), "TOPIC_AUTHORIZATION_FAILED"),
+        (Fault("KAFKA_STORAGE_ERROR"), "KAFKA_STORAGE_ERROR"),
+    ],
+)
+def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(
+    fault: Fault, why: str
+) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+    replicas.faults[3] = fault
+    found = verdict(replicas)
+    assert dict(found.left_out) == {3: why}
+    assert found.differences == (Difference(What.OTHER, 3, 4, (1, 2), (), 4),)
+
+
+def test_a_broker_that_calls_its_own_records_corrupt_is_named() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.faults[2] = Fault("CORRUPT_MESSAGE")
+    found = verdict(replicas)
+    assert found.differences == (Difference(What.UNREADABLE, 0, 0, (2,), (1, 3), 0),)
+
+
+def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together() -> None:
+    broken = (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)
+    replicas = Replicas.of({1: broken, 2: WHOLE, 3: broken})
+    replicas.ends = {1: 6, 3: 6}
+    assert verdict(replicas).differences == (Difference(What.UNREADABLE, 3, 3, (1, 3), (2,), 3),)
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.faults |= {2: Fault("CORRUPT_MESSAGE"), 3: Fault("CORRUPT_MESSAGE")}
+    assert verdict(replicas).differences == (Difference(What.UNREADABLE, 0, 0, (2, 3), (1,), 0),)
+
+
+def test_a_broker_that_is_down_is_left_out() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.client.stop_broker(3)
+    replicas.client.advance(30)
+    found = verdict(replicas)
+    assert (found.standing, dict(found.left_out)) == (Standing.INCOMPLETE, {3: "it is down"})
+    assert found.until == found.end == 6
+
+
+def test_one_replica_has_nothing_to_be_compared_with() -> None:
+    replicas = Replicas.of({1: WHOLE})
+    assert verdict(replicas).standing is Standing.SAME
+    assert replicas.read == 0
+
+
+def test_messages_older_than_batches_are_not_compared() -> None:
+    builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1000)
+    builder.append(0, timestamp=1, key=b"k", value=b"v")
+    old = (bytes(builder.build()),)
+    replicas = Replicas.of({1: (), 2: ()})
+    replicas.ends = {1: 1, 2: 1}
+    replicas.replaced["read_replicas"] = lambda real, asked, room: {
+        (TP, broker): ReplicaRead(1, old[0]) for broker in asked
+    }
+    found = verdict(replicas)
+    assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}
+
+
+def test_what_looks_old_is_judged_when_every_replica_has_told() -> None:
+    old = flipped(FIRST, 16, bit=2)
+    found = compare(0, {1: old, 2: b"", 3: FIRST}, {}, compacted=False)
+    assert (found.short, found.unreadable) == ((2,), ())
+    found = compare(0, {1: old, 2: FIRST, 3: FIRST}, {}, compacted=False)
+    assert (found.short, found.unreadable) == ((), (1,))
+    found = compare(0, {1: old, 2: FIRST + old}, {}, compacted=False)
+    assert (found.short, found.unreadable) == ((), (1,))
+    with pytest.raises(OldFormatError):
+        compare(0, {1: old, 2: old + THIRD}, {}, compacted=False)
+
+
+def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
+    many = [batch(n, ["x" * 30_000]) for n in range(10)]
+    found = verification(Replicas.of(dict.fromkeys((1, 2), many)), Bounds(60.0, 200_000))
+    assert found.ended == "so many bytes were read"
+    assert 200_000 <= found.read_bytes < 300_000
+    (one,) = found.verdicts
+    assert (one.standing, one.end) == (Standing.INCOMPLETE, 10)
+    assert one.until is not None
+    assert 0 < one.until < 10
+
+
+def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
+    """Let something happen when all is compared, before what differs is read again."""
+
+    def describe(real: Any) -> Any:
+        if replicas.read:
+            happens()
+        return real()
+
+    replicas.replaced["describe"] = describe
+    return replicas
+
+
+def test_what_differed_only_for_a_moment_is_no_difference() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+    once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
+    found = verdict(replicas)
+    assert (found.standing, found.differences) == (Standing.INCOMPLETE, ())
+    assert "try again" in found.left_out[None]
+
+
+def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
+    replicas = Replicas.of(
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), flipped(THIRD, -2)), 3: WHOLE}
+    )
+    once_found(replicas, lambda: replicas.logs.update({2: [FIRST, SECOND, flipped(THIRD, -2)]}))
+    found = verdict(replicas)
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.CORRUPT, 5, (2,))]
+    assert (found.standing, found.different) == (Standing.DIFFERENT, 1)
+
+
+def test_differences_that_are_only_counted_are_not_taken_back() -> None:
+    many = [batch(n, ["x"]) for n in range(KEPT + 2)]
+    corrupt = [flipped(one, -2) for one in many]
+    replicas = Replicas.of({1: many, 2: corrupt, 3: many})
+    once_found(replicas, lambda: replicas.logs.update({2: [*many[:KEPT], *corrupt[KEPT:]]}))
+    found = verification(replicas)
+    (one,) = found.verdicts
+    assert (one.standing, one.differences, one.different) == (Standing.DIFFERENT, (), 2)
+    assert "orders-0" in found.notes[0]
+    assert f"the first {KEPT} are the same now" in found.notes[0]
+
+
+@pytest.mark.parametrize("name", ["BROKER_NOT_AVAILABLE", "OFFSET_OUT_OF_RANGE"])
+def test_what_differed_stays_so_when_it_cannot_be_read_again(name: str) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
+    once_found(replicas, lambda: replicas.faults.update({1: Fault(name)}))
+    found = verification(replicas)
+    assert found.verdicts[0].differences == (Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert dict(found.verdicts[0].left_out) == {}
+    assert found.notes == (
+        f"What differs in orders-0 was not read a second time (broker 1: {name}): verify again to "
+        "see whether it still does.",
+    )
+
+
+@pytest.mark.parametrize("error", [UnreachableError, AccessDeniedError])
+def test_what_differed_stays_so_when_the_cluster_answers_no_more(
+    error: type[TrimtabError],
+) -> None:
+    def gone() -> None:
+        raise error("The cluster is gone.")
+
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
+    found = verification(once_found(replicas, gone))
+    assert found.verdicts[0].differences == (Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert "orders-0 was not read a second time (The cluster is gone)" in found.notes[0]
+
+
+def test_a_topic_that_is_made_anew_meanwhile_is_not_judged() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+
+    def deleted() -> None:
+        replicas.client.delete_topic("orders")
+        replicas.client.advance(1)
+
+    once_found(replicas, deleted)
+    assert dict(verdict(replicas).left_out) == {None: "the topic was deleted meanwhile"}

@@ -1,0 +1,103 @@
+"""An hour that comes twice as clocks are set back: in ranges of large logs, in rotated files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from core.watch.statelog.event import milliseconds
+from core.watch.statelog.files import find, narrowed, records
+from core.watch.statelog.merge import Merge, Wanted
+from core.watch.statelog.timestamps import parse_zones
+
+BERLIN = "Europe/Berlin"
+BEGIN = datetime(2025, 10, 25, 21, tzinfo=UTC)
+"""Three hours before 02:00 comes for the first time; 01:00Z is the second."""
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(f"2025-10-26T{text}:00Z")
+
+
+def minutely(begin: datetime, end: datetime, every: float = 60) -> list[datetime]:
+    count = round((end - begin).total_seconds() / every)
+    return [begin + timedelta(seconds=every * i) for i in range(count)]
+
+
+def write(path: Path, moments: Sequence[datetime], broker: int = 1, zone: str = BERLIN) -> Path:
+    """Write a record at each moment, in the wall clock's time and without its zone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    wall = (moment.astimezone(ZoneInfo(zone)) for moment in moments)
+    lines = (f"[{at:%Y-%m-%d %H:%M:%S},000] INFO [Broker id={broker}] {'x' * 80}\n" for at in wall)
+    path.write_text("".join(lines))
+    return path
+
+
+def told(*named: Path, zone: str = BERLIN) -> list[datetime]:
+    merge = Merge(find(named, parse_zones((zone,))).sources, Wanted(unknown=True))
+    return [event.at for event in merge]
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        *(("00:10", "00:50"), ("00:58", "01:20"), ("01:02", "01:05"), ("01:10", "01:50")),
+        *(("01:50", "02:30"), ("02:20", "02:40"), ("03:30", "03:40")),
+    ],
+)
+def test_a_range_is_found_whole_in_a_large_log(tmp_path: Path, since: str, until: str) -> None:
+    moments = minutely(BEGIN, utc("05:00"), every=4)
+    path = write(tmp_path / "state-change.log", moments)
+    (source,) = find([path], parse_zones((BERLIN,))).sources
+    begin, end = utc(since), utc(until)
+    (part,) = narrowed([source], milliseconds(begin), milliseconds(end))
+    found = [r.at_ms for r in records(part) if milliseconds(begin) <= r.at_ms <= milliseconds(end)]
+    assert found == [milliseconds(at) for at in moments if begin <= at <= end]
+
+
+def test_on_other_days_no_more_is_read_than_without_a_zone(tmp_path: Path) -> None:
+    begin = datetime(2025, 7, 1, tzinfo=UTC)
+    moments = minutely(begin, begin + timedelta(hours=8), every=4)
+    since, until = (milliseconds(begin + timedelta(hours=hour)) for hour in (6, 7))
+    parts = []
+    for zone in (BERLIN, "+02:00"):
+        path = write(tmp_path / zone[-2:] / "state-change.log", moments)
+        parts += narrowed(find([path], parse_zones((zone,))).sources, since, until)
+    assert parts[0].begin_byte == parts[1].begin_byte > 0
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        *(["00:30"], ["01:30"], ["01:00"], ["01:02"], ["02:00"], ["01:10", "01:40"]),
+        *(["00:05", "01:02"], ["00:30", "01:10", "01:40"]),
+    ],
+)
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_rotated_files_are_told_in_order_wherever_they_begin(
+    tmp_path: Path, cuts: list[str], newest_first: bool
+) -> None:
+    moments = minutely(BEGIN, utc("04:00"))
+    ends = [*map(utc, cuts), utc("04:00")]
+    for n, (begin, end) in enumerate(zip([BEGIN, *ends], ends, strict=False)):
+        number = len(ends) - n if newest_first else n
+        write(tmp_path / f"state-change.log.{number}", [at for at in moments if begin <= at < end])
+    assert told(tmp_path) == moments
+
+
+def test_a_log_beside_another_brokers_begins_the_first_time(tmp_path: Path) -> None:
+    write(tmp_path / "1" / "state-change.log", minutely(BEGIN, utc("04:00")))
+    late = minutely(utc("00:10"), utc("03:00"))
+    write(tmp_path / "2" / "state-change.log", late, broker=2)
+    assert told(tmp_path / "2", tmp_path / "1") == sorted([*late, *minutely(BEGIN, utc("04:00"))])
+
+
+def test_threads_out_of_order_where_a_file_ends_set_no_clock_back(tmp_path: Path) -> None:
+    older, newer = minutely(BEGIN, utc("00:32")), minutely(utc("00:30"), utc("03:00"))
+    write(tmp_path / "state-change.log.1", older)
+    write(tmp_path / "state-change.log", newer)
+    assert sorted(told(tmp_path)) == sorted([*older, *newer])

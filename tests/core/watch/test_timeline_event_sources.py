@@ -1,0 +1,264 @@
+"""What runs do and how load shifts is told to the timeline, once, and by whoever records next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from full_disk import files_of_at_most
+from run_help import MB, TARGETS, TWO, Run, cluster, plan_of, set_config, submitted
+from snapshots import AT, make_snapshot
+from test_timeline_recorder import Recorded
+from watch_help import cluster as a_cluster
+from watch_help import row
+
+from core.cluster.configs import LEADER_RATE, Resource
+from core.cluster.connect import Address, Connection
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import ClusterState
+from core.daemons import supervisor as serving
+from core.daemons.process import Process
+from core.errors import TrimtabError
+from core.load.snapshot.format import LoadSnapshot
+from core.run.journal.journal import JournalError
+from core.run.reporting.runs import Reading
+from core.watch.timeline import event_sources as run_news_module
+from core.watch.timeline.daemon import start_recording
+from core.watch.timeline.database import TimelineError
+from core.watch.timeline.event_sources import LASTS, LOOK_SECONDS, LoadNews, RunNews
+from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.recorder import record_cluster
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.text import told
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return cluster(TWO)
+
+
+@pytest.fixture
+def run(client: SimulatedCluster) -> Iterator[Run]:
+    made = Run(client, plan_of(client, TARGETS), rate=5 * MB)
+    yield made
+    made.journal.close()
+
+
+def run_news(run: Run, since: datetime) -> RunNews:
+    return RunNews(run.client.describe().cluster_id, run.client.clock, since)
+
+
+def test_a_run_is_told_as_it_goes_without_its_partitions(run: Run) -> None:
+    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    news = run_news(run, began)
+    told_first = [told(event) for event in news.news(state)]
+    assert told_first == [
+        f"run {run.path.stem}: journal opened; original order of 3 partitions kept"
+    ]
+    run.until(submitted)
+    run.client.advance(5)
+    under_way = [told(event) for event in news.news(state)]
+    assert any("submitted" in text for text in under_way)
+    assert news.news(state) == []
+    run.to_the_end()
+    run.client.advance(5)
+    ended = news.news(state)
+    assert told(ended[-1]).startswith(f"run {run.path.stem}: done: 3 of 3 partitions")
+    assert not any("in ISR" in told(event) for event in ended)
+    assert {event.kind for event in ended} == {Kind.RUN}
+
+
+def test_the_next_recorder_tells_only_what_was_not_told(run: Run) -> None:
+    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    whole_first = run_news(run, began)
+    run.until(submitted)
+    before = whole_first.news(state)
+    run.client.advance(1)
+    run.to_the_end()
+    after = run_news(run, before[-1].at).news(state)
+    again = run_news(run, began).news(state)
+    assert [*before, *after] == again
+    assert run_news(run, after[-1].at).news(state) == []
+
+
+def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None:
+    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    damaged = run.path.with_name("0000-000000.run")
+    damaged.write_bytes(b"not a journal, but long enough to be taken for one" * 40)
+    news = run_news(run, began)
+    assert news.news(state) != []
+    run.client.advance(5)
+    damaged.write_bytes(b"still no journal, and as long as the one before it was" * 40)
+    with pytest.raises(TrimtabError):
+        news.news(state)
+
+
+def test_a_journal_that_could_not_be_read_for_a_moment_is_told_in_the_next(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    news, real = run_news(run, began), run_news_module.read_journal
+
+    def refused(cluster_id: str, run: str) -> Reading:
+        raise JournalError("The disk does not answer.")
+
+    monkeypatch.setattr(run_news_module, "read_journal", refused)
+    with pytest.raises(JournalError):
+        news.news(state)
+    run.client.advance(5)
+    assert news.news(state) == []  # said once
+    run.client.advance(5)
+    monkeypatch.setattr(run_news_module, "read_journal", real)
+    assert len(news.news(state)) == 1
+    run.client.advance(5)
+    assert news.news(state) == []
+
+
+def test_what_onlookers_tell_is_on_the_timeline_and_their_trouble_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    simulated = cluster({"t": [(1, 2)]})
+    event = Event(simulated.now, Kind.FAULT, None, Told("sandbox", "killed broker 2"))
+
+    class Broken:
+        def news(self, state: ClusterState) -> list[Event]:
+            raise TrimtabError("The journal is damaged.")
+
+    class Talkative:
+        def news(self, state: ClusterState) -> list[Event]:
+            return [event]
+
+    recorded = Recorded(tmp_path / "a.timeline", simulated, (Broken(), Talkative()))
+    recorded.spend(2)
+    assert next(recorded.timeline.told()) == event
+    assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
+
+
+def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> None:
+    simulated = cluster({"t": [(1, 2)]})
+    ended = Event(simulated.now, Kind.RUN, None, Told("run 1", "done"))
+
+    class Once:
+        def __init__(self) -> None:
+            self.left: list[Event] = []
+
+        def news(self, state: ClusterState) -> list[Event]:
+            left, self.left = self.left, []
+            return left
+
+    path = tmp_path / "a.timeline"
+    once = Once()
+    recorded = Recorded(path, simulated, (once,))
+    assert recorded.spend(2) == []
+    once.left = [ended]
+    with files_of_at_most(path.with_name(path.name + "-wal").stat().st_size):
+        assert recorded.spend(3) == []
+    assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}
+    assert recorded.spend(3) == [ended]
+    assert list(recorded.timeline.told()) == [ended]
+
+
+# -- load ------------------------------------------------------------------------------------------
+
+
+class Loads:
+    """Four partitions, each led by a broker of its own; how much broker 1's takes is set."""
+
+    def __init__(self, told: tuple[Event, ...] = ()) -> None:
+        self.state = a_cluster([row("t", p, (p + 1,)) for p in range(4)])
+        self.seconds, self.first = 0.0, 10.0 * MB
+        self.client = cluster({"t": [(1,)]})
+        self.news = LoadNews(self.snapshot, self.client.clock, told)
+
+    def snapshot(self) -> LoadSnapshot:
+        values = np.array([self.first, 10.0 * MB, 10.0 * MB, 10.0 * MB])
+        base = make_snapshot()
+        rates = {key: np.full(4, np.nan) for key in base.rates}
+        rates["5m", "in_bytes_per_s", "avg"] = values
+        return replace(
+            base,
+            topics=("t",),
+            topic_of=np.zeros(4, np.int32),
+            partition=np.arange(4, dtype=np.int32),
+            leader=np.arange(1, 5, dtype=np.int32),
+            rates=rates,
+            window_end=AT + timedelta(seconds=self.seconds),
+        )
+
+    def spend(self, seconds: float, first: float) -> list[tuple[float, str]]:
+        self.first = first
+        found = []
+        for _ in range(int(seconds / LOOK_SECONDS)):
+            found += self.news.news(self.state)
+            self.client.advance(LOOK_SECONDS)
+            self.seconds += LOOK_SECONDS
+        return [((event.at - AT).total_seconds(), told(event)) for event in found]
+
+
+def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    started: list[list[str]] = []
+
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
+        started.append(command)
+        return Process(os.getpid(), "ends at once")
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    recording = start_recording(Address("h:9092"), "c", "/mnt/load", root=tmp_path)
+    assert recording is not None
+    recording.close()
+    assert started[0][-1] == "--snapshots=/mnt/load"
+
+    asked: list[str | None] = []
+    monkeypatch.setattr(
+        "core.watch.timeline.recorder.newest_snapshot", lambda _, where: asked.append(where)
+    )
+    client = cluster({"t": [(1,)]})
+    set_config(client, Resource.broker(2), LEADER_RATE, "1000")
+    timeline = Timeline.write(tmp_path / "a.timeline")
+    record_cluster(
+        Connection(client, client.clock, Address("sim:x")),
+        *("c", timeline, "/mnt/load"),
+        keep_on=lambda: not asked,
+        tell=lambda _: None,
+    )
+    (throttle,) = timeline.told(kinds=Kind.CONFIG)
+    assert throttle.brokers == {2}
+    timeline.close()
+    assert asked == ["/mnt/load"]
+
+
+def test_load_that_leaves_the_band_and_comes_back() -> None:
+    loads = Loads()
+    assert loads.spend(120, 10.0 * MB) == []
+    assert loads.spend(120, 30.0 * MB) == [
+        (120.0, "broker 1 in: left the band: 2.0 × its fair share, 30 MB/s")
+    ]
+    assert loads.spend(120, 15.0 * MB) == []  # 1.3 ×: not back yet
+    assert loads.spend(120, 10.0 * MB) == [
+        (360.0, "broker 1 in: came back into the band: 1.0 × its fair share, 10 MB/s")
+    ]
+
+
+def test_what_does_not_last_is_not_told() -> None:
+    loads = Loads()
+    for _ in range(5):
+        assert loads.spend(LASTS.total_seconds() - LOOK_SECONDS, 30.0 * MB) == []
+        assert loads.spend(LOOK_SECONDS, 10.0 * MB) == []
+
+
+def test_who_is_out_of_the_band_is_not_told_anew_by_the_next_recorder() -> None:
+    left = Told("broker 1 in", "left the band: 2.0 × its fair share, 30 MB/s", (1,))
+    loads = Loads((Event(AT - timedelta(hours=1), Kind.LOAD, None, left),))
+    assert loads.spend(120, 30.0 * MB) == []
+    assert [text for _, text in loads.spend(120, 10.0 * MB)] == [
+        "broker 1 in: came back into the band: 1.0 × its fair share, 10 MB/s"
+    ]

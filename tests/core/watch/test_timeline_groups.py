@@ -1,0 +1,209 @@
+"""The watch over groups beside the recorder: what it tells the timeline, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from clusters import tp
+
+from core.cluster.client import ClusterClient
+from core.cluster.faults import Fault
+from core.cluster.groups import ActiveGroups, Group, Member
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.watch.timeline import group_changes as group_watch
+from core.watch.timeline.events import Kind, Told
+from core.watch.timeline.group_changes import (
+    AGAIN_SECONDS,
+    DENIED_SECONDS,
+    GroupWatch,
+    groups_watched,
+    watch_groups,
+)
+from core.watch.timeline.publisher import Teller
+from core.watch.timeline.store import Timeline
+
+
+class Time:
+    """A clock that goes on only when somebody sleeps, or works."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 1, 3, tzinfo=UTC) + timedelta(seconds=self.at)
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+class Asked:
+    """A cluster that answers one look after another, each after so many seconds."""
+
+    def __init__(self, clock: Time, answers: Iterator[ActiveGroups | TrimtabError]) -> None:
+        self.clock, self.answers, self.seconds = clock, answers, 0.0
+        self.at: list[float] = []
+
+    def active_groups(self, most: int) -> ActiveGroups:
+        self.at.append(self.clock.at)
+        self.clock.at += self.seconds
+        answer = next(self.answers)
+        if isinstance(answer, TrimtabError):
+            raise answer
+        return answer
+
+
+def group(*members: str, id: str = "g") -> Group:
+    return Group(
+        id,
+        "stable",
+        "range",
+        1,
+        tuple(Member(m, m, "/h", (tp(f"t-{n}"),)) for n, m in enumerate(members)),
+        {},
+    )
+
+
+def seen(*groups: Group, **more: Any) -> ActiveGroups:
+    return ActiveGroups(groups, **more)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "of.timeline"
+
+
+def told(path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: float = 0.0) -> Asked:
+    """Watch until there is no answer left."""
+    clock = Time()
+    asked = Asked(clock, iter(answers))
+    asked.seconds = seconds
+    with Teller("of", path) as teller:
+        watch = GroupWatch(cast(ClusterClient, asked), clock, teller)
+        watch_groups(watch, clock, lambda: len(asked.at) < len(answers))
+    return asked
+
+
+def events(path: Path) -> list[str]:
+    timeline = Timeline.read(path)
+    try:
+        found = list(timeline.told(kinds=Kind.GROUP))
+    finally:
+        timeline.close()
+    return [f"{e.after.by}: {e.after.text}" for e in found if isinstance(e.after, Told)]
+
+
+def test_rebalances_are_told(path: Path) -> None:
+    told(path, [seen(), seen(group("a")), seen(group("a", "b")), seen(group("a", "b")), seen()])
+    assert events(path) == [
+        "group g: was assigned: 1 member, 1 partition",
+        "group g: rebalanced: 2 members, 1+1 partitions; b joined",
+        "group g: lost its last member",
+    ]
+
+
+def test_the_watch_ends_whoever_keeps_it_when_it_fails(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the reader of what `tell` prints has gone."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(path.parent))
+    monkeypatch.setattr(group_watch, "LOOK_SECONDS", 0.01)
+    asked = Asked(Time(), iter([seen(), seen(group("a"))]))
+
+    def tell(_: object) -> None:
+        raise BrokenPipeError
+
+    def watched() -> None:
+        with groups_watched(cast(ClusterClient, asked), "of", lambda: True, tell) as going:
+            until = time.monotonic() + 30
+            while going():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+    with pytest.raises(BrokenPipeError):
+        watched()
+
+
+def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
+    told(path, [seen(), seen(group("a"))])
+    timeline = Timeline.read(path)
+    (event,) = timeline.told()
+    timeline.close()
+    assert (event.topic, event.at.second) == ("t", 1)
+
+
+def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
+    one, other = group("a"), group("b", id="h")
+    answers = [
+        seen(one, other),
+        seen(one, complete=False),
+        seen(one, left_out=1),
+        seen(one, other),
+    ]
+    told(path, answers)
+    assert events(path) == ["recorder: left out 1 of 2 groups with members"]
+
+
+def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: Path) -> None:
+    many = seen(group("a", id="f"), group("b", id="h"), left_out=3)
+    answers = [
+        many,
+        seen(group("b", id="h"), group("c", id="i"), left_out=2),  # f goes, i is looked at now
+        many,  # f comes back, and i is left out again
+        seen(group("a", id="f"), group("b", id="h"), group("d", id="i")),
+        seen(group("a", id="f"), group("b", id="h"), group("d", "e", id="i")),
+    ]
+    told(path, answers)
+    assert events(path) == [
+        "recorder: left out 3 of 5 groups with members",
+        "group f: lost its last member",
+        "group f: was assigned: 1 member, 1 partition",
+        "group i: rebalanced: 2 members, 1+1 partitions; e joined",
+    ]
+
+
+def test_a_look_that_takes_long_is_seldom(path: Path) -> None:
+    none = [seen()] * 3
+    assert told(path, none, seconds=0.05).at == pytest.approx([0, 1, 2])
+    assert told(path, none, seconds=0.5).at == pytest.approx([0, 5.5, 11])
+
+
+def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
+    lost, denied = UnreachableError("nobody"), AccessDeniedError("no")
+    answers = [seen(group("a")), lost, denied, seen(replace(group("a", "b")))]
+    assert told(path, answers).at == [0, 1, 1 + AGAIN_SECONDS, 1 + AGAIN_SECONDS + DENIED_SECONDS]
+    assert events(path) == [
+        "recorder: could not read consumer groups: no",
+        "recorder: could read consumer groups again",
+        "group g: rebalanced: 2 members, 1+1 partitions; b joined",
+    ]
+
+
+def test_that_groups_may_not_be_read_is_told_once(path: Path) -> None:
+    told(path, [AccessDeniedError("no"), UnreachableError("nobody"), AccessDeniedError("no")])
+    assert events(path) == ["recorder: could not read consumer groups: no"]
+
+
+def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_go() -> None:
+    share = Group("work", "stable", "", 1, (), {}, protocol="share", fault=Fault("NO"))
+    looks = [(), (share,), (share,), ()]
+    told: list[str] = []
+    clock = Time()
+    answers = (ActiveGroups((), others=others) for others in looks)
+    teller = SimpleNamespace(tell_all=lambda events: told.extend(e.after.text for e in events))
+    watch = GroupWatch(cast(ClusterClient, Asked(clock, answers)), clock, cast(Teller, teller))
+    for _ in looks:
+        watch.look()
+    assert told == [
+        "share group has members; what they read is not known",
+        "share group lost its last member",
+    ]

@@ -1,0 +1,128 @@
+"""Brokers' logs as events of the timeline: their part of the time, corrected, and no more read."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from core.watch.statelog.event import milliseconds
+from core.watch.statelog.files import SLACK_MS, find, narrowed, records
+from core.watch.statelog.timestamps import Zones
+from core.watch.timeline.events import Kind, Logged
+from core.watch.timeline.log_events import Logs
+
+BEGAN = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return BEGAN + timedelta(seconds=seconds)
+
+
+def line(seconds: float, broker: int, message: str) -> str:
+    moment = at(seconds)
+    stamp = f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
+    return f"[{stamp}] INFO [Broker id={broker}] {message} (state.change.logger)\n"
+
+
+def leads(partition: int, epoch: int) -> str:
+    return (
+        f"Leader orders-{partition} with topic id Some(zZBg-1TQR2aAmKgVpr87eg) starts at leader "
+        f"epoch {epoch} from offset 0 with partition epoch {epoch}, high watermark 0, ISR [1,2], "
+        "adding replicas [] and removing replicas [] . Previous leader Some(2) and previous "
+        f"leader epoch was {epoch - 1}."
+    )
+
+
+def follows(partition: int, epoch: int) -> str:
+    return (
+        f"Follower orders-{partition} starts at leader epoch {epoch} from offset 0 with partition "
+        f"epoch {epoch} and high watermark 0. Current leader is 1. Previous leader Some(2) and "
+        f"previous leader epoch was {epoch - 1}."
+    )
+
+
+def write(path: Path, lines: Iterable[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(lines)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode(), 1))
+    else:
+        path.write_text(text)
+    return path
+
+
+def test_a_clock_that_was_set_back_at_another_time_is_no_doubt_of_this_one(tmp_path: Path) -> None:
+    early = [line(n % 2 * -40, 1, leads(n, 1)) for n in range(200)]
+    late = [line(90_000 + n, 1, leads(n, 2)) for n in range(9)]
+    packed = write(tmp_path / "state-change.log.gz", early + late)
+    for since, until, doubtful in ((-100, 100, True), (90_000, 90_100, False)):
+        logs = Logs(find([packed], Zones()).sources, at(since), at(until))
+        logs.align()
+        assert bool(logs.tally.disorder.records) is doubtful
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Broker 1 leads a partition more each minute; broker 2, 700 ms fast, follows at once."""
+    moments = [(minute * 60.0, minute) for minute in range(60)]
+    write(
+        tmp_path / "1" / "state-change.log", (line(s, 1, leads(m % 8, m + 1)) for s, m in moments)
+    )
+    write(
+        tmp_path / "2" / "state-change.log.gz",
+        (line(s + 0.71, 2, follows(m % 8, m + 1)) for s, m in moments),
+    )
+    return tmp_path
+
+
+def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: Path) -> None:
+    logs = Logs(find([folder], Zones()).sources, at(600), at(1200))
+    logs.align()
+    found = list(logs.events())
+    assert [event.at for event in found] == sorted(event.at for event in found)
+    assert len(found) == 22
+    assert found[0].at - at(600) < timedelta(seconds=0.5)
+    assert found[0].kind is Kind.LEADER
+    assert (found[0].topic, found[0].partition) == ("orders", 2)
+    told = found[0].after
+    assert isinstance(told, Logged)
+    assert told.by == "log of broker 1"
+    assert told.text == "leads from epoch 11.11, offset 0, ISR 1,2; before 2, epoch 10"
+    assert told.brokers == (1, 2)
+    assert told.file.endswith("1/state-change.log")
+    assert {abs(ms) for ms in logs.shifts_ms.values()} <= {355, 710}
+    assert logs.shifts_ms
+
+
+def test_kinds_are_chosen_as_of_what_was_recorded(folder: Path) -> None:
+    logs = Logs(find([folder], Zones()).sources, at(0), at(3600))
+    assert list(logs.events(Kind.CONFIG)) == []
+    assert len(list(logs.events(Kind.LEADER | Kind.CONFIG))) == 120
+
+
+def test_of_a_large_log_only_its_part_of_the_time_is_read(tmp_path: Path) -> None:
+    trace = "java.io.IOException: gone\n" + "\tat kafka.Somewhere.call(It.scala:7)\n" * 30
+    path = write(
+        tmp_path / "state-change.log",
+        (line(s, 1, leads(s % 8, s)) + trace * (s % 50 == 0) for s in range(20_000)),
+    )
+    (source,) = find([path], Zones()).sources
+    (part,) = narrowed([source], milliseconds(at(9_000)), milliseconds(at(9_010)))
+    found = [record.at_ms for record in records(part)]
+    assert found[0] <= milliseconds(at(9_000)) - SLACK_MS
+    assert found[-1] >= milliseconds(at(9_010))
+    assert len(found) < 600
+    wanted = [ms for ms in found if milliseconds(at(9_000)) <= ms <= milliseconds(at(9_010))]
+    assert len(wanted) == 11
+
+
+@pytest.mark.parametrize(("seconds", "files"), [(-7_200, 0), (0, 1), (20_000, 1)])
+def test_a_log_that_begins_later_is_not_read(tmp_path: Path, seconds: int, files: int) -> None:
+    path = write(tmp_path / "state-change.log", [line(0, 1, leads(0, 1))])
+    (source,) = find([path], Zones()).sources
+    begin = milliseconds(at(seconds))
+    assert len(narrowed([source], begin, begin + 1000)) == files

@@ -7,26 +7,20 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import secrets
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from core import paths
-from core.daemons.process import Process
 
 STDIN = Path("-")
 """What a user says instead of a file's name to have stdin read."""
 TEMPORARY = ".tmp-"
 """What the name of a file or folder begins with until it is whole."""
-ASKED_SECONDS = 0.2
-"""How long a lease may seem taken because somebody asks whether it is."""
 
 
 def private(path: str, flags: int) -> int:
@@ -157,37 +151,3 @@ def locked(path: Path) -> Iterator[None]:
     with open(path, "a", opener=private) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@contextmanager
-def lease(path: Path) -> Iterator[bool]:
-    """Hold `path` as the only process of this host, or find that another one does (False)."""
-    paths.make_folder(path.parent)
-    with open(path, "a", opener=private) as file:
-        deadline = time.monotonic() + ASKED_SECONDS
-        while not _flocked(file):
-            if time.monotonic() > deadline:
-                yield False
-                return
-            time.sleep(ASKED_SECONDS / 20)
-        held = Process.this()
-        file.truncate(0)
-        file.write(json.dumps({"pid": held.pid, "started": held.started}))
-        file.flush()
-        yield True
-
-
-def is_leased(path: Path) -> bool:
-    """Return whether some process holds this lease."""
-    if not path.exists():
-        return False
-    with open(path, "a", opener=private) as file:
-        return not _flocked(file)
-
-
-def _flocked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

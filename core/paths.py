@@ -72,6 +72,11 @@ def load_root() -> Path:
     return data_dir() / "load"
 
 
+def cluster_folder(cluster_id: str) -> str:
+    """Return the name of a cluster's folder, and of its files' beginning, below the load root."""
+    return f"cluster={safe_name(cluster_id)}"
+
+
 def runs_dir(cluster_id: str) -> Path:
     """Return the folder of this cluster's run journals."""
     return data_dir() / "runs" / safe_name(cluster_id)

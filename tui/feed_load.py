@@ -17,9 +17,8 @@ from tui.session import Freshness
 if TYPE_CHECKING:
     from core.cli.common.context import Target
     from core.cluster.connect import Connection
-    from core.load.daemon import Reader
+    from core.daemons.supervisor import Supervisor
     from core.load.snapshot.format import Load
-    from core.watch.timeline.daemon import Recording
 
 LOAD_POLL_SECONDS = 2.0
 LIVE_INTERVAL_SECONDS = 15.0
@@ -43,7 +42,7 @@ class FeedLoad:
         self._target, self._picture, self._send = target, picture, send
         self._connection, self._monotonic = connection, monotonic
         self._lock = threading.Lock()
-        self._begun: tuple[Reader | None, Recording | None] = (None, None)
+        self._begun: tuple[Supervisor | None, Supervisor | None] = (None, None)
         self._told: str | None = None
 
     def begin(self) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from core import files, paths
+from core import paths
 from core.autopilot import switch as switches
 from core.autopilot.assembly import ROLE, fly_cluster, tell_switch
 from core.autopilot.history import History
@@ -17,9 +17,11 @@ from core.autopilot.log import DecisionLog, Entry, remembered
 from core.autopilot.settings import Mode
 from core.autopilot.switch import Switch
 from core.clock import Clock
-from core.daemons import supervisor as serving
+from core.cluster.connect import add_address_options, address_arguments, connected_by
+from core.daemons.lease import is_leased, lease_file, lease_holder
 from core.daemons.process import Process
-from core.daemons.supervisor import Service
+from core.daemons.service import Service, build_parser, run_service
+from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import layout
 from core.run import logout
@@ -33,6 +35,8 @@ STOP_SECONDS = 30.0
 ENDING_SECONDS = 3.0
 """How long a process that has read *off* may take to end."""
 LOOK_SECONDS = 0.2
+
+log = logging.getLogger("trimtab.autopilot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +73,18 @@ def start_flying(switch: Switch) -> Process | None:
     """Start the process unless one flies this cluster already; returns at once."""
     root = paths.load_root()
     layout.mark(root)
-    return serving.start(
+    daemon = Daemon(
         ROLE,
         "core.autopilot.daemon",
-        switch.cluster_id,
-        root=root,
-        address=switch.address,
-        under=logout.look().prefix(),
+        address_arguments(switch.address),
+        switch.address.command_config,
+        launcher=tuple(logout.look().prefix()),
     )
+    return start_daemon(daemon, switch.cluster_id, root=root)
 
 
 def is_flying(cluster_id: str) -> bool:
-    return files.is_leased(layout.lock(paths.load_root(), cluster_id, ROLE))
+    return is_leased(lease_file(paths.load_root(), cluster_id, ROLE))
 
 
 def _is_on(cluster_id: str) -> bool:
@@ -96,7 +100,7 @@ def standing(switch: Switch) -> Standing:
     entries = list(DecisionLog(switch.cluster_id).entries())
     return Standing(
         switch,
-        serving.holder(paths.load_root(), switch.cluster_id, ROLE),
+        lease_holder(lease_file(paths.load_root(), switch.cluster_id, ROLE)),
         entries[-1] if entries else None,
         remembered(entries),
     )
@@ -154,22 +158,24 @@ def cancel(switch: Switch, runs: Iterable[str]) -> str:
     return trouble
 
 
-log = logging.getLogger("trimtab.autopilot")
+# -- the process -----------------------------------------------------------------------------------
 
 
 def main(argv: list[str] | None = None) -> int:
     """Fly one cluster until its switch is off, or told to stop."""
-    given = serving.arguments(ROLE).parse_args(argv)
-    return serving.serve(ROLE, given, _fly, log=log)
+    parser = build_parser(ROLE)
+    add_address_options(parser)
+    return run_service(ROLE, parser.parse_args(argv), _fly, log=log)
 
 
 def _fly(service: Service) -> None:
-    switch = switches.read(service.given.cluster_id)
+    switch = switches.read(service.options.cluster_id)
+    stop_requested = service.stop_requested
     if switch is not None:
-        with service.connected(switch.address.capacity) as connection:
-            fly_cluster(connection, switch, keep_on=lambda: not service.told.is_set(), tell=_note)
-    # Who reads its load keeps other processes going; this one goes on for nobody.
-    service.told.set()
+        with connected_by(service.options, switch.address.capacity) as connection:
+            fly_cluster(connection, switch, keep_on=lambda: not stop_requested.is_set(), tell=_note)
+    # Readers of its load keep other processes going; this one goes on for nobody.
+    stop_requested.set()
 
 
 def _note(entry: Entry) -> None:

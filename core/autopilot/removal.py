@@ -1,4 +1,4 @@
-"""Ends and forgets the autopilot of a cluster that nobody will meet again, such as a demo's."""
+"""Removes the autopilot of a cluster that nobody will meet again, such as a demo's."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from core import paths
 
 
 def forget_autopilot(cluster_id: str) -> None:
-    """End its process and remove its switch and its decisions; its runs go on."""
+    """Stop its process and remove its switch and its decisions; its runs go on."""
     folder = paths.autopilot_dir(cluster_id)
     if not folder.is_dir():
         return
-    # Imported only now: most demos have none, and these know planner and load.
+    # Imported only now: most demos have no autopilot, and it imports planner and load.
     from core.autopilot import switch as switches
     from core.autopilot.assembly import ROLE
     from core.autopilot.daemon import STOP_SECONDS
-    from core.daemons import supervisor as serving
+    from core.daemons.supervisor import stop_daemons
 
-    # One that has only just been started finds no switch: it is off.
+    # A process that has only just been started finds no switch: it is off.
     switches.path_of(cluster_id).unlink(missing_ok=True)
-    serving.stop(paths.load_root(), cluster_id, [ROLE], seconds=STOP_SECONDS)
+    stop_daemons(paths.load_root(), cluster_id, [ROLE], seconds=STOP_SECONDS)
     shutil.rmtree(folder)

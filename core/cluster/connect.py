@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,8 @@ from core.errors import (
 from core.passwords import MissingPassword, PasswordMissingError, forget, remember
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
     from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
 
@@ -178,3 +181,36 @@ def ignored_properties(address: Address) -> tuple[str, ...]:
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
     return ConnectionSettings.load(address.bootstrap, address.command_config).ignored
+
+
+# -- on the command line of a background process ---------------------------------------------------
+
+
+def address_arguments(address: Address) -> tuple[str, ...]:
+    """Return an address as the options that `add_address_options` reads."""
+    options = {
+        "bootstrap": address.bootstrap,
+        "command-config": address.command_config,
+        "timeout": address.timeout_seconds,
+    }
+    return tuple(f"--{name}={value}" for name, value in options.items() if value is not None)
+
+
+def add_address_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--command-config", type=Path)
+    parser.add_argument("--timeout", type=float)
+
+
+@contextmanager
+def connected_by(options: Namespace, capacity: Capacity = UNKNOWN_CAPACITY) -> Iterator[Connection]:
+    """Connect to the cluster of these options, and to no other that has come to its address.
+
+    Raises UnreachableError.
+    """
+    address = Address(options.bootstrap, options.command_config, capacity, options.timeout)
+    connection = connect(address)
+    try:
+        yield replace(connection, client=only_of(connection.client, options.cluster_id))
+    finally:
+        connection.client.close()

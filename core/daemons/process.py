@@ -87,6 +87,20 @@ def set_on_signals(event: threading.Event, numbers: Iterable[int]) -> None:
     threading.Thread(target=set_once_heard, name="signals", daemon=True).start()
 
 
+def stop_signals(*, detached: bool = False) -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set; SIGHUP too, but for a detached process.
+
+    A signal that the parent process has ignored (nohup, a script's background) stays ignored.
+    """
+    stop_requested = threading.Event()
+    if detached:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    set_on_signals(stop_requested, heeded)
+    return stop_requested
+
+
 LOG_BYTES = 1_000_000
 """What a process writes to begins anew with the next one once it is longer."""
 

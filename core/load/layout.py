@@ -8,16 +8,12 @@ from pathlib import Path
 
 from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
-from core.paths import safe_name
+from core.paths import cluster_folder
 
 FORMAT = "trimtab.load/1"
 
 REPAIR = "Move it away: the next snapshot is whole again (`trimtab pipeline rebuild` makes one)."
 """What to do about a damaged file below a load root."""
-
-
-def cluster_folder(cluster_id: str) -> str:
-    return f"cluster={safe_name(cluster_id)}"
 
 
 def incoming(root: Path) -> Path:
@@ -121,16 +117,6 @@ def clients(root: Path, cluster_id: str) -> Path:
 def clients_trouble(root: Path, cluster_id: str) -> Path:
     """Return where the probe says why it ended."""
     return root / "clients" / f"{cluster_folder(cluster_id)}.trouble"
-
-
-def lock(root: Path, cluster_id: str, role: str) -> Path:
-    """Return the lock file of the one process that has this role for the cluster."""
-    return root / "locks" / f"{cluster_folder(cluster_id)}.{role}.lock"
-
-
-def readers(root: Path, cluster_id: str) -> Path:
-    """Return where readers of the cluster's load leave their heartbeats."""
-    return root / "readers" / cluster_folder(cluster_id)
 
 
 def trouble(root: Path, cluster_id: str) -> Path:

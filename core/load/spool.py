@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core import files, paths
+from core.daemons.lease import lease_file
 from core.load import arrow as columns
 from core.load import layout
 from core.load.samples import COLUMNS, FORMAT
@@ -78,7 +79,7 @@ def write_segment(
     head = {"format": FORMAT, "cluster_id": cluster_id, "at": format_time(at)}
     head["rows"] = str(len(arrays[0]))
     table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata(head))
-    path = layout.incoming(root) / f"{layout.cluster_folder(cluster_id)}-{name}.parquet"
+    path = layout.incoming(root) / f"{paths.cluster_folder(cluster_id)}-{name}.parquet"
     with _gate(root, cluster_id):
         files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
         return _admit(root, cluster_id, path)
@@ -86,7 +87,7 @@ def write_segment(
 
 def _gate(root: Path, cluster_id: str) -> AbstractContextManager[None]:
     """Return the lock of who moves incoming segments: a collector, or a pipeline that starts."""
-    return files.locked(layout.lock(root, cluster_id, "gate"))
+    return files.locked(lease_file(root, cluster_id, "gate"))
 
 
 def _plain(array: Any) -> Any:
@@ -102,7 +103,7 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
         quarantine(root, cluster_id, path, refusal)
         return None
     at = written_of(path)
-    name = path.name.removeprefix(f"{layout.cluster_folder(cluster_id)}-")
+    name = path.name.removeprefix(f"{paths.cluster_folder(cluster_id)}-")
     folder = layout.spool(root, cluster_id) / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
     if not folder.exists():
         # A new hour: the time to look for old ones, also where no pipeline ever does.
@@ -123,7 +124,7 @@ def admit_all(root: Path, cluster_id: str) -> int:
     """Pass every whole incoming segment of a cluster through the gate; return how many."""
     with _gate(root, cluster_id):
         folder = layout.incoming(root)
-        found = sorted(folder.glob(f"{layout.cluster_folder(cluster_id)}-*.parquet"))
+        found = sorted(folder.glob(f"{paths.cluster_folder(cluster_id)}-*.parquet"))
         for path in found:
             _admit(root, cluster_id, path)
     return len(found)

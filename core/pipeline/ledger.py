@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from core import files
+from core import files, paths
 from core.errors import DocumentError, UsageError
 from core.load import layout
 from core.load.samples import latest
@@ -184,7 +184,7 @@ def waiting_segments(root: Path, cluster_id: str) -> int:
             batch = _read(path)
             if batch.complete:
                 taken.update(segment.name for segment in batch.segments())
-    prefix = layout.cluster_folder(cluster_id)
+    prefix = paths.cluster_folder(cluster_id)
     landed = layout.incoming(root).glob(f"{prefix}-*.parquet")
     return len(spooled.keys() - taken) + sum(1 for _ in landed)
 

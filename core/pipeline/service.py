@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core import files
 from core.clock import SystemClock
-from core.daemons.supervisor import Notes, Service, arguments, serve
+from core.daemons.service import ChangeLog, Service, build_parser, run_service
 from core.load import layout
 from core.load.daemon import PIPELINE
 
@@ -21,17 +21,17 @@ log = logging.getLogger("trimtab.pipeline")
 
 def main(argv: list[str] | None = None) -> int:
     """Turn one cluster's samples into snapshots until told to stop or until nobody reads."""
-    parser = arguments(PIPELINE, asks_cluster=False)
+    parser = build_parser(PIPELINE)
     parser.add_argument("--trigger", type=float, required=True)
     parser.add_argument("--first-trigger", type=float, required=True)
-    given = parser.parse_args(argv)
-    trouble = layout.trouble(given.root, given.cluster_id)
-    return serve(
+    options = parser.parse_args(argv)
+    trouble = layout.trouble(options.root, options.cluster_id)
+    return run_service(
         PIPELINE,
-        given,
+        options,
         _run,
         log=log,
-        broken_off=lambda error: files.write_text(trouble, f"{error}\n"),
+        on_failure=lambda error: files.write_text(trouble, f"{error}\n"),
     )
 
 
@@ -43,25 +43,25 @@ def _run(service: Service) -> None:
     try:
         from core.pipeline.job import Job
 
-        given = service.given
-        note = Noting(layout.trouble(given.root, given.cluster_id))
-        job = Job(session.spark, given.root, given.cluster_id, SystemClock(), note)
-        job.run(given.trigger, service.keep_on, first_seconds=given.first_trigger)
+        options = service.options
+        note = BatchLog(layout.trouble(options.root, options.cluster_id))
+        job = Job(session.spark, options.root, options.cluster_id, SystemClock(), note)
+        job.run(options.trigger, service.keep_on, first_seconds=options.first_trigger)
     finally:
         session.stop()
 
 
-class Noting:
-    """Notes what was published; with that, why an earlier pipeline ended is over."""
+class BatchLog:
+    """Logs what was published; with that, why an earlier pipeline ended is over."""
 
     def __init__(self, trouble: Path) -> None:
         self._trouble = trouble
-        self._notes = Notes(log)
+        self._changes = ChangeLog(log)
 
     def __call__(self, published: Published) -> None:
         self._trouble.unlink(missing_ok=True)
         batch, manifest = published.batch, published.manifest
-        self._notes.note(
+        self._changes.log(
             logging.INFO,
             (batch.duplicate > 0, tuple(sorted(batch.quarantined)), manifest is None),
             "batch %s: read %d, accepted %d, duplicate %d, quarantined %s; snapshot %s",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import files, paths
+from core.daemons.lease import hold_lease
 
 
 def test_a_folder_goes_only_when_nothing_is_in_it(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_locks_and_small_texts_of_ours_are_their_owners_only(tmp_path: Path) -> 
     try:
         for folder in (paths.data_dir() / "a", tmp_path / "published"):
             files.write_text(folder / "text", "a")
-            with files.locked(folder / "lock"), files.lease(folder / "lease"):
+            with files.locked(folder / "lock"), hold_lease(folder / "lease"):
                 pass
     finally:
         os.umask(before)

@@ -19,10 +19,16 @@ from waiting import eventually
 
 from core import passwords, paths
 from core.cluster import connect as connecting
-from core.cluster.connect import Address, enter_password, missing_password, take_password
+from core.cluster.connect import (
+    Address,
+    address_arguments,
+    enter_password,
+    missing_password,
+    take_password,
+)
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.daemons import supervisor as serving
 from core.daemons.process import Process
+from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import AccessDeniedError, DocumentError, LoginRefusedError, UnreachableError
 from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError
 from core.run.journal.journal import journal_path
@@ -205,10 +211,10 @@ def test_a_service_is_handed_it_and_leaves_it_nowhere(
 ) -> None:
     take_password(address, missing(address), PASSWORD)
     root = paths.load_root()
-    words = ("--interval=1",)
-    process = serving.start(
-        "collector", "core.load.daemon", "c", root=root, address=address, words=words
-    )
+    more = ("--interval=1",)
+    arguments = (*address_arguments(address), *more)
+    collector = Daemon("collector", "core.load.daemon", arguments, address.command_config)
+    process = start_daemon(collector, "c", root=root)
     assert process is not None
     started.append(process)
     log = paths.log_dir() / "collector-c.log"

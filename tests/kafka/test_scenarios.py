@@ -13,7 +13,7 @@ import pytest
 from core import paths
 from core.cli.main import run
 from core.cluster.sandbox.sandbox import Sandbox
-from core.daemons import supervisor as serving
+from core.daemons.supervisor import stop_daemons
 from core.watch.timeline.daemon import ROLE
 from tests.acceptance.catalogue import SCENARIOS
 from tests.acceptance.stage import Stage
@@ -42,7 +42,7 @@ def stage(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = InProcess(sandbox, tmp_path, short=True)
     yield found
     found.drop()
-    serving.stop(paths.load_root(), sandbox.cluster_id, [ROLE], seconds=10)
+    stop_daemons(paths.load_root(), sandbox.cluster_id, [ROLE], seconds=10)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

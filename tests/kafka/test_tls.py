@@ -17,9 +17,9 @@ from waiting import eventually
 
 from core import passwords, paths
 from core.cli.main import run
-from core.cluster.connect import Address, enter_password, missing_password
+from core.cluster.connect import Address, address_arguments, enter_password, missing_password
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS
-from core.daemons import supervisor as serving
+from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import ExitCode, LoginRefusedError, TrimtabError
 from core.passwords import WrongPasswordError
 
@@ -143,12 +143,9 @@ def test_a_password_that_was_typed_serves_both_libraries_and_other_processes(
     assert code == ExitCode.DONE, err
     cluster_id = json.loads(out)["cluster_id"]
     more = ("--interval=1",)
-    process = serving.start(
-        *("collector", "core.load.daemon", cluster_id),
-        root=paths.load_root(),
-        address=address,
-        words=more,
-    )
+    arguments = (*address_arguments(address), *more)
+    collector = Daemon("collector", "core.load.daemon", arguments, address.command_config)
+    process = start_daemon(collector, cluster_id, root=paths.load_root())
     assert process is not None
     try:
         log = paths.log_dir() / f"collector-{paths.safe_name(cluster_id)}.log"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from feeding import CLUSTER, START, Row, StillClock, feed, messages, newest, row, run, window_rows
 
-from core import files
 from core.cli.main import run as command_line
+from core.daemons.lease import hold_lease, lease_file
 from core.errors import DocumentError, UsageError
 from core.load import layout
 from core.load.snapshot.format import LoadSnapshot
@@ -167,7 +167,7 @@ def test_it_asks_first_and_never_beside_a_pipeline(
     said = capsys.readouterr().err
     assert "1 segment kept, back to 2026-03-01 12:00 UTC." in said
     assert "Say --yes to rebuild" in said
-    with files.lease(layout.lock(tmp_path, CLUSTER, "pipeline")) as ours:
+    with hold_lease(lease_file(tmp_path, CLUSTER, "pipeline")) as ours:
         assert ours
         assert command_line(lambda _: None, [*words, "--yes"]) == 3
     assert "Another pipeline publishes" in capsys.readouterr().err

@@ -241,10 +241,11 @@ def _on(
 
 
 def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
-    from core import files, paths
+    from core import paths
     from core.autopilot.assembly import ROLE, fly_cluster
     from core.autopilot.log import Entry
-    from core.daemons.heartbeat import stop_signals
+    from core.daemons.lease import hold_lease, lease_file
+    from core.daemons.process import stop_signals
     from core.load import layout
 
     def tell(entry: Entry) -> None:
@@ -257,7 +258,7 @@ def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     root = paths.load_root()
     layout.mark(root)
     with (
-        files.lease(layout.lock(root, switch.cluster_id, ROLE)) as ours,
+        hold_lease(lease_file(root, switch.cluster_id, ROLE)) as ours,
         context.connected() as connection,
     ):
         if not ours:

@@ -50,8 +50,9 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
 
 
 def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
-    from core import files, paths
-    from core.daemons.heartbeat import stop_signals
+    from core import paths
+    from core.daemons.lease import hold_lease, lease_file
+    from core.daemons.process import stop_signals
     from core.load import layout
     from core.watch.clients.daemon import ROLE
     from core.watch.clients.probe import probe as work
@@ -64,7 +65,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
         state = connection.client.describe()
         context.require_writable(state)
         layout.mark(root)
-        with files.lease(layout.lock(root, state.cluster_id, ROLE)) as ours:
+        with hold_lease(lease_file(root, state.cluster_id, ROLE)) as ours:
             if not ours:
                 raise RefusedError(
                     "This cluster is being probed already, by a dashboard or another command.",

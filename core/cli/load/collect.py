@@ -25,10 +25,9 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     A rate needs two polls, so --once makes two.
     """
-    from core import files
     from core.clock import SystemClock
-    from core.daemons.heartbeat import stop_signals
-    from core.load import layout
+    from core.daemons.lease import hold_lease, lease_file
+    from core.daemons.process import stop_signals
     from core.load.collector import collector as collecting
 
     seconds = parse_duration(interval)
@@ -52,7 +51,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     with context.connected() as connection:
         cluster_id = connection.client.describe().cluster_id
-        with files.lease(layout.lock(root, cluster_id, "collector")) as ours:
+        with hold_lease(lease_file(root, cluster_id, "collector")) as ours:
             if not ours:
                 raise RefusedError(
                     "Another collector polls this cluster from this machine.",

@@ -44,7 +44,7 @@ def run(
     context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
 ) -> None:
     """Publish snapshots as samples come, until stopped with Ctrl-C."""
-    from core.daemons.heartbeat import stop_signals
+    from core.daemons.process import stop_signals
 
     seconds = parse_duration(trigger)
     root = root or paths.load_root()
@@ -183,13 +183,15 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from core.daemons.supervisor import holder
+    from core.daemons.lease import lease_file, lease_holder
     from core.load.daemon import pipeline_trouble
     from core.load.snapshot.manifest import read_manifest
     from core.pipeline.ledger import waiting_segments
 
     manifest = read_manifest(root, cluster_id)
-    held = {role: holder(root, cluster_id, role) for role in ("collector", "pipeline")}
+    held = {
+        role: lease_holder(lease_file(root, cluster_id, role)) for role in ("collector", "pipeline")
+    }
     age = None if manifest is None else (datetime.now(UTC) - manifest.window_end).total_seconds()
     return {
         "cluster_id": cluster_id,
@@ -269,10 +271,9 @@ def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iter
 @contextmanager
 def _lease(root: Path, cluster_id: str) -> Iterator[None]:
     """Be the only one that publishes a cluster's load from this machine; raises RefusedError."""
-    from core import files
-    from core.load import layout
+    from core.daemons.lease import hold_lease, lease_file
 
-    with files.lease(layout.lock(root, cluster_id, "pipeline")) as ours:
+    with hold_lease(lease_file(root, cluster_id, "pipeline")) as ours:
         if not ours:
             raise RefusedError(
                 "Another pipeline publishes this cluster's load from this machine.",

@@ -117,7 +117,7 @@ def _on_a_terminal() -> bool:
 def _load(address: Address, cluster_id: str) -> Iterator[None]:
     """Run collector, pipeline and recorder while the demo lasts; its cluster is not met again."""
     from core import paths
-    from core.load.daemon import start_load, stop_load
+    from core.load.daemon import start_load
     from core.load.snapshot.manifest import forget_cluster
     from core.watch.timeline.daemon import start_recording
 
@@ -128,7 +128,7 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
         if recording is not None:
             recording.stop()
         if reader is not None:
-            stop_load(reader, GRACE_SECONDS)
+            reader.stop(GRACE_SECONDS)
         forget_cluster(paths.load_root(), cluster_id)
         for path in paths.timeline_file(cluster_id).parent.glob(f"{paths.safe_name(cluster_id)}.*"):
             path.unlink()

@@ -39,8 +39,8 @@ def kind_name(kind: Kind) -> str:
 
 
 def record_here(context: Context, as_json: bool) -> None:
-    from core import files
-    from core.daemons.heartbeat import stop_signals
+    from core.daemons.lease import hold_lease, lease_file
+    from core.daemons.process import stop_signals
     from core.load import layout
     from core.watch.timeline.daemon import ROLE
     from core.watch.timeline.recorder import record_cluster
@@ -51,7 +51,7 @@ def record_here(context: Context, as_json: bool) -> None:
     with context.connected() as connection:
         cluster_id = connection.client.describe().cluster_id
         layout.mark(root)
-        with files.lease(layout.lock(root, cluster_id, ROLE)) as ours:
+        with hold_lease(lease_file(root, cluster_id, ROLE)) as ours:
             if not ours:
                 raise RefusedError(
                     "This cluster is being recorded already, by a dashboard or another command.",

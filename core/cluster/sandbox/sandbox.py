@@ -17,12 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import files, paths
+from core import paths
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Say, check_version, kafka_jars
 from core.cluster.sandbox.launcher import Launcher, answers, launcher, members
 from core.cluster.sandbox.nodes import HOST, Node, Role, lay_out, write_files
+from core.daemons.lease import is_leased
 from core.daemons.process import Process, running_with, spawn
 from core.errors import TrimtabError, UsageError
 from core.java import find_java
@@ -214,7 +215,7 @@ class Sandbox:
     @property
     def loaded(self) -> bool:
         """Return whether a workload runs that does what it is told."""
-        return files.is_leased(load_overrides.lease_of(self.wanted))
+        return is_leased(load_overrides.lease_of(self.wanted))
 
     # -- looking -------------------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from core import files
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.load_overrides import Followed, Sway
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
+from core.daemons.lease import hold_lease
 from core.daemons.process import set_on_signals
 from core.errors import TrimtabError
 
@@ -114,7 +114,7 @@ def run(
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
         ours = wanted is not None and held.enter_context(
-            files.lease(load_overrides.lease_of(wanted))
+            hold_lease(load_overrides.lease_of(wanted))
         )
         followed = Followed(wanted if ours else None)
         crowd = Crowd(settings, workload.groups)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from core import files
+from core.daemons.lease import lease_file
 from core.errors import DocumentError, RefusedError
 from core.load import arrow as columns
 from core.load import layout
@@ -50,7 +51,7 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
     """
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
-    with files.locked(layout.lock(root, snapshot.cluster_id, "publish")):
+    with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
         fence(root, snapshot.cluster_id, writer_epoch)
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
@@ -286,7 +287,7 @@ def retired(aged: list[tuple[str, float]], now: float) -> list[str]:
 def claim_epoch(root: Path, cluster_id: str) -> int:
     """Return an epoch higher than every one given before, for a writer that starts."""
     path = layout.snapshots(root, cluster_id) / "EPOCH"
-    with files.locked(layout.lock(root, cluster_id, "publish")):
+    with files.locked(lease_file(root, cluster_id, "publish")):
         epoch = int(path.read_text(encoding="utf-8")) + 1 if path.exists() else 1
         files.write_text(path, f"{epoch}\n")
     return epoch

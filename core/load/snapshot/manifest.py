@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from core import files
+from core import files, paths
 from core.errors import DocumentError, UsageError
 from core.load import layout
 from core.load.snapshot.format import BrokerLoad, Counts, Source
@@ -197,7 +197,7 @@ def list_cluster(root: Path, cluster_id: str) -> None:
 def forget_cluster(root: Path, cluster_id: str) -> None:
     """Remove all load of a cluster that nobody will meet again; nothing may be writing it."""
     _change(root, lambda known: known - {cluster_id})
-    folder = layout.cluster_folder(cluster_id)
+    folder = paths.cluster_folder(cluster_id)
     for place in (*root.glob(f"*/{folder}"), *root.glob(f"*/v*/{folder}")):
         shutil.rmtree(place, ignore_errors=True)
     for path in root.glob(f"*/{folder}.*"):

@@ -9,24 +9,28 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from core import files, paths
-from core.cluster.connect import Address
-from core.daemons import supervisor as serving
+from core.cluster.connect import Address, add_address_options, address_arguments, connected_by
 from core.daemons.heartbeat import Heartbeat
+from core.daemons.lease import is_leased, lease_file, lease_holder
 from core.daemons.process import Process
-from core.daemons.supervisor import Service, arguments, serve
+from core.daemons.supervisor import Daemon, start_daemon, stop_daemons
 from core.errors import DocumentError, TrimtabError
 from core.load import layout
-from core.watch.clients.probe import probe
 from core.watch.clients.report import Report, from_json
+
+if TYPE_CHECKING:
+    from core.daemons.service import Service
 
 ROLE = "probe"
 STOP_SECONDS = 20.0
 START_SECONDS = 30.0
 SILENT = timedelta(seconds=10)
 """A report older than this is of a probe that hangs or was killed."""
+
+log = logging.getLogger("trimtab.probe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +76,19 @@ def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) 
     root = root or paths.load_root()
     layout.mark(root)
     layout.clients_trouble(root, cluster_id).unlink(missing_ok=True)
-    if not files.is_leased(layout.lock(root, cluster_id, ROLE)):
+    if not is_leased(lease_file(root, cluster_id, ROLE)):
         # A killed probe left it, and it would be taken for the next one's.
         layout.clients(root, cluster_id).unlink(missing_ok=True)
     heartbeat = Heartbeat(root, cluster_id)
-    module = "core.watch.clients.daemon"
-    process = serving.start(ROLE, module, cluster_id, root=root, address=address)
-    return Probe(cluster_id, root, heartbeat, process)
+    daemon = Daemon(
+        ROLE, "core.watch.clients.daemon", address_arguments(address), address.command_config
+    )
+    return Probe(cluster_id, root, heartbeat, start_daemon(daemon, cluster_id, root=root))
 
 
 def stop_probe(cluster_id: str) -> None:
     """End the cluster's probe, whoever started it; returns when it has ended."""
-    serving.stop(paths.load_root(), cluster_id, (ROLE,), seconds=STOP_SECONDS)
+    stop_daemons(paths.load_root(), cluster_id, (ROLE,), seconds=STOP_SECONDS)
 
 
 def note_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
@@ -100,7 +105,7 @@ def _trouble(root: Path, cluster_id: str) -> str | None:
 
 def prober(cluster_id: str) -> Process | None:
     """Return the process that probes this cluster on this machine."""
-    return serving.holder(paths.load_root(), cluster_id, ROLE)
+    return lease_holder(lease_file(paths.load_root(), cluster_id, ROLE))
 
 
 def newest_report(cluster_id: str, now: datetime, *, root: Path | None = None) -> Report | None:
@@ -113,26 +118,32 @@ def newest_report(cluster_id: str, now: datetime, *, root: Path | None = None) -
     return report if abs(now - report.at) < SILENT else None
 
 
-log = logging.getLogger("trimtab.probe")
+# -- the process -----------------------------------------------------------------------------------
 
 
 def main(argv: list[str] | None = None) -> int:
     """Probe one cluster until told to stop or until nobody reads."""
-    given = arguments(ROLE).parse_args(argv)
-    return serve(
+    from core.daemons.service import build_parser, run_service
+
+    parser = build_parser(ROLE)
+    add_address_options(parser)
+    options = parser.parse_args(argv)
+    return run_service(
         ROLE,
-        given,
+        options,
         _probe,
         log=log,
-        broken_off=lambda error: note_trouble(given.root, given.cluster_id, error),
+        on_failure=lambda error: note_trouble(options.root, options.cluster_id, error),
     )
 
 
 def _probe(service: Service) -> None:
-    with service.connected() as connection:
+    from core.watch.clients.probe import probe
+
+    with connected_by(service.options) as connection:
         probe(
             connection,
-            service.given.root,
+            service.options.root,
             keep_on=service.keep_on,
             tell=_note,
             say=log.warning,

@@ -4,101 +4,84 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core import paths
-from core.cluster.connect import Address
-from core.daemons import supervisor as serving
-from core.daemons.heartbeat import Heartbeat
-from core.daemons.supervisor import Kept, Notes, Service, arguments, serve
+from core.cluster.connect import Address, add_address_options, address_arguments, connected_by
+from core.daemons.supervisor import Daemon, Supervisor
 from core.errors import TrimtabError
 from core.load import layout
-from core.watch.timeline.events import Event
-from core.watch.timeline.recorder import record_cluster
-from core.watch.timeline.store import Timeline
+
+if TYPE_CHECKING:
+    from core.daemons.service import Service
+    from core.watch.timeline.events import Event
 
 ROLE = "recorder"
 STOP_SECONDS = 10.0
 
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A cluster that is being recorded for as long as somebody looks at it, and 60 s more."""
-
-    cluster_id: str
-    root: Path
-    heartbeat: Heartbeat
-    kept: Kept
-
-    def trouble(self) -> str | None:
-        """Return why nothing is recorded; None while it is fine."""
-        why = self.kept.trouble
-        return None if why is None else f"The recorder cannot be started: {why}."
-
-    def close(self) -> None:
-        """Look no more."""
-        self.heartbeat.close()
-
-    def stop(self) -> None:
-        """End the recorder now, whoever else looks; returns when it has ended."""
-        self.close()
-        started = self.kept.started
-        serving.stop(self.root, self.cluster_id, (ROLE,), started=started, seconds=STOP_SECONDS)
+log = logging.getLogger("trimtab.record")
 
 
 def start_recording(
     address: Address, cluster_id: str, snapshots: str | None = None, *, root: Path | None = None
-) -> Recording | None:
+) -> Supervisor | None:
     """Keep the recorder going, and count as a reader, until closed.
 
-    One that is started tells of the load under `snapshots`, else of this machine's own. Returns
-    at once; None for a simulated cluster, which is gone with its demo.
+    A recorder that is started tells of the load under `snapshots`, else of this machine's own.
+    Returns at once; None for a simulated cluster, which is gone with its demo.
     """
     if address.simulated:
         return None
     root = root or paths.load_root()
     layout.mark(root)
-    module = "core.watch.timeline.daemon"
-    words = () if snapshots is None else (f"--snapshots={snapshots}",)
-    start = partial(serving.start, ROLE, module, cluster_id, root=root, address=address)
-    kept = Kept(partial(start, words=words))
-    return Recording(cluster_id, root, Heartbeat(root, cluster_id, kept.look), kept)
+    arguments = address_arguments(address)
+    if snapshots is not None:
+        arguments += (f"--snapshots={snapshots}",)
+    recorder = Daemon(ROLE, "core.watch.timeline.daemon", arguments, address.command_config)
+    return Supervisor(root, cluster_id, (recorder,), stop_seconds=STOP_SECONDS)
 
 
-log = logging.getLogger("trimtab.record")
+# -- the process -----------------------------------------------------------------------------------
 
 
 def main(argv: list[str] | None = None) -> int:
     """Record one cluster until told to stop or until nobody reads."""
-    parser = arguments(ROLE)
+    from core.daemons.service import build_parser, run_service
+
+    parser = build_parser(ROLE)
+    add_address_options(parser)
     parser.add_argument("--snapshots")
-    return serve(ROLE, parser.parse_args(argv), _record, log=log)
+    return run_service(ROLE, parser.parse_args(argv), _record, log=log)
 
 
 def _record(service: Service) -> None:
-    with service.connected() as connection:
-        timeline = Timeline.write(paths.timeline_file(service.given.cluster_id))
+    from core.watch.timeline.recorder import record_cluster
+    from core.watch.timeline.store import Timeline
+
+    options = service.options
+    with connected_by(options) as connection:
+        timeline = Timeline.write(paths.timeline_file(options.cluster_id))
         try:
-            given, keep_on = service.given, service.keep_on
-            about = (given.cluster_id, timeline, given.snapshots)
-            record_cluster(connection, *about, keep_on=keep_on, tell=Noting())
+            about = (options.cluster_id, timeline, options.snapshots)
+            record_cluster(connection, *about, keep_on=service.keep_on, tell=RecorderLog())
         finally:
             timeline.close()
 
 
-class Noting:
-    """Notes how much has changed, and what fails for as long as it does."""
+class RecorderLog:
+    """Logs how much has changed, and what fails for as long as it does."""
 
     def __init__(self) -> None:
-        self._notes = Notes(log)
+        from core.daemons.service import ChangeLog
+
+        self._changes = ChangeLog(log)
 
     def __call__(self, what: list[Event] | TrimtabError) -> None:
         if isinstance(what, TrimtabError):
-            self._notes.note(logging.WARNING, str(what), "%s", what)
+            self._changes.log(logging.WARNING, str(what), "%s", what)
         else:
-            self._notes.note(logging.INFO, what, "%d changes", len(what))
+            self._changes.log(logging.INFO, what, "%d changes", len(what))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from clusters import NOON, tp
 
-from core import files, paths
+from core import paths
 from core.autopilot import log as logs
 from core.autopilot import switch as switches
 from core.autopilot.assembly import ROLE
@@ -21,8 +21,8 @@ from core.autopilot.log import DecisionLog, Entry, What
 from core.autopilot.settings import Mode, Settings
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
+from core.daemons.lease import hold_lease, lease_file
 from core.errors import DocumentError, TrimtabError
-from core.load import layout
 from core.run.journal.journal import journal_path
 
 ENTRY = Entry(
@@ -73,7 +73,7 @@ class Later:
 
 def flies() -> AbstractContextManager[bool]:
     """Hold what the autopilot of SWITCH holds for as long as it flies."""
-    return files.lease(layout.lock(paths.load_root(), SWITCH.cluster_id, ROLE))
+    return hold_lease(lease_file(paths.load_root(), SWITCH.cluster_id, ROLE))
 
 
 def test_entries_are_read_back_as_they_were_written() -> None:

@@ -19,14 +19,14 @@ from core.autopilot.removal import forget_autopilot
 from core.autopilot.settings import Mode, Settings
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
-from core.load import layout
+from core.daemons.lease import lease_file
 
 FLY = """
 import sys
 from pathlib import Path
-from core import files
+from core.daemons.lease import hold_lease
 
-with files.lease(Path(sys.argv[1])) as ours:
+with hold_lease(Path(sys.argv[1])) as ours:
     print(ours, flush=True)
     sys.stdin.read()
 """
@@ -40,7 +40,7 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
         settings = Settings(mode=Mode.ACT)
         switches.write(Switch(cluster_id, "x", Address("b:9092"), settings, NOON, "ada"))
         DecisionLog(cluster_id).add(Entry(NOON, What.WAIT, (Reason("balanced", "Even."),)))
-    lease = layout.lock(paths.load_root(), "gone", ROLE)
+    lease = lease_file(paths.load_root(), "gone", ROLE)
     with subprocess.Popen(
         [sys.executable, "-c", FLY, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as flying:

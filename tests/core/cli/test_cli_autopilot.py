@@ -29,9 +29,9 @@ from core.autopilot.switch import Switch
 from core.cli.main import run
 from core.clock import SystemClock
 from core.cluster.connect import Address
+from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process
 from core.errors import UnreachableError
-from core.load import layout
 from core.run import logout
 from core.run.journal.fold import Outcome
 from core.run.logout import Logout
@@ -324,7 +324,7 @@ def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.Monke
     monkeypatch.setattr(background, "start_flying", started.append)
     known("c-9", mode=Mode.OFF)
     with ExitStack() as flight:
-        flight.enter_context(files.lease(layout.lock(paths.load_root(), "c-9", ROLE)))
+        flight.enter_context(hold_lease(lease_file(paths.load_root(), "c-9", ROLE)))
         # It has read its switch, and is gone at the first look at whether it flies on.
         monkeypatch.setattr(SystemClock, "sleep", lambda clock, seconds: flight.close())
         words = ("autopilot", "--mode", "act", "--yes", "--detach")
@@ -343,7 +343,7 @@ def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
     words = ("autopilot", "--mode", "suggest", "--json", *(() if flies else ("--detach",)))
     with ExitStack() as flight:
         if flies:
-            flight.enter_context(files.lease(layout.lock(paths.load_root(), "c-9", ROLE)))
+            flight.enter_context(hold_lease(lease_file(paths.load_root(), "c-9", ROLE)))
         code, out, err = here("-b", NOWHERE, *words)
     (stands,) = json.loads(out)
     validate("autopilot-status", [stands])

@@ -20,13 +20,13 @@ from core.autopilot.switch import Switch
 from core.cli.common.context import Target
 from core.cli.main import run
 from core.cli.runs.launch import LiveCluster, fetch_live_cluster
-from core.cluster.connect import Address, Connection
+from core.cluster.connect import Address, Connection, connected_by
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState
 from core.daemons.heartbeat import Readers
-from core.daemons.supervisor import Service
+from core.daemons.service import Service
 from core.errors import ExitCode, UnreachableError
 from core.load.snapshot.format import Load
 from core.plan.formats.plan_file import dump
@@ -204,6 +204,5 @@ def test_who_serves_a_cluster_describes_no_other_that_has_come_to_its_address(
     address: str,
 ) -> None:
     given = Namespace(cluster_id="mine", bootstrap=address, command_config=None, timeout=None)
-    serving = Service(given, Event(), Readers(Path(address.removeprefix("sim:")).parent, "mine"))
-    with serving.connected() as connection, pytest.raises(UnreachableError, match="not mine"):
+    with connected_by(given) as connection, pytest.raises(UnreachableError, match="not mine"):
         connection.client.describe()

@@ -21,7 +21,7 @@ from snapshots import make_snapshot
 from waiting import eventually
 from watch_help import record_night
 
-from core import files, paths
+from core import paths
 from core.cli.load import pipeline
 from core.cli.main import COMMANDS, root, run
 from core.cluster.connect import connect
@@ -31,6 +31,7 @@ from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import lay_out
 from core.cluster.sandbox.sandbox import Sandbox
+from core.daemons.lease import hold_lease
 from core.daemons.process import Process
 from core.load import layout
 from core.load.simulator import Simulator, start_simulator
@@ -315,7 +316,7 @@ def test_of_a_sandbox(
     monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
     monkeypatch.setattr("core.cluster.sandbox.workload.run", lambda *words: None)
     monkeypatch.setattr("core.cluster.drills.sandbox_target._fill", lambda *words: True)
-    with files.lease(load_overrides.lease_of(Sandbox.open("default").wanted)):  # as a load would
+    with hold_lease(load_overrides.lease_of(Sandbox.open("default").wanted)):  # as a load would
         validate(command, printed(capsys, *command.split(), *more, "--json"))
 
 
@@ -379,7 +380,7 @@ def test_collect(
     words = [*at, "collect", "--interval", "0.1s", "--root", str(tmp_path / "load"), "--json"]
     validate("collect", printed(capsys, *words, "--once"), "collect-once")
     told = StopsAfter(2)
-    monkeypatch.setattr("core.daemons.heartbeat.stop_signals", lambda: told)
+    monkeypatch.setattr("core.daemons.process.stop_signals", lambda: told)
     lines = printed(capsys, *words).splitlines()
     assert lines
     for line in lines:
@@ -400,7 +401,7 @@ def test_recording(
 
     monkeypatch.setattr(Recorder, "look", look_and_reorder)
     told = StopsAfter(8)
-    monkeypatch.setattr("core.daemons.heartbeat.stop_signals", lambda: told)
+    monkeypatch.setattr("core.daemons.process.stop_signals", lambda: told)
     lines = printed(capsys, *at, "timeline", "--record", "--json").splitlines()
     client.close()
     assert lines
@@ -409,7 +410,7 @@ def test_recording(
 
 
 def test_an_autopilot(at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("core.daemons.heartbeat.stop_signals", lambda: StopsAfter(2))
+    monkeypatch.setattr("core.daemons.process.stop_signals", lambda: StopsAfter(2))
     words = [*at, "autopilot", "--mode", "suggest", "--lasting", "0s", "--avoid", "sun 1:00-2:00"]
     lines = printed(capsys, *words, "--json").splitlines()
     assert lines

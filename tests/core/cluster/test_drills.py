@@ -24,6 +24,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState
+from core.daemons.lease import hold_lease
 from core.daemons.process import Process
 from core.errors import UsageError
 
@@ -122,7 +123,7 @@ def test_load_is_skewed_and_consumers_join_and_both_are_undone(brokers: list[Nod
     ground = ground_of(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     wanted = Sandbox.open("demo").wanted
-    with files.lease(load_overrides.lease_of(wanted)):
+    with hold_lease(load_overrides.lease_of(wanted)):
         found = offered(ground, STATE)
         names = [drill.on for drill in found[DrillKind.SKEW].drills]
         assert names == [

@@ -24,8 +24,10 @@ from core.cli.common.signals import ended_in_order
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.daemons import supervisor as serving
-from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers, held_while_read, stop_signals
-from core.daemons.process import Process
+from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers, readers_folder
+from core.daemons.lease import hold_lease, is_leased, lease_file, lease_holder
+from core.daemons.process import Process, stop_signals
+from core.daemons.service import Service, build_parser, run_service, work_while_read
 from core.errors import ExitCode, RefusedError, TrimtabError
 from core.load import daemon as background
 from core.load import layout
@@ -37,17 +39,17 @@ from core.watch.timeline.daemon import start_recording
 HOLD = """
 import sys
 from pathlib import Path
-from core import files
+from core.daemons.lease import hold_lease
 
-with files.lease(Path(sys.argv[1])) as ours:
+with hold_lease(Path(sys.argv[1])) as ours:
     print(ours, flush=True)
     sys.stdin.read()
 """
 
 
 def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path) -> None:
-    path = layout.lock(tmp_path, "c", "collector")
-    assert serving.holder(tmp_path, "c", "collector") is None
+    path = lease_file(tmp_path, "c", "collector")
+    assert lease_holder(path) is None
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)],
         stdin=subprocess.PIPE,
@@ -57,13 +59,13 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         assert first.stdout is not None
         assert first.stdin is not None
         assert first.stdout.readline().strip() == "True"
-        with files.lease(path) as ours:
+        with hold_lease(path) as ours:
             assert not ours
-        assert serving.holder(tmp_path, "c", "collector") == Process.of(first.pid)
+        assert lease_holder(path) == Process.of(first.pid)
         first.stdin.close()
         first.wait(30)
-    assert serving.holder(tmp_path, "c", "collector") is None
-    with files.lease(path) as ours:
+    assert lease_holder(path) is None
+    with hold_lease(path) as ours:
         assert ours
 
 
@@ -75,12 +77,12 @@ def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
     beat = Heartbeat(tmp_path, "c")
     readers = Readers(tmp_path, "c", grace_seconds=60)
     now += 3600
-    assert not readers.gone()
+    assert not readers.are_gone()
     beat.close()
     now += 59
-    assert not readers.gone()
+    assert not readers.are_gone()
     now += 2
-    assert readers.gone()
+    assert readers.are_gone()
 
 
 def test_a_reader_that_was_killed_or_hangs_counts_no_more(
@@ -88,7 +90,7 @@ def test_a_reader_that_was_killed_or_hangs_counts_no_more(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr("core.daemons.heartbeat.time.monotonic", lambda: now)
-    folder = layout.readers(tmp_path, "c")
+    folder = readers_folder(tmp_path, "c")
     folder.mkdir(parents=True)
     dead = folder / "1-dead.beat"
     dead.touch()
@@ -96,37 +98,37 @@ def test_a_reader_that_was_killed_or_hangs_counts_no_more(
     os.utime(dead, (written, written - 2 * SILENT_SECONDS))
     readers = Readers(tmp_path, "c", grace_seconds=60)
     now += 61
-    assert readers.gone()
+    assert readers.are_gone()
 
 
 def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) -> None:
     served: list[bool] = []
     told = threading.Event()
-    layout.readers(tmp_path, "c").mkdir(parents=True)
-    beat = layout.readers(tmp_path, "c") / "1-new.beat"
+    readers_folder(tmp_path, "c").mkdir(parents=True)
+    beat = readers_folder(tmp_path, "c") / "1-new.beat"
 
     def work() -> None:
         served.append(beat.exists())
         # It finds the role taken and starts nothing.
         beat.touch()
-        assert files.is_leased(layout.lock(tmp_path, "c", "collector"))
+        assert is_leased(lease_file(tmp_path, "c", "collector"))
         if len(served) == 2:
             told.set()
 
-    assert held_while_read(tmp_path, "c", "collector", told, work)
+    assert work_while_read(tmp_path, "c", "collector", told, work)
     assert served == [False, True]
 
 
 def test_asking_who_has_a_role_takes_it_from_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "ASKED_SECONDS", 10.0)
-    path = layout.lock(tmp_path, "c", "collector")
+    monkeypatch.setattr("core.daemons.lease.ASKED_SECONDS", 10.0)
+    path = lease_file(tmp_path, "c", "collector")
     path.parent.mkdir(parents=True)
     with path.open("a") as asking:
         fcntl.flock(asking, fcntl.LOCK_EX)
         threading.Timer(0.05, fcntl.flock, (asking, fcntl.LOCK_UN)).start()
-        with files.lease(path) as ours:
+        with hold_lease(path) as ours:
             assert ours
 
 
@@ -139,7 +141,7 @@ def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
         raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
 
     monkeypatch.setattr(service, "_run", breaks)
-    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
     words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
     assert service.main([*words, "--first-trigger", "2"]) == 1
     trouble = background.pipeline_trouble(tmp_path, "c")
@@ -177,7 +179,12 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
         return 0
 
     ours = importlib.import_module(module)
-    monkeypatch.setattr(ours, "serve", serve)
+    monkeypatch.setattr(
+        "core.daemons.service.run_service"
+        if module != "core.pipeline.service"
+        else "core.pipeline.service.run_service",
+        serve,
+    )
     assert ours.main(words) == 0
     assert (given[0].cluster_id, given[0].root) == (cluster_id, tmp_path)
     if module != "core.pipeline.service":
@@ -190,32 +197,30 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
 def test_an_error_of_the_work_is_the_exit_code_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
-    given = serving.arguments("keeper", asks_cluster=False).parse_args(
-        ["--cluster-id", "c", "--root", str(tmp_path)]
-    )
+    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
+    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
     told: list[TrimtabError] = []
 
-    def refused(_: serving.Service) -> None:
+    def refused(_: Service) -> None:
         raise RefusedError("It may not.")
 
     log = logging.getLogger("trimtab.test-keeper")
-    code = serving.serve("keeper", given, refused, log=log, broken_off=told.append)
+    code = run_service("keeper", given, refused, log=log, on_failure=told.append)
     assert code == ExitCode.REFUSED
     assert [str(error) for error in told] == ["It may not."]
     assert "It may not." in caplog.text
 
 
 def lease_fails(root: Path, _: pytest.MonkeyPatch) -> None:
-    layout.lock(root, "c", service.PIPELINE).mkdir(parents=True)
+    lease_file(root, "c", service.PIPELINE).mkdir(parents=True)
 
 
 def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def present(_: Readers) -> bool:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(Readers, "present", present)
-    monkeypatch.setattr(service, "_run", lambda given: given.keep_on())
+    monkeypatch.setattr(Readers, "are_present", present)
+    monkeypatch.setattr(service, "_run", lambda service: service.keep_on())
 
 
 @pytest.mark.parametrize(
@@ -230,7 +235,7 @@ def test_who_breaks_off_outside_of_the_work_tells_why_too(
     words: str,
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
     fails(tmp_path, monkeypatch)
     given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
     assert service.main([*given, "--first-trigger", "2"]) == ExitCode.FAILED
@@ -244,19 +249,17 @@ def test_who_breaks_off_outside_of_the_work_tells_why_too(
 def test_a_reason_that_cannot_be_told_is_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
-    given = serving.arguments("keeper", asks_cluster=False).parse_args(
-        ["--cluster-id", "c", "--root", str(tmp_path)]
-    )
+    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
+    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
 
-    def refused(_: serving.Service) -> None:
+    def refused(_: Service) -> None:
         raise RefusedError("It may not.")
 
     def full(_: TrimtabError) -> None:
         raise OSError(28, "No space left on device")
 
     log = logging.getLogger("trimtab.test-keeper")
-    assert serving.serve("keeper", given, refused, log=log, broken_off=full) == ExitCode.REFUSED
+    assert run_service("keeper", given, refused, log=log, on_failure=full) == ExitCode.REFUSED
     assert "It may not." in caplog.text
     assert "No space left on device" in caplog.text
 
@@ -264,15 +267,13 @@ def test_a_reason_that_cannot_be_told_is_in_the_log(
 def test_the_second_in_a_role_ends_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
-    given = serving.arguments("keeper", asks_cluster=False).parse_args(
-        ["--cluster-id", "c", "--root", str(tmp_path)]
-    )
-    worked: list[serving.Service] = []
-    with files.lease(layout.lock(tmp_path, "c", "keeper")) as ours:
+    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
+    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
+    worked: list[Service] = []
+    with hold_lease(lease_file(tmp_path, "c", "keeper")) as ours:
         assert ours
         log = logging.getLogger("trimtab.test-keeper")
-        assert serving.serve("keeper", given, worked.append, log=log) == 0
+        assert run_service("keeper", given, worked.append, log=log) == 0
     assert not worked
     assert "another keeper has this cluster" in caplog.text
 
@@ -309,7 +310,7 @@ def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) ->
 
 def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:
     assert background.start_load(Address("sim:/nowhere"), root=tmp_path) is None
-    assert not layout.readers(tmp_path, "c").exists()
+    assert not readers_folder(tmp_path, "c").exists()
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -434,7 +435,7 @@ def test_whatever_is_damaged_status_says_so_in_a_sentence(
     published.write_snapshot(tmp_path, make_snapshot(cluster_id="c", published_at=at))
     layout.trouble(tmp_path, "c").parent.mkdir(parents=True)
     layout.trouble(tmp_path, "c").write_text("It broke off.")
-    with files.lease(layout.lock(tmp_path, "c", "pipeline")):
+    with hold_lease(lease_file(tmp_path, "c", "pipeline")):
         kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != segment]
         assert len(kept) > 5
         for path in kept:
@@ -469,5 +470,5 @@ def test_a_pair_that_was_started_a_moment_ago_is_stopped(
     reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
     assert reader is not None
     assert len(reader.started) == 2
-    background.stop_load(reader)
+    reader.stop()
     assert not any(process.alive for process in reader.started)

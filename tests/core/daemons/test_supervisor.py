@@ -16,7 +16,7 @@ from waiting import eventually
 from core import files
 from core.cluster.connect import Address
 from core.daemons import supervisor as serving
-from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers
+from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers, readers_folder
 from core.daemons.process import LOG_BYTES, Process, spawn
 from core.errors import TrimtabError
 from core.load import daemon as background
@@ -36,27 +36,27 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def beating() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "load-heartbeat"}
+    return {thread for thread in threading.enumerate() if thread.name == "heartbeat"}
 
 
 def test_a_reader_whose_beat_was_swept_while_the_machine_slept_beats_again(tmp_path: Path) -> None:
-    folder = layout.readers(tmp_path, "c")
+    folder = readers_folder(tmp_path, "c")
     beat = Heartbeat(tmp_path, "c")
     (path,) = folder.iterdir()
     path.unlink()  # as `Readers` does with one that was silent for minutes
     eventually(path.exists)
-    assert Readers(tmp_path, "c").present()
+    assert Readers(tmp_path, "c").are_present()
     beat.close()
-    assert not Readers(tmp_path, "c").present()
+    assert not Readers(tmp_path, "c").are_present()
 
 
 def test_what_was_silent_for_minutes_is_swept(tmp_path: Path) -> None:
-    folder = layout.readers(tmp_path, "c")
+    folder = readers_folder(tmp_path, "c")
     folder.mkdir(parents=True)
     dead = folder / "1-dead.beat"
     dead.touch()
     os.utime(dead, (0, dead.stat().st_mtime - 11 * SILENT_SECONDS))
-    assert not Readers(tmp_path, "c").present()
+    assert not Readers(tmp_path, "c").are_present()
     assert not dead.exists()
 
 
@@ -67,7 +67,7 @@ def test_who_deletes_the_readers_folder_wants_no_load(tmp_path: Path) -> None:
     eventually(lambda: len(looked) > 1)
     forget_cluster(tmp_path, "c")
     eventually(lambda: beating() <= before)
-    assert not layout.readers(tmp_path, "c").exists()
+    assert not readers_folder(tmp_path, "c").exists()
 
 
 def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
@@ -83,14 +83,14 @@ def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
         started.append(now)
         return Process(os.getpid(), "ended")
 
-    kept = serving.Kept(start)
+    kept = serving.Restarter("collector", start)
 
     def starts_in(seconds: int) -> list[float]:
         nonlocal now
         began = now
         started.clear()
         while now < began + seconds:
-            kept.look()
+            kept.check()
             now += 5
         return [at - began for at in started]
 
@@ -100,23 +100,23 @@ def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
     runs = True
     assert starts_in(2 * 3600) == []
     runs = False
-    assert starts_in(300)[0] <= serving.LOOK_SECONDS
+    assert starts_in(300)[0] <= serving.CHECK_SECONDS
 
 
 def test_what_is_too_young_to_hold_its_lease_is_not_started_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     started: list[Process] = []
 
     def start() -> Process:
         started.append(Process.this())
         return started[-1]
 
-    kept = serving.Kept(start)
-    kept.look()
-    kept.look()
-    assert kept.started == (Process.this(),)
+    kept = serving.Restarter("collector", start)
+    kept.check()
+    kept.check()
+    assert kept.started == Process.this()
     assert len(started) == 1
 
 
@@ -141,7 +141,7 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     before = beating()
     spawned: list[str] = []
 
@@ -165,7 +165,7 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     recording.close()
     eventually(lambda: beating() <= before)
     spawned.clear()
-    assert not Readers(tmp_path, "c").present()
+    assert not Readers(tmp_path, "c").are_present()
     assert not spawned
 
 
@@ -173,7 +173,7 @@ def test_why_something_cannot_be_started_is_told_until_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     full: list[OSError] = []
 
     def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
@@ -199,7 +199,7 @@ def test_why_something_cannot_be_started_is_told_until_it_can(
 
 def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path) -> None:
     files.write_text(layout.trouble(tmp_path, "c"), "No space left on device.\n")
-    note = service.Noting(layout.trouble(tmp_path, "c"))
+    note = service.BatchLog(layout.trouble(tmp_path, "c"))
     note(Published(Batch("q-1", datetime(2026, 3, 1, tzinfo=UTC), complete=True), None))
     assert background.pipeline_trouble(tmp_path, "c") is None
 
@@ -210,7 +210,7 @@ def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr("core.daemons.supervisor.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("core.daemons.service.time.monotonic", lambda: now[0])
     return now
 
 
@@ -218,7 +218,7 @@ def test_a_collector_notes_what_is_new_and_else_a_line_an_hour(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    note = collecting.Noting()
+    note = collecting.PollLog()
     away = TrimtabError("No broker answers.")
 
     def lines(event: Polled | TrimtabError, count: int = 3) -> int:
@@ -242,7 +242,7 @@ def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
     tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    note = service.Noting(layout.trouble(tmp_path, "c"))
+    note = service.BatchLog(layout.trouble(tmp_path, "c"))
 
     def batches(count: int, **what: object) -> int:
         before = len(caplog.records)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated import small_spec
 
-from core import files
+from core import files, paths
 from core.cluster.client import OffsetAt
 from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
@@ -292,7 +292,7 @@ def test_the_gate_quarantines_a_bad_segment_with_its_reason(
     cluster_id = cluster.spec.cluster_id
     segment = poll_for(cluster, tmp_path, 1)[0].segment
     assert segment is not None
-    name = f"{layout.cluster_folder(cluster_id)}-bad.parquet"
+    name = f"{paths.cluster_folder(cluster_id)}-bad.parquet"
     incoming = layout.incoming(tmp_path) / name
     incoming.write_bytes(segment.read_bytes())
     harm(incoming)  # type: ignore[operator]
@@ -385,7 +385,7 @@ def test_what_was_half_written_when_a_collector_died_is_cleared_away(
 ) -> None:
     poll_for(cluster, tmp_path, 1)
     cluster_id = cluster.spec.cluster_id
-    half = layout.incoming(tmp_path) / f".tmp-1-{layout.cluster_folder(cluster_id)}-x.parquet"
+    half = layout.incoming(tmp_path) / f".tmp-1-{paths.cluster_folder(cluster_id)}-x.parquet"
     half.touch()
     spool.retire(tmp_path, cluster_id)
     assert half.exists()

@@ -230,7 +230,8 @@ def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:
 def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     code = (
-        "import sys; from pathlib import Path; from core.load.snapshot.arrow_file import read_snapshot;"
+        "import sys; from pathlib import Path;"
+        "from core.load.snapshot.arrow_file import read_snapshot;"
         "assert read_snapshot(Path(sys.argv[1]), 'abc-DEF_1').rate('in_bytes_per_s').sum() >= 0;"
         "print([m for m in ('pandas', 'pyarrow.dataset', 'pyspark') if m in sys.modules])"
     )

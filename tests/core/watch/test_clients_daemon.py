@@ -10,7 +10,7 @@ from waiting import eventually
 
 from core import files
 from core.cluster.connect import Address
-from core.daemons import supervisor as serving
+from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process, spawn
 from core.errors import AccessDeniedError, TrimtabError
 from core.load import layout
@@ -62,13 +62,13 @@ def test_what_a_killed_probe_left_is_not_taken_for_the_next_ones_report(
         background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
         return ENDED
 
-    monkeypatch.setattr(serving, "start", start)
+    monkeypatch.setattr(background, "start_daemon", start)
     with pytest.raises(TrimtabError, match="This user may not"):
         background.start_probe(NOWHERE, "c", root=tmp_path).wait()
 
 
 def test_a_living_probe_keeps_its_report(tmp_path: Path, left: Path) -> None:
-    with files.lease(layout.lock(tmp_path, "c", background.ROLE)) as ours:
+    with hold_lease(lease_file(tmp_path, "c", background.ROLE)) as ours:
         assert ours
         background.start_probe(NOWHERE, "c", root=tmp_path).close()
     assert left.exists()

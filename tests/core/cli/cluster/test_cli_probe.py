@@ -12,12 +12,12 @@ from clients_help import Pings
 from in_process import Hand, audited
 from run_help import cluster
 
-from core import files, paths
+from core import paths
 from core.cli.cluster.probe import _Table
 from core.cluster.connect import Address
 from core.cluster.probe.round_trip import Layout
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.load import layout
+from core.daemons.lease import hold_lease, lease_file
 from core.watch.clients import probe as work
 from core.watch.clients.daemon import newest_report
 from core.watch.clients.health_detector import BrokerSeen, Health
@@ -185,8 +185,8 @@ def test_its_topic_is_deleted_after_being_asked(
 
 def test_one_probe_at_a_time(typed: Hand, stand: Stand, living: SimulatedCluster) -> None:
     typed("probe", "--for", "2s", "--yes")
-    path = layout.lock(paths.load_root(), living.describe().cluster_id, "probe")
-    with files.lease(path):
+    path = lease_file(paths.load_root(), living.describe().cluster_id, "probe")
+    with hold_lease(path):
         for words in (("probe",), ("probe", "--remove", "--yes")):
             code, _, err = typed(*words)
             assert code == 3, err

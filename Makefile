@@ -99,7 +99,7 @@ screenshots-check: $(DEV)
 	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
 docs: $(DEV)  ## docs/keys.md and docs/run-states.md, made from the code's own tables
-	$(BIN)/python -P -m tui.actions > docs/keys.md
+	$(BIN)/python -P -m tui.actions.table > docs/keys.md
 	$(BIN)/python -P -m core.run.engine.rules_document > docs/run-states.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers

@@ -20,7 +20,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.worker import Worker
 
-from tui.screens.map import MapScreen
+from tui.map.screen import MapScreen
 
 RESIZE_SECONDS = 1 / 120
 """How long Textual waits for a further change of size before it lays out anew."""

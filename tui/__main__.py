@@ -29,13 +29,13 @@ def open_dashboard(context: Context) -> None:
     """
     from core.cluster.connect import missing_password
     from tui import terminal
-    from tui.ending import Ending
+    from tui.shutdown import Ending
 
     terminal.prepare()
     # Imports make much and throw nothing away; `Feed.painted` collects again.
     gc.disable()
     with Ending() as ending:
-        from tui.feed import Feed
+        from tui.feed.feed import Feed
 
         feed = Feed(context.target, start_load=not context.no_load)
         address = context.target.address
@@ -88,7 +88,7 @@ def main() -> None:
     except SystemExit as left:
         code = left.code
     if shown:
-        from tui.ending import end_process
+        from tui.shutdown import end_process
 
         end_process(code)
     # What goes with the process need not be searched for garbage first: a tenth of most commands.

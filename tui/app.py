@@ -1,4 +1,4 @@
-"""The dashboard: takes what the feed saw into the Session and has the open screen draw it."""
+"""What the feed saw, as a message from a reading thread to the event loop."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from textual.app import App
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from core.cluster.connect import enter_password, short_name
@@ -25,12 +26,10 @@ from core.run.external.moves import ForeignWatch
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui import terminal
-from tui.actions import GLOBAL, MAP, SCREENS, bindings_of
-from tui.drilling import Drilling
+from tui.actions.table import GLOBAL, MAP, SCREENS, bindings_of
+from tui.drawing.ascii_filter import AsciiOnly
 from tui.driver import TerminalDriver
-from tui.everywhere import Everywhere
-from tui.feed import Feed
-from tui.feed_events import (
+from tui.feed.events import (
     AutopilotSeen,
     ClientsSeen,
     ClusterLost,
@@ -42,18 +41,19 @@ from tui.feed_events import (
     TimesLearned,
     Trouble,
 )
-from tui.feed_events import Event as FeedEvent
-from tui.in_ascii import AsciiOnly
-from tui.leaving import Leaving
-from tui.piloting import Piloting
-from tui.probing import Switching
-from tui.screens.base import DashboardScreen
-from tui.seen import Seen
+from tui.feed.events import Event as FeedEvent
+from tui.feed.feed import Feed
+from tui.global_actions.autopilot import Piloting
+from tui.global_actions.display import Everywhere
+from tui.global_actions.drills import Drilling
+from tui.global_actions.leave import Leaving
+from tui.global_actions.probe import Switching
+from tui.key_queue import TypedAhead
+from tui.screen.base import DashboardScreen
+from tui.screen.header import HeaderLine
+from tui.screen.services import Dashboard, InFlight
 from tui.session import MARKED, Session
-from tui.shown_on import Dashboard, InFlight
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
-from tui.typed_ahead import TypedAhead
-from tui.widgets.header import HeaderLine
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,15 +61,32 @@ if TYPE_CHECKING:
     from core.passwords import MissingPassword
     from core.run.reporting.notices import Notice, Notices
     from core.run.reporting.views import RunView
-    from tui.ending import Ending
+    from tui.shutdown import Ending
+
+
+class Seen(Message):
+    """Something the feed saw, on its way from a reading thread to the event loop."""
+
+    def __init__(self, event: FeedEvent) -> None:
+        super().__init__()
+        self.event = event
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer picture makes one that nobody has looked at yet superfluous."""
+        return (
+            isinstance(message, Seen)
+            and isinstance(self.event, PictureSeen)
+            and isinstance(message.event, PictureSeen)
+        )
+
 
 SCREEN_CLASSES = {
-    "map": ("tui.screens.map", "MapScreen"),
-    "plan": ("tui.screens.plan", "PlanScreen"),
-    "moves": ("tui.screens.moves", "MovesScreen"),
-    "load": ("tui.screens.load", "LoadScreen"),
-    "timeline": ("tui.screens.timeline", "TimelineScreen"),
-    "groups": ("tui.screens.groups", "GroupsScreen"),
+    "map": ("tui.map.screen", "MapScreen"),
+    "plan": ("tui.plan.screen", "PlanScreen"),
+    "moves": ("tui.moves.screen", "MovesScreen"),
+    "load": ("tui.load.screen", "LoadScreen"),
+    "timeline": ("tui.timeline.screen", "TimelineScreen"),
+    "groups": ("tui.groups.screen", "GroupsScreen"),
 }
 
 
@@ -151,7 +168,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
             self._ask_password(self._missing)
 
     def _ask_password(self, missing: MissingPassword) -> None:
-        from tui.screens.password_dialog import PasswordDialog
+        from tui.dialogs.password import PasswordDialog
 
         self.session.awaits_password = True
 
@@ -220,7 +237,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
     def draw(self) -> None:
         super().draw()
         if isinstance(self.screen, ModalScreen):
-            from tui.screens.dialog import Dialog  # a map without one is painted without it
+            from tui.dialogs.base import Dialog
 
             if isinstance(self.screen, Dialog):
                 self.screen.show_lost(self.session.lost_words)

@@ -11,15 +11,15 @@ from click import Abort
 
 from core.errors import UsageError
 from tui import terminal
-from tui.actions import ACTIONS
+from tui.actions.table import ACTIONS
 from tui.app import TrimtabApp
-from tui.feed import Feed
+from tui.feed.feed import Feed
 from tui.session import MARKED, Session
 
 if TYPE_CHECKING:
     from core.cli.common.context import Context
     from core.passwords import MissingPassword
-    from tui.ending import Ending
+    from tui.shutdown import Ending
 
 
 def make_session(context: Context) -> Session:

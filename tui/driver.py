@@ -18,7 +18,7 @@ from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 
-from tui.ending import Ending, open_anew
+from tui.shutdown import Ending, open_anew
 
 BEHIND_CHARACTERS = 65_536
 """What may wait to be written; pictures beyond it are left out: who is behind wants the newest."""

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
-    from tui.made import Made
-    from tui.map_view import Lit
-    from tui.past import Past, Then
-    from tui.study import Study
-    from tui.wish import Wish
+    from tui.map.view import Lit
+    from tui.plan.study import Study
+    from tui.plan.suggest_form import Wish
+    from tui.plan.suggested_plan import Made
+    from tui.timeline.history import Past, Then
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5

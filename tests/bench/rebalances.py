@@ -35,8 +35,8 @@ from tests.bench.report import leave
 from tests.bench.waits import measured
 from tests.hands import operated
 from tui.app import TrimtabApp
+from tui.drawing.page import Page
 from tui.session import Session
-from tui.widgets.page import Page
 
 TOPIC = "bench.read"
 CHANGES = 20

@@ -34,8 +34,8 @@ from tests.bench.waits import measured
 from tests.hands import operated
 from tests.waiting import eventually
 from tui.app import TrimtabApp
-from tui.feed import Feed
-from tui.screens.map_hands import MapCanvas
+from tui.feed.feed import Feed
+from tui.map.drag_controller import MapCanvas
 from tui.session import Session
 
 WATCHED, MADE = "bench.watched", "bench.made"

@@ -23,7 +23,7 @@ from core.load.snapshot.format import Float64
 from tests.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tui.feed_events import Deliver
+    from tui.feed.events import Deliver
 
 QUIET_SECONDS = 0.6
 """Silence after which a reaction is taken to be over."""
@@ -97,7 +97,7 @@ class BenchFeed:
 
     def tell(self) -> None:
         from core.load.snapshot.format import Load, Source
-        from tui.feed_events import PictureSeen
+        from tui.feed.events import PictureSeen
         from tui.session import Freshness
 
         rates = self._known + self._added

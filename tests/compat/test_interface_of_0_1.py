@@ -12,7 +12,7 @@ from kept_files import FILES
 
 from core.cli.main import root
 from core.errors import ExitCode
-from tui.actions import ACTIONS
+from tui.actions.table import ACTIONS
 
 
 def options(

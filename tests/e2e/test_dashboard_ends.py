@@ -204,7 +204,7 @@ def test_a_plan_that_a_disk_does_not_take_is_said_to_be_lost(shown: Open) -> Non
         assert "The plan of 1 move is not kept: the disk did not answer" in terminal.text()
 
 
-@pytest.mark.parametrize("module", ["tui.feed", "textual.app", "textual.drivers.linux_driver"])
+@pytest.mark.parametrize("module", ["tui.feed.feed", "textual.app", "textual.drivers.linux_driver"])
 def test_a_signal_in_mid_start_ends_it(shown: Open, module: str) -> None:
     patch = f"""
 import os, signal

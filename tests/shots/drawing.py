@@ -95,10 +95,9 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.simulation.demo import demo_spec
     from core.load.snapshot.format import Float64, Load, Source
     from core.run.reporting.report import markdown
-    from tui.app import TrimtabApp
-    from tui.feed_events import Connected, GroupsSeen, PictureSeen, RunSeen
-    from tui.screens.run_history import RunHistory
-    from tui.seen import Seen
+    from tui.app import Seen, TrimtabApp
+    from tui.feed.events import Connected, GroupsSeen, PictureSeen, RunSeen
+    from tui.moves.history import RunHistory
     from tui.session import Freshness, Session
 
     if shot.recorded:

@@ -18,11 +18,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load, Source
-from tui.app import TrimtabApp
-from tui.feed_events import Event, PictureSeen
-from tui.screens.map import MapScreen
-from tui.screens.map_hands import MapCanvas
-from tui.seen import Seen
+from tui.app import Seen, TrimtabApp
+from tui.feed.events import Event, PictureSeen
+from tui.map.drag_controller import MapCanvas
+from tui.map.screen import MapScreen
 from tui.session import Freshness, Session
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

@@ -25,9 +25,9 @@ from core.run.reporting.views import (
     RunView,
 )
 from tui.app import TrimtabApp
+from tui.drawing.canvas import Canvas
+from tui.drawing.page import Page
 from tui.session import PlanHistory, Session
-from tui.widgets.canvas import Canvas
-from tui.widgets.page import Page
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 GB = 10**9

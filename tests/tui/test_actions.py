@@ -10,7 +10,7 @@ import pytest
 from hands import operated
 from maps import lines, map_of, press, session, text, the_map
 
-from tui.actions import (
+from tui.actions.table import (
     ACTIONS,
     CARRY,
     GLOBAL,
@@ -24,11 +24,11 @@ from tui.actions import (
     keys_of,
 )
 from tui.app import SCREEN_CLASSES, TrimtabApp
-from tui.screens.commands import found
-from tui.screens.help import HELP_AT, NAME_WIDTH, help_rows
+from tui.screen.command_palette import found
+from tui.screen.footer import footer_row
+from tui.screen.help import HELP_AT, NAME_WIDTH, help_rows
 from tui.session import Session
 from tui.theming import ASCII, load_palettes
-from tui.widgets.footer import footer_row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 AVOIDED = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+z", "ctrl+c", "ctrl+h", "ctrl+i"}
@@ -36,7 +36,7 @@ AVOIDED = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+z", "ctrl+c", "ctrl+h",
 
 def test_the_docs_hold_the_key_table() -> None:
     assert DOCS.read_text(encoding="utf-8") == key_table(), (
-        "run: python -m tui.actions > docs/keys.md"
+        "run: python -m tui.actions.table > docs/keys.md"
     )
 
 

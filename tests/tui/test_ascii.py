@@ -22,30 +22,30 @@ from core.errors import TrimtabError
 from core.passwords import MissingPassword
 from core.run.reporting.views import RunState
 from core.text.terminal import in_ascii
-from tui.actions import MOVES, SCREENS
-from tui.in_ascii import AsciiOnly
-from tui.screens.apply import ApplyDialog
-from tui.screens.autopilot_dialog import AutopilotDialog
-from tui.screens.commands import CommandScreen
-from tui.screens.dialog import AskDialog
-from tui.screens.drill_dialog import DrillDialog
-from tui.screens.help import HelpScreen
-from tui.screens.leave_dialog import LeaveDialog
-from tui.screens.password_dialog import PasswordDialog
-from tui.screens.plan_review import Order
-from tui.screens.problem import ProblemDialog
-from tui.screens.rate_dialog import RateDialog
-from tui.screens.retarget_dialog import RetargetDialog, targets_of
-from tui.screens.run_questions import (
+from tui.actions.table import MOVES, SCREENS
+from tui.dialogs.base import AskDialog
+from tui.dialogs.password import PasswordDialog
+from tui.dialogs.problem import ProblemDialog
+from tui.drawing.ascii_filter import AsciiOnly
+from tui.global_actions.autopilot_dialog import AutopilotDialog
+from tui.global_actions.drill_dialog import DrillDialog
+from tui.global_actions.leave_dialog import LeaveDialog
+from tui.moves.questions import (
     cancel_dialog,
     cancel_some_dialog,
     pause_dialog,
     recover_dialog,
     roll_back_dialog,
 )
-from tui.screens.suggest_dialog import SuggestDialog
+from tui.moves.rate_dialog import RateDialog
+from tui.moves.retarget_dialog import RetargetDialog, targets_of
+from tui.plan.apply import ApplyDialog
+from tui.plan.review import Order
+from tui.plan.suggest_dialog import SuggestDialog
+from tui.plan.suggest_form import Wish
+from tui.screen.command_palette import CommandScreen
+from tui.screen.help import HelpScreen
 from tui.session import Session
-from tui.wish import Wish
 
 NAME = "größe…消費"
 

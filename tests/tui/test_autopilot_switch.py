@@ -25,8 +25,8 @@ from core.autopilot.settings import Mode, Settings
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.process import Process
-from tui.feed_events import AutopilotSeen
-from tui.screens.autopilot_dialog import AutopilotDialog
+from tui.feed.events import AutopilotSeen
+from tui.global_actions.autopilot_dialog import AutopilotDialog
 
 LAST = Entry(NOON, What.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
 

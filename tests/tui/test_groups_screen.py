@@ -31,12 +31,12 @@ from core.watch.groups.lag import GroupView, Pace, PartitionView, Rates
 from core.watch.groups.rebalances import Rebalance
 from core.watch.timeline.events import Kind
 from core.watch.timeline.publisher import Teller
-from tui.group_history import recalled, recorded_rebalances
-from tui.group_view import Order, listed, members_of
+from tui.drawing.page import Page
+from tui.drawing.spans import text_of
+from tui.groups.detail import pace_words, rate
+from tui.groups.poller import recalled, recorded_rebalances
+from tui.groups.view import Order, listed, members_of
 from tui.session import Session
-from tui.widgets.group_words import pace_words, rate
-from tui.widgets.lines import text_of
-from tui.widgets.page import Page
 
 
 def view(id: str, lag: int | None, *members: Member) -> GroupView:

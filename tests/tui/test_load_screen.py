@@ -24,13 +24,12 @@ from core.load.snapshot.format import (
     Source,
 )
 from core.load.windows import History
-from tui.load_numbers import broker_numbers, partition_numbers, row_of
-from tui.screens.load import broker_choices, hottest_partitions
+from tui.drawing.page import Page
+from tui.drawing.spans import Lines, text_of, width_of
+from tui.load.page import LoadView, Metric, load_lines
+from tui.load.screen import broker_choices, hottest_partitions
+from tui.load.statistics import broker_numbers, partition_numbers, row_of, snapshot_lines
 from tui.session import Freshness, Session
-from tui.widgets.lines import Lines, text_of, width_of
-from tui.widgets.load_page import LoadView, Metric, load_lines
-from tui.widgets.load_panel import snapshot_lines
-from tui.widgets.page import Page
 
 START = at(9, 0)
 COUNT = 24

@@ -15,13 +15,13 @@ from textual.pilot import Pilot
 from textual.widgets import Label
 
 from core.errors import UnreachableError
-from tui.actions import SCREENS
+from tui.actions.table import SCREENS
 from tui.app import TrimtabApp
-from tui.screens.apply import ApplyDialog
+from tui.drawing.canvas import Canvas
+from tui.plan.apply import ApplyDialog
+from tui.screen.footer import FooterLine, LongMessage
+from tui.screen.header import HeaderLine
 from tui.session import Freshness, Session
-from tui.widgets.canvas import Canvas
-from tui.widgets.footer import FooterLine, LongMessage
-from tui.widgets.header import HeaderLine
 
 SMALL, LARGE = (80, 24), (120, 40)
 

@@ -14,9 +14,8 @@ from core.run.reporting.notices import Notices
 from core.run.reporting.views import MoveState, RunRequest, RunState, RunView
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
-from tui.app import TrimtabApp
-from tui.feed_events import RunSeen
-from tui.seen import Seen
+from tui.app import Seen, TrimtabApp
+from tui.feed.events import RunSeen
 
 MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))
 STUCK = a_run(moves=(a_move("orders-2", MoveState.STUCK, 25, why="b9 is down"),))

@@ -9,9 +9,9 @@ from pictures import a_run, a_session, body, dashboard, pressed
 from textual import events
 from textual.pilot import Pilot
 
-from tui.screens.commands import CommandScreen
-from tui.typed import pasted
-from tui.widgets.canvas import Canvas
+from tui.drawing.canvas import Canvas
+from tui.screen.command_palette import CommandScreen
+from tui.screen.list_screen import pasted
 
 
 async def paste(pilot: Pilot[int], words: str) -> None:

@@ -26,14 +26,13 @@ from core.load.view.text import scale_of
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, BenchFeed
 from tui import terminal
-from tui.app import TrimtabApp
-from tui.feed import Feed
-from tui.feed_events import ClusterLost, Event, GroupsSeen, PictureSeen, Trouble
-from tui.seen import Seen
+from tui.app import Seen, TrimtabApp
+from tui.drawing.canvas import Row
+from tui.feed.events import ClusterLost, Event, GroupsSeen, PictureSeen, Trouble
+from tui.feed.feed import Feed
+from tui.map.drawing.columns import partition_columns, topic_columns
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
 from tui.theming import choose_palette, load_palettes, parse_palette
-from tui.widgets.canvas import Row
-from tui.widgets.columns import partition_columns, topic_columns
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -329,8 +328,8 @@ from tui.app import TrimtabApp
 from tui.session import Session
 sys.path.insert(0, "tests")
 from clusters import cluster, load_of
-from tui.seen import Seen
-from tui.feed_events import PictureSeen
+from tui.app import Seen
+from tui.feed.events import PictureSeen
 state = cluster({"t-0": [1, 2]})
 async def main():
     app = TrimtabApp(Session("x"))
@@ -363,8 +362,8 @@ from tui.app import SCREEN_CLASSES, TrimtabApp
 from tui.session import Session
 sys.path.insert(0, "tests")
 from clusters import cluster, load_of
-from tui.seen import Seen
-from tui.feed_events import PictureSeen
+from tui.app import Seen
+from tui.feed.events import PictureSeen
 state = cluster({"t-0": [1, 2]})
 wanted = {module for module, _ in SCREEN_CLASSES.values()}
 async def main():

@@ -33,16 +33,16 @@ from core.watch.timeline.events import Kind
 from core.watch.timeline.publisher import Teller
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import told
-from tui import past_reading
-from tui.lanes import AUTOPILOT, Lane
-from tui.past import Asked, Compared, Past, rows_of
-from tui.past_reading import read_past
-from tui.screens import comparing
-from tui.screens.map_hands import MapCanvas
+from tui.drawing.page import Page
+from tui.drawing.spans import text_of
+from tui.map.drag_controller import MapCanvas
 from tui.session import Session
-from tui.widgets.lines import text_of
-from tui.widgets.page import Page
-from tui.widgets.timeline_page import TimelineView, timeline_lines
+from tui.timeline import comparison as comparing
+from tui.timeline import reader as past_reading
+from tui.timeline.history import Asked, Compared, Past, rows_of
+from tui.timeline.lanes import AUTOPILOT, Lane
+from tui.timeline.page import TimelineView, timeline_lines
+from tui.timeline.reader import read_past
 
 ORDERS = [row("orders", p, (2, 1)) for p in range(4)]
 
@@ -169,7 +169,7 @@ def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
 def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.past_reading.MOST_EVENTS", 3)
+    monkeypatch.setattr("tui.timeline.reader.MOST_EVENTS", 3)
     found = past()
     assert found.cut
     assert [told(event) for event in found.events] == [
@@ -183,7 +183,7 @@ def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_se
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = past()
-    monkeypatch.setattr("tui.past_reading.MOST_EVENTS", 20)
+    monkeypatch.setattr("tui.timeline.reader.MOST_EVENTS", 20)
     with Teller(RECORDED) as teller:
         for n in range(30):
             teller.tell(Kind.RUN, by="run 1", text=f"step {n}", at=at(30 + n))

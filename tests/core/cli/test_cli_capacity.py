@@ -35,8 +35,8 @@ from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
 from core.run.options import RunOptions, create_journal
 from core.run.throttles.rate_bounds import usual_bounds
-from tui.feed import Feed
-from tui.feed_events import PictureSeen
+from tui.feed.events import PictureSeen
+from tui.feed.feed import Feed
 
 MB = 1_000_000
 Typed = Callable[..., tuple[int, str, str]]

@@ -1,0 +1,60 @@
+"""Dialogs that have much to say: it scrolls, the name and the buttons stay in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from clusters import NOON
+from pictures import a_session, dashboard, in_sight, pressed
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label
+
+from core.autopilot.daemon import Standing
+from core.autopilot.decision import Reason
+from core.autopilot.history import History
+from core.autopilot.log import Entry, What
+from core.autopilot.settings import Settings
+from core.autopilot.switch import Switch
+from core.cluster.connect import Address
+from tui.dialogs.base import ChoiceDialog, ConfirmDialog, Words
+from tui.global_actions.autopilot_dialog import AutopilotDialog
+from tui.moves.questions import TypedDialog
+
+MUCH = tuple(
+    f"{n}: of what is said before a yes, this is one sentence among many." for n in range(60)
+)
+
+LAST = Entry(NOON, What.WAIT, (Reason("broker-down", " ".join(MUCH)),))
+STANDING = Standing(
+    Switch("c-1", "prod-eu", Address("b:9092"), Settings(), NOON, "ada"), None, LAST, History()
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 14), (120, 40)])
+@pytest.mark.parametrize(
+    "dialog",
+    [
+        lambda: ConfirmDialog("Sure?", MUCH, no="No", yes="Yes"),
+        lambda: TypedDialog("Sure?", MUCH, name="prod-eu", no="No", yes="Yes"),
+        lambda: ChoiceDialog("Sure?", MUCH, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
+        lambda: AutopilotDialog("prod-eu", STANDING, writable=True, because=""),
+    ],
+    ids=["confirm", "typed", "choice", "autopilot"],
+)
+async def test_buttons_stay_in_sight_and_what_is_said_is_paged_to(
+    dialog: Callable[[], ModalScreen[object]], size: tuple[int, int]
+) -> None:
+    async with dashboard(a_session(), "plan", size) as pilot:
+        pilot.app.push_screen(dialog())
+        await pressed(pilot, "pageup")
+        screen = pilot.app.screen
+        for widget in (*screen.query(Button), *screen.query(Input)):
+            assert in_sight(pilot, widget), widget
+        last = list(screen.query_one(Words).query(Label))[-1]
+        assert not in_sight(pilot, last)
+        for _ in range(40):
+            if in_sight(pilot, last):
+                break
+            await pressed(pilot, "pagedown")
+        assert in_sight(pilot, last)

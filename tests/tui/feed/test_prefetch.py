@@ -1,0 +1,98 @@
+"""The first look happens in a fork: what it saw, what stopped it, and its end reach the parent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from clusters import cluster
+
+from core.cli.common.context import Target
+from core.clock import SystemClock
+from core.cluster.connect import Address
+from core.errors import UnreachableError
+from tui.feed.feed import feed
+from tui.feed.feed import prefetch as first_look
+from tui.feed.prefetch import FirstLook
+
+ADDRESS = Address("127.0.0.1:1")
+STATE = cluster({"orders-0": [1, 2]})
+
+# The test runner has threads; the fork does not use what they may hold.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def see(monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]) -> None:
+    client = SimpleNamespace(describe=describe, ping=lambda: None, close=lambda: None)
+    connection = SimpleNamespace(client=client, clock=SystemClock())
+    for module in (first_look, feed):
+        monkeypatch.setattr(module, "connect", lambda address: connection)
+
+
+def fail(error: Exception) -> Callable[[], Any]:
+    def describe() -> Any:
+        raise error
+
+    return describe
+
+
+def test_what_the_fork_saw_is_seen_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    see(monkeypatch, lambda: STATE)
+    seen = FirstLook(ADDRESS).result()
+    assert seen is not None
+    assert seen.cluster_id == STATE.cluster_id
+    assert seen.topics == STATE.topics
+    assert np.array_equal(seen.replica_broker, STATE.replica_broker)
+
+
+def test_why_it_saw_nothing_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    see(monkeypatch, fail(UnreachableError("Nothing listens.", detail="why", next="Look.")))
+    with pytest.raises(UnreachableError) as caught:
+        FirstLook(ADDRESS).result()
+    assert str(caught.value) == "Nothing listens.\nwhy\nLook."
+
+
+def test_a_bug_in_the_fork_is_no_answer_and_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    see(monkeypatch, fail(ZeroDivisionError()))
+    assert FirstLook(ADDRESS).result() is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_look_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    see(monkeypatch, lambda: time.sleep(60))
+    look = FirstLook(ADDRESS)
+    look.stop()
+    assert look.result() is None
+    look.stop()
+
+
+@pytest.mark.parametrize("describe", [lambda: STATE, fail(ZeroDivisionError())])
+def test_the_feed_shows_what_the_fork_saw_or_looks_itself(
+    monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]
+) -> None:
+    see(monkeypatch, describe)
+    look = FirstLook(ADDRESS)
+    see(monkeypatch, lambda: STATE)
+    reader = feed.Feed(Target(address=ADDRESS), start_load=False)
+    reader._look = look
+    got: list[feed.Event] = []
+
+    def deliver(event: feed.Event) -> None:
+        got.append(event)
+        if isinstance(event, feed.PictureSeen):
+            reader.stop()
+
+    reader.attach(deliver)
+    reader._read_cluster()
+    assert isinstance(got[-1], feed.PictureSeen)
+    assert got[-1].state.cluster_id == STATE.cluster_id
+
+
+def test_a_simulator_is_looked_at_in_a_thread() -> None:
+    assert not FirstLook.suits(Address("sim:/somewhere"))

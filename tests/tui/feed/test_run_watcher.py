@@ -1,0 +1,147 @@
+"""The feed follows the newest run, reading others only as one is added, and consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from flags import Script
+from simulated import small_spec
+
+from core.cluster.connect import Address, Connection
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.plan.estimate.calibration import Calibration, Speed
+from core.plan.plan import Plan
+from core.run.journal.records import Kind
+from core.run.reporting import runs
+from core.run.service import RunOptions, create_journal
+from tui.feed.events import Event, RunSeen, TimesLearned, Trouble
+from tui.feed.watchers import watch_groups, watch_runs
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    listed: list[str] = []
+    real = runs.list_runs
+    monkeypatch.setattr(
+        runs, "list_runs", lambda cluster: (listed.append(cluster), real(cluster))[1]
+    )
+
+    def begin(at: datetime) -> None:
+        plan, options = Plan(state.cluster_id), RunOptions(1)
+        create_journal(Address("sim:none"), state.cluster_id, plan, options, None, at=at).close()
+
+    def ends() -> None:
+        with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120100")) as journal:
+            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+    seen: list[RunSeen] = []
+    watch_runs(
+        lambda: state,
+        seen.append,  # type: ignore[arg-type]
+        Script(
+            lambda: begin(NOON + timedelta(minutes=1)),
+            lambda: begin(NOON),  # an older one, by its cluster's clock
+            ends,
+            lambda: None,
+            lambda: begin(NOON + timedelta(minutes=2)),
+            lambda: None,
+        ),
+    )
+    told = [event.run and (event.run.run, event.run.state.value) for event in seen]
+    assert told == [
+        None,
+        ("0101-120100", "starting"),
+        ("0101-120100", "done"),
+        ("0101-120200", "starting"),
+    ]
+    assert len(listed) == 3
+
+
+def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    path = runs.journal_path(state.cluster_id, "0101-120000")
+    path.parent.mkdir(parents=True)
+    path.write_text("?")
+    seen: list[Event] = []
+    nothing: Callable[[], None] = lambda: None  # noqa: E731
+    watch_runs(lambda: state, seen.append, Script(nothing, nothing, nothing))
+    none, damaged = seen
+    assert isinstance(none, RunSeen)
+    assert none.run is None
+    assert isinstance(damaged, Trouble)
+    assert str(path) in damaged.error.title
+
+
+def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    taught = [Calibration(), Calibration(speed=Speed(1, 1e6, 1e6, 1e6))]
+    asked: list[str] = []
+
+    def calibration(cluster: str) -> Calibration:
+        asked.append(cluster)
+        return taught[min(len(asked), 2) - 1]
+
+    monkeypatch.setattr(runs, "calibration", calibration)
+
+    def begin() -> None:
+        plan, options = Plan(state.cluster_id), RunOptions(1)
+        address = Address("sim:none")
+        create_journal(address, state.cluster_id, plan, options, None, at=NOON).close()
+
+    def ends() -> None:
+        with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120000")) as journal:
+            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+    seen: list[Event] = []
+    nothing: Callable[[], None] = lambda: None  # noqa: E731
+    script = Script(begin, nothing, ends, nothing, nothing)
+    watch_runs(lambda: state, seen.append, script)
+    told = [event.calibration for event in seen if isinstance(event, TimesLearned)]
+    assert told == [taught[1]]
+    assert len(asked) == 2
+
+
+def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
+    cluster: Any = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1)
+    listed = cluster.groups
+
+    def answer(error: TrimtabError | None) -> None:
+        def groups(**_: object) -> object:
+            if error is not None:
+                raise error
+            return listed()
+
+        cluster.groups = groups
+
+    denied = AccessDeniedError("This user may not list groups.", next="Ask for the rights.")
+    lost = UnreachableError("No broker answers.")
+    running = Flag()
+    running.set()
+    seen: list[Event] = []
+    answer(denied)
+    watch_groups(
+        lambda: Connection(cluster, cluster.clock, Address("sim:none")),
+        seen.append,
+        running,
+        Script(*(lambda e=e: answer(e) for e in (denied, lost, denied, None, denied))),
+    )
+    told = [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in seen]
+    not_shown = "Consumer groups and their lag are not shown: This user may not list groups."
+    assert told == [not_shown, "GroupsSeen", not_shown]
+    assert isinstance(seen[0], Trouble)
+    assert seen[0].error.next == "Ask for the rights."

@@ -1,0 +1,455 @@
+"""Carrying a replica, with the mouse and with keys: same rules, same plan, nothing sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import cluster, load_of, tp
+from maps import (
+    SIZES,
+    column_of,
+    demo_picture,
+    lines,
+    look,
+    map_of,
+    mouse_down,
+    mouse_over,
+    press,
+    rested,
+    row_of,
+    seen,
+    session,
+    tell,
+    text,
+    the_map,
+)
+from pictures import a_run, at
+from textual.pilot import Pilot
+
+from core.cli.common.context import Context, Target
+from core.cluster.connect import Address
+from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import Load
+from core.plan.effect import effect_of
+from core.plan.plan import Plan
+from core.run.reporting.views import RunEvent, RunState
+from tui.dashboard import make_session
+from tui.feed.events import GroupsSeen, RunSeen
+from tui.map import estimates as map_ahead
+from tui.map.drag_controller import MapCanvas
+from tui.map.drawing.preview import changes
+from tui.map.drawing.scene import SIDE
+from tui.map.drawing.side_panel import rate_lines
+from tui.map.view import MapView, build_model
+
+GB = 10**9
+
+
+def picture() -> tuple[ClusterState, Load]:
+    """Six brokers in three racks; p0 on 1 2 3, p1 on 1 2 6, p2 on 2 3 1."""
+    state = cluster(
+        {"t-0": [1, 2, 3], "t-1": [1, 2, 6], "t-2": [2, 3, 1]},
+        brokers=[1, 2, 3, 4, 5, 6],
+        racks={1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"},
+        size_bytes=10 * GB,
+        disk_bytes=(1000 * GB, 500 * GB),
+    )
+    return state, load_of(state, {"t-0": 4e6, "t-1": 3e6, "t-2": 2e6})
+
+
+def plan(pilot: Pilot[int]) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    return {str(move.tp): (move.before, move.after) for move in session(pilot).plan}
+
+
+async def grab(pilot: Pilot[int], broker: int = 1) -> None:
+    """Zoom in and pick p0's replica up with the keyboard."""
+    await press(pilot, "enter")
+    look(pilot, broker=broker, cursor_partition=0)
+    await press(pilot, "space")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_carried_with_keys_and_dropped(size: tuple[int, int]) -> None:
+    async with map_of(size, picture=picture()) as pilot:
+        await grab(pilot)
+        assert "carrying leader of p0" in text(pilot)
+        assert "enter drop" in lines(pilot)[-1]
+        await press(pilot, "l", "l", "l")
+        assert the_map(pilot).carry.target == 4
+        assert plan(pilot) == {}
+        await press(pilot, "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
+        assert the_map(pilot).carry is None
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None:
+    async with map_of(size, picture=picture()) as pilot:
+        await press(pilot, "enter")
+        y = row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", 1)
+        assert the_map(pilot).carry is not None
+        for broker in (2, 3, 4):
+            # A sloppy hand: other rows do not matter, only the column does.
+            await mouse_over(pilot, y + broker % 2, broker)
+        assert the_map(pilot).carry.target == 4
+        await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 4), y))
+        await rested(pilot)
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
+
+
+async def test_columns_stay_where_they_are_when_a_replica_is_picked_up() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        before = column_of(pilot, 6)
+        await mouse_down(pilot, "p0", 1)
+        assert column_of(pilot, 6) == before
+
+
+@pytest.mark.parametrize("broker", [2, 3])
+async def test_what_holds_a_replica_already_is_hatched_and_cannot_be_dropped_on(
+    broker: int,
+) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, str(broker))
+        assert "╱" in lines(pilot)[1 + row_of(pilot, "p0")]
+        await press(pilot, "enter")
+        assert f"Not here: Broker {broker} already holds t-0." in lines(pilot)[-1]
+        assert the_map(pilot).carry is not None
+        assert plan(pilot) == {}
+
+
+async def test_released_on_an_illegal_target_everything_is_as_before() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        y = row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", 1)
+        await mouse_over(pilot, y, 3)
+        await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 3), y))
+        await rested(pilot)
+        assert the_map(pilot).carry is None
+        assert plan(pilot) == {}
+        assert "Broker 3 already holds t-0." in lines(pilot)[-1]
+
+
+async def test_reasons_are_listed_while_carrying() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        shown = text(pilot)
+        assert "cannot drop on" in shown
+        assert "2 3      already hold p0" in shown
+        assert "5 6      rack spread" in shown
+        await press(pilot, "5")
+        assert "t-0 goes from 3 racks to 2" in " ".join(text(pilot).split())
+
+
+async def test_before_and_after_follow_the_column() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        panel = [line.split("│")[-1].split() for line in lines(pilot) if "│" in line]
+        assert ["b1", "in", "7.0", "→", "3.0"] in panel
+        assert ["b4", "in", "0", "→", "4.0"] in panel
+        assert ["p0", "1→4", "10", "GB"] in panel
+        assert any(words[:1] == ["time"] or "time" in words for words in panel)
+        await press(pilot, "1")
+        assert "plan  empty" in " ".join(text(pilot).split("─")[0:999]) or "empty" in text(pilot)
+
+
+async def test_the_narrow_screen_shows_the_preview_below_the_map() -> None:
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        shown = text(pilot)
+        assert "carrying leader of p0 1 → 4" in shown
+        assert "b1 in 7.0→3.0" in shown
+        assert "plan  1 move, 10 GB" in shown
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("1", "enter"), ("h", "enter")])
+async def test_let_go_or_dropped_where_it_was_changes_nothing(keys: tuple[str, ...]) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        if keys == ("escape",):
+            await press(pilot, "4")
+        await press(pilot, *keys)
+        assert the_map(pilot).carry is None
+        assert plan(pilot) == {}
+        assert session(pilot).history.undo == ()
+
+
+@pytest.mark.parametrize("lost", ["outside", "escape", "release"])
+async def test_a_lost_mouse_button_is_recovered(lost: str) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        y = row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", 1)
+        await mouse_over(pilot, y, 4)
+        match lost:
+            case "outside":
+                await pilot.mouse_up(MapCanvas, offset=(2, y))
+            case "escape":
+                await press(pilot, "escape")
+            case "release":
+                canvas = the_map(pilot).query_one(MapCanvas)
+                canvas.release_mouse()
+        await rested(pilot)
+        assert the_map(pilot).carry is None
+        assert plan(pilot) == {}
+
+
+async def test_a_press_beside_a_replica_only_moves_the_cursor() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        await mouse_down(pilot, "p1", 4)
+        assert the_map(pilot).carry is None
+        assert the_map(pilot).model.broker == 4
+        assert str(the_map(pilot).model.tp) == "t-1"
+
+
+async def test_marked_rows_are_carried_together() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        screen = the_map(pilot)
+        look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1"), tp("t-2")}))
+        await press(pilot, "space", "4", "enter")
+        assert plan(pilot) == {
+            "t-0": ((1, 2, 3), (4, 2, 3)),
+            "t-1": ((1, 2, 6), (4, 2, 6)),
+            "t-2": ((2, 3, 1), (2, 3, 4)),
+        }
+        assert screen.view.marked == frozenset()
+
+
+async def test_undo_and_redo_lead_back_and_forth() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "enter")
+        moved = plan(pilot)
+        await press(pilot, "u")
+        assert plan(pilot) == {}
+        await press(pilot, "U")
+        assert plan(pilot) == moved
+
+
+async def test_a_planned_replica_is_shown_and_can_be_carried_back() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "enter")
+        assert "◌" in lines(pilot)[1 + row_of(pilot, "p0")]
+        await press(pilot, "space", "1", "enter")
+        assert plan(pilot) == {}
+
+
+async def test_prefer_leader_moves_no_data() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        look(pilot, broker=3, cursor_partition=0)
+        await press(pilot, "L")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (3, 1, 2))}
+        assert "no data to move" in text(pilot)
+
+
+async def test_a_carried_follower_can_be_made_leader_where_it_is_dropped() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot, broker=2)
+        await press(pilot, "5", "L")
+        assert "to lead there" in text(pilot)
+        assert "make leader" in lines(pilot)[-1]
+        await press(pilot, "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (5, 1, 3))}
+
+
+async def test_a_follower_dropped_where_it_was_can_still_be_made_leader() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot, broker=2)
+        await press(pilot, "L", "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (2, 1, 3))}
+
+
+async def test_what_is_carried_is_called_leader_only_while_it_leads() -> None:
+    state, load = picture()
+    async with map_of(picture=(state, load)) as pilot:
+        await grab(pilot)
+        assert "carrying leader of p0" in text(pilot)
+        other = replace(state, leader=np.full_like(state.leader, 2))
+        await tell(pilot, seen(other, load))
+        assert "carrying first replica of p0" in text(pilot)
+        await press(pilot, "escape")
+        look(pilot, broker=2, cursor_partition=0)
+        await press(pilot, "space")
+        assert "carrying leader of p0" in text(pilot)
+
+
+async def test_a_carried_leader_leads_already() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "L")
+        assert "leads already" in lines(pilot)[-1]
+        await press(pilot, "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
+
+
+async def test_while_carrying_other_keys_do_nothing() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "m", "s", "u", "a", "slash", "v", "j")
+        assert the_map(pilot).carry is not None
+        assert plan(pilot) == {}
+
+
+async def test_digits_are_screens_again_once_nothing_is_carried() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "2")
+        assert pilot.app.screen.PLACE == "plan"
+        await press(pilot, "1")
+        assert pilot.app.screen.PLACE == "map"
+
+
+async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -> None:
+    async with map_of() as pilot:
+        assert "try " in text(pilot)
+        await press(pilot, "a")
+        assert len(session(pilot).plan) == 1
+        (move,) = session(pilot).plan.moves
+        assert 7 in move.removing
+
+
+@pytest.mark.parametrize("changed", ["its target died", "its partition is led by another"])
+async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: str) -> None:
+    async with map_of() as pilot:
+        screen = the_map(pilot)
+        found = screen.ahead.suggestion
+        assert found is not None
+        state, load = demo_picture()
+        if changed == "its target died":
+            brokers = [replace(b, alive=b.id != found.destination) for b in state.brokers]
+            state = state.with_brokers(brokers)
+        else:
+            leader = state.leader.copy()
+            leader[state.find(found.tp)] = found.destination
+            state = replace(state, leader=leader)
+        await tell(pilot, seen(state, load))
+        again = screen.ahead.suggestion
+        assert again is not found
+        if changed == "its target died":
+            assert again is None or again.destination != found.destination
+
+
+async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:
+    async with map_of(writable=True) as pilot:
+        now = session(pilot)
+        target = Target(Address("b1.sim:9092"), read_only_servers=frozenset({"b2.sim:9092"}))
+        begun = make_session(Context(target, True, True, None, False, False, lambda context: None))
+        assert begun.writable
+        assert now.writable
+        now.read_only_servers = begun.read_only_servers
+        await tell(pilot, seen(*demo_picture()))
+        assert " READ " in lines(pilot)[0]
+        assert (now.writable, now.read_only_because) == (False, "config.toml says read_only")
+
+
+async def test_read_only_greys_apply_and_says_how_to_write() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "enter", "A")
+        assert "Read-only: start with --write" in lines(pilot)[-1]
+        assert len(pilot.app.screen_stack) == 2
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)])
+async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int]) -> None:
+    reads = {
+        "billing": {tp("t-0"): 1200, tp("t-1"): 50, tp("elsewhere-0"): 9},
+        "fraud": {tp("t-0"): 0},
+        "other": {tp("t-2"): 7},
+    }
+    groups = tuple(DocumentGroup(id, "Stable", (), lag) for id, lag in reads.items())
+    async with map_of(size, picture=picture()) as pilot:
+        await tell(pilot, GroupsSeen(groups))
+        assert "group billing" not in text(pilot)
+        await grab(pilot)
+        shown = " ".join(text(pilot).split())
+        assert "group billing lag 1,200" in shown
+        assert "group fraud lag 0" in shown
+        assert "group other" not in shown
+
+
+async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
+    async with map_of((200, 60), picture=picture()) as pilot:
+        await tell(pilot, RunSeen(a_run(RunState.DONE)))
+        shown = text(pilot)
+        assert "plan" in shown
+        assert "nothing planned" in shown
+        assert "1 of 4 done" in shown
+        assert "orders-1 done" in lines(pilot)[-4] + lines(pilot)[-3]
+
+
+async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        monkeypatch.setattr(map_ahead, "REST_SECONDS", 3600.0)
+        ahead = the_map(pilot).ahead
+        known = ahead.preview
+        assert known.rates
+        await pilot.press("5")
+        before = ahead.preview
+        assert (before.rates, before.of_before) == (known.rates, True)
+        words = [word for line, _ in rate_lines(before) for word in line]
+        assert {word.role for word in words} == {"dim"}
+        await pilot.press("escape")
+        look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1")}))
+        await pilot.press("space", "4")
+        assert len(the_map(pilot).carry.sources) == 2
+        assert ahead.preview.rates is None
+
+
+async def test_rates_are_in_their_own_units_and_never_says_whose_inflow_it_is_below() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        screen = the_map(pilot)
+        assert screen.scene is not None
+        assert screen.scene.preview.rates is not None
+        quickest = screen.scene.preview.rates[-1]
+        limit = quickest.limit
+        assert limit is not None
+        rates = (replace(quickest, rate_bytes_per_s=500_000, seconds=None, never="below"), quickest)
+        preview = replace(screen.scene.preview, rates=rates)
+        words = ["".join(word.text for word in line) for line, _ in rate_lines(preview)]
+        assert words[1].split() == ["500", "kB/s", "never", f"b{limit.broker}", "inflow"]
+        assert max(map(len, words)) <= SIDE - 2
+
+
+async def test_of_a_long_log_dir_the_end_is_shown() -> None:
+    state, load = picture()
+    paths = tuple(f"/a/very/long/way/to/the/{n}/log/dirs/of/kafka-{n}" for n in range(9))
+    state = replace(state, log_dir_paths=paths, log_dir=state.log_dir * 0 + 7)
+    async with map_of(picture=(state, load)) as pilot:
+        await press(pilot, "enter", "enter")
+        assert "…ong/way/to/the/7/log/dirs/of/kafka-7 " in text(pilot)
+
+
+async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
+    events = (RunEvent(at(2, 31), "moved", "orders-1 done: " + "very " * 40),)
+    async with map_of((200, 60), picture=picture()) as pilot:
+        await tell(pilot, RunSeen(a_run(RunState.RUNNING, events=events)))
+        await press(pilot, "1")
+        assert any("very" in line and line.endswith("…") for line in lines(pilot))
+
+
+def test_amber_means_far_above_the_mean_and_nothing_else() -> None:
+    """Broker 1 carries all and gives; broker 4 takes: only the first is one to look at."""
+    state, load = picture()
+    model = build_model(state, load, MapView())
+    effect = effect_of(state, load, Plan().with_move(state, tp("t-0"), 1, 4))
+    hot = {change.name: change.hot for change in changes(model, effect, [1, 4])}
+    assert hot["b1 in"]
+    assert not hot["b4 in"]

@@ -1,0 +1,200 @@
+"""A run that has ended is tried again, or rolled back, from the Moves: asked for like any plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import NOON, tp
+from pictures import (
+    MB,
+    SIZES,
+    STATE,
+    a_move,
+    a_run,
+    a_session,
+    at,
+    dashboard,
+    footer,
+    pressed,
+)
+from textual.widgets import Static
+
+from core.cluster.connect import Address
+from core.plan.plan import Move, Plan
+from core.run.journal.journal import Journal, journal_path
+from core.run.journal.moves import move_to_json
+from core.run.journal.rates import Bounds
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import MoveState, RunState
+from tui.dialogs.ticks import Adapt
+from tui.plan import apply as apply_module
+from tui.plan.apply import ApplyDialog
+from tui.session import Session
+
+NAME = "prod-eu"
+AUTO = Bounds(5 * MB, 60 * MB)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Record what would be started instead of starting it."""
+    calls: list[tuple[Any, ...]] = []
+
+    def start(*arguments: Any) -> str:
+        calls.append(arguments)
+        return "0102-000000"
+
+    monkeypatch.setattr(apply_module, "start_run", start)
+    return calls
+
+
+@pytest.fixture
+def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A run that gave orders-0 to broker 4, failed at orders-2, and never came to clicks-0."""
+    return a_session_after(tmp_path, monkeypatch, None)
+
+
+def a_session_after(home: Path, monkeypatch: pytest.MonkeyPatch, auto: Bounds | None) -> Session:
+    monkeypatch.setenv("TRIMTAB_HOME", str(home))
+    moves = (
+        Move(tp("orders-0"), (4, 2, 3), (1, 2, 3)),
+        Move(tp("orders-2"), (4, 2, 3), (1, 2, 3)),
+        Move(tp("clicks-0"), (1, 2, 3), (1, 2, 6)),
+    )
+    options = RunOptions(50 * MB, cluster_name=NAME, auto=auto)
+    cluster_id = STATE.cluster_id
+    plan = Plan(cluster_id, moves)
+    made = create_journal(Address("sim:x"), cluster_id, plan, options, None, at=NOON)
+    with made as journal:
+        phases = enumerate(("done", "failed", "cancelled"))
+        ends = [{"index": i, "phase": p, "why": "", "leader": None} for i, p in phases]
+        journal.write(NOON, Kind.MOVED, {"moves": ends, "stop": ""})
+        journal.write(NOON, Kind.ENDED, {"outcome": "incomplete", "why": "as it is"})
+        run = journal.path.stem
+    session = a_session()
+    session.run = read_journal(cluster_id, run).view
+    return session
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
+    ended: Session, size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    plan = ended.plan
+    async with dashboard(ended, "moves", size) as pilot:
+        assert "R roll back…" in footer(pilot)
+        await pressed(pilot, "R")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ApplyDialog)
+        await pressed(pilot, *NAME)
+        await pressed(pilot, "enter", "enter")
+        assert type(pilot.app.screen).__name__ == "MovesScreen"
+        assert "Run 0102-000000 has been started" in footer(pilot)
+    [(_, _, back, options, estimate)] = started
+    assert [(str(m.tp), m.before, m.after) for m in back] == [("orders-0", (1, 2, 3), (4, 2, 3))]
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
+    assert options.auto is None
+    assert ended.plan is plan
+
+
+async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
+    ended: Session, started: list[tuple[Any, ...]]
+) -> None:
+    async with dashboard(ended, "moves") as pilot:
+        assert "a try again…" in footer(pilot)
+        await pressed(pilot, "a")
+        said = str(pilot.app.screen.query_one("#summary", Static).render())
+        assert "left out" in said
+        assert "clicks-0 has 1,2,6 already" in said
+        await pressed(pilot, *NAME)
+        await pressed(pilot, "enter", "enter")
+    [(_, _, again, *_)] = started
+    assert [str(m.tp) for m in again] == ["orders-2"]
+
+
+async def test_where_nothing_holds_any_more_one_line_says_so(
+    ended: Session, started: list[tuple[Any, ...]]
+) -> None:
+    async with dashboard(ended, "moves") as pilot:
+        await pressed(pilot, "j", "space", "a")  # clicks-0 alone, which is there by now
+        assert "Nothing of it holds any more: clicks-0 has 1,2,6 already." in footer(pilot)
+        assert not isinstance(pilot.app.screen, ApplyDialog)
+    assert started == []
+
+
+async def test_an_adaptive_run_is_followed_by_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[tuple[Any, ...]]
+) -> None:
+    session = a_session_after(tmp_path, monkeypatch, AUTO)
+    async with dashboard(session, "moves") as pilot:
+        await pressed(pilot, "R")
+        assert pilot.app.screen.query_one(Adapt).ticked
+        await pressed(pilot, *NAME)
+        await pressed(pilot, "enter", "enter")
+    [(_, _, _, options, _)] = started
+    assert options.auto.least_bytes_per_s == AUTO.least_bytes_per_s
+    assert options.auto.most_bytes_per_s == AUTO.most_bytes_per_s
+
+
+async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(ended, "moves") as pilot:
+        await pressed(pilot, "o")
+        assert "R roll back…" in footer(pilot)
+        await pressed(pilot, "R")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+        await pressed(pilot, "escape")
+        assert started == []
+
+
+async def test_the_history_offers_no_way_back_from_what_was_rolled_back(ended: Session) -> None:
+    cluster_id, run = STATE.cluster_id, ended.run.run if ended.run else ""
+    with Journal.open(journal_path(cluster_id, run)) as journal:
+        back = {
+            "batch": 1,
+            "role": "rollback",
+            "instead_of": 0,
+            **move_to_json(Move(tp("orders-0"), (1, 2, 3), (4, 2, 3))),
+        }
+        added = {"moves": [back], "refused": [], "rollback": True}
+        journal.write(NOON, Kind.MOVES_ADDED, added)
+        done = {"index": 3, "phase": "done", "why": "", "leader": None}
+        journal.write(NOON, Kind.MOVED, {"moves": [done], "stop": ""})
+        journal.write(NOON, Kind.ENDED, {"outcome": "cancelled", "why": ""})
+    ended.run = read_journal(cluster_id, run).view
+    async with dashboard(ended, "moves") as pilot:
+        assert "roll back" not in footer(pilot)
+        await pressed(pilot, "o")
+        assert "a try again…" in footer(pilot)
+        assert "roll back" not in footer(pilot)
+
+
+async def test_read_only_does_not_even_ask(ended: Session) -> None:
+    ended.writable = False
+    async with dashboard(ended, "moves") as pilot:
+        for key in ("R", "a"):
+            await pressed(pilot, key)
+            assert not isinstance(pilot.app.screen, ApplyDialog)
+            assert "Read-only" in footer(pilot)
+
+
+async def test_not_beside_a_run_in_progress(ended: Session) -> None:
+    async with dashboard(ended, "moves") as pilot:
+        await pressed(pilot, "o")
+        ended.run = a_run()
+        await pressed(pilot, "R")
+        assert not isinstance(pilot.app.screen, ApplyDialog)
+        assert "is in progress" in footer(pilot)
+
+
+async def test_a_run_that_did_all_offers_nothing_to_try_again() -> None:
+    session = a_session()
+    done = a_move("orders-0", MoveState.DONE, 100)
+    session.run = replace(a_run(RunState.DONE, moves=(done,)), ended_at=at(3, 0))
+    async with dashboard(session, "moves") as pilot:
+        assert "try again" not in footer(pilot)
+        assert "R roll back…" in footer(pilot)

@@ -1,0 +1,357 @@
+"""Asking a run for something from the dashboard: what is asked, what is not, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hands import rested
+from pictures import (
+    MB,
+    SIZES,
+    STATE,
+    a_move,
+    a_run,
+    a_session,
+    at,
+    body,
+    dashboard,
+    footer,
+    pressed,
+)
+from textual.pilot import Pilot
+from textual.widgets import Button, Label, Static
+
+from core.errors import UsageError
+from core.run.control import Asked
+from core.run.reporting.views import MoveProgress, MoveState, RunRequest, RunState, RunView
+from core.units import UNLIMITED
+from tui.app import Seen
+from tui.feed.events import RunSeen
+from tui.moves import requests as module
+from tui.moves.questions import cancel_question, roll_back_question
+from tui.moves.rate_dialog import RateDialog, rest_of
+from tui.moves.retarget_dialog import RetargetDialog, choices_of, leaving
+from tui.session import Session
+
+DIED = RunState.DIED
+NAME = "prod-eu"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Record what would be asked for instead of asking."""
+    calls: list[tuple[str, Any]] = []
+
+    def ask(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> Asked:
+        assert (cluster_id, run) == ("test-cluster", "0101-021101")
+        calls.append((kind, dict(payload)))
+        return Asked(run, len(calls), kind, waits=False)
+
+    monkeypatch.setattr(module, "request", ask)
+    return calls
+
+
+def on_state(state: MoveState, **other: Any) -> MoveProgress:
+    """Return a move of a partition that the small cluster has."""
+    return replace(a_move("orders-0", state, 1, before=(1, 2, 3), after=(4, 2, 3)), **other)
+
+
+def showing(run: RunView | None = None, *, writable: bool = True) -> Session:
+    session = a_session(writable=writable)
+    session.run = run or a_run()
+    return session
+
+
+def only(*moves: MoveProgress, state: RunState = RunState.RUNNING) -> RunView:
+    return a_run(state, moves=moves)
+
+
+def button(pilot: Pilot[int], id: str = "yes") -> Button:
+    return pilot.app.screen.query_one(f"#{id}", Button)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("key", "request_", "said"),
+    [
+        ("C", ("cancel", {"moves": None}), "Asked to cancel"),
+        ("R", ("rollback", {}), "Asked to roll back"),
+    ],
+)
+async def test_what_changes_much_takes_the_clusters_name(
+    key: str,
+    request_: tuple[str, Any],
+    said: str,
+    size: tuple[int, int],
+    asked: list[tuple[str, Any]],
+) -> None:
+    async with dashboard(showing(), "moves", size) as pilot:
+        await pressed(pilot, key, "enter")
+        await pressed(pilot, key, "escape")
+        await pressed(pilot, key, *"prod-e")
+        assert button(pilot).disabled
+        await pressed(pilot, "u")
+        assert not button(pilot).disabled
+        assert asked == []
+        await pressed(pilot, "enter", "enter")
+        assert asked == [request_]
+        assert said in footer(pilot)
+
+
+@pytest.mark.parametrize(
+    ("keys", "floor"), [(("tab", "enter"), False), (("tab", "tab", "enter"), True)]
+)
+async def test_a_pause_asks_how_far(
+    keys: tuple[str, ...], floor: bool, asked: list[tuple[str, Any]]
+) -> None:
+    async with dashboard(showing(), "moves") as pilot:
+        await pressed(pilot, "P", "enter")
+        await pressed(pilot, "P", "escape")
+        assert asked == []
+        await pressed(pilot, "P", *keys)
+        assert asked == [("pause", {"floor": floor})]
+
+
+async def test_a_run_without_a_throttle_cannot_be_held() -> None:
+    run = a_run(rate_bytes_per_s=UNLIMITED)
+    async with dashboard(showing(run), "moves") as pilot:
+        await pressed(pilot, "P")
+        assert button(pilot, "floor").disabled
+        assert not button(pilot).disabled
+        why = str(pilot.app.screen.query_one(".refused", Label).render())
+        assert "has no throttle" in why
+
+
+async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any]]) -> None:
+    itself = a_run(RunState.PAUSED, why="its throttles go")
+    async with dashboard(showing(itself), "moves") as pilot:
+        assert "P resume" in footer(pilot)
+        assert "PAUSED" in body(pilot)
+        await pressed(pilot, "P")
+        assert asked == [("resume", {})]
+
+
+@pytest.mark.parametrize(
+    ("key", "state", "request_"),
+    [
+        ("s", MoveState.QUEUED, ("skip", {"moves": [1]})),
+        ("a", MoveState.FAILED, ("retry", {"moves": [1]})),
+        ("a", MoveState.SKIPPED, ("retry", {"moves": [1]})),
+    ],
+)
+async def test_one_move_is_skipped_or_tried_again(
+    key: str, state: MoveState, request_: tuple[str, Any], asked: list[tuple[str, Any]]
+) -> None:
+    run = only(a_move("b-0", MoveState.DONE, 100), on_state(state))
+    async with dashboard(showing(run), "moves") as pilot:
+        await pressed(pilot, key)
+        assert asked == [request_]
+
+
+@pytest.mark.parametrize("state", [MoveState.MOVING, MoveState.QUEUED])
+async def test_one_move_is_cancelled_after_asking(
+    state: MoveState, asked: list[tuple[str, Any]]
+) -> None:
+    async with dashboard(showing(only(on_state(state))), "moves") as pilot:
+        await pressed(pilot, "c", "enter")
+        assert asked == []
+        await pressed(pilot, "c", "right", "enter")
+        assert asked == [("cancel", {"moves": [0]})]
+
+
+@pytest.mark.parametrize(
+    ("key", "state", "said"),
+    [
+        ("c", MoveState.DONE, "cannot be cancelled"),
+        ("s", MoveState.MOVING, "cannot be skipped"),
+        ("a", MoveState.MOVING, "has neither failed"),
+        ("m", MoveState.DONE, "has moved already"),
+    ],
+)
+async def test_what_makes_no_sense_is_said(
+    key: str, state: MoveState, said: str, asked: list[tuple[str, Any]]
+) -> None:
+    async with dashboard(showing(only(on_state(state))), "moves") as pilot:
+        await pressed(pilot, key)
+        assert said in footer(pilot)
+        assert asked == []
+
+
+@pytest.mark.parametrize("key", ["P", "plus", "minus", "c", "C", "R", "s", "a", "m"])
+async def test_read_only_asks_for_nothing_and_says_why(
+    key: str, asked: list[tuple[str, Any]]
+) -> None:
+    async with dashboard(showing(writable=False), "moves") as pilot:
+        await pressed(pilot, key)
+        assert "Read-only: start with --write" in footer(pilot)
+        await pressed(pilot, *NAME, "enter", "enter")
+        assert asked == []
+
+
+async def test_a_run_that_has_ended_is_asked_for_nothing(asked: list[tuple[str, Any]]) -> None:
+    run = a_run(RunState.DONE, ended_at=at(3, 0))
+    async with dashboard(showing(run), "moves") as pilot:
+        await pressed(pilot, "C")
+        assert "has ended" in footer(pilot)
+        assert "P pause" not in footer(pilot)
+
+
+async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str, Any]]) -> None:
+    session = a_session()
+    session.runs_known = False
+    async with dashboard(session, "moves") as pilot:
+        for key in ("C", "B"):
+            await pressed(pilot, key)
+            assert "are being looked for" in footer(pilot)
+        pilot.app.post_message(Seen(RunSeen(None)))
+        for key in ("C", "B"):
+            await pressed(pilot, key)
+            assert "No run is in progress" in footer(pilot)
+    assert asked == []
+
+
+async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [UsageError("Run 0101-021101 has ended: done."), OSError(28, "The disk is full")]
+
+    def refuse(*_: Any) -> Asked:
+        raise errors[0]
+
+    monkeypatch.setattr(module, "request", refuse)
+    async with dashboard(showing(a_run(RunState.PAUSED)), "moves") as pilot:
+        await pressed(pilot, "P")
+        assert "has ended" in footer(pilot)
+        errors.pop(0)
+        await pressed(pilot, "P")
+        assert "The disk is full" in footer(pilot)
+
+
+# -- slower and faster ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("key", "factor"), [("plus", 2), ("minus", 0.4)])
+async def test_a_rate_is_chosen_from_what_is_left_at_it(
+    key: str, factor: float, size: tuple[int, int], asked: list[tuple[str, Any]]
+) -> None:
+    run = only(on_state(MoveState.MOVING))
+    async with dashboard(showing(run), "moves", size) as pilot:
+        await pressed(pilot, key)
+        assert isinstance(pilot.app.screen, RateDialog)
+        said = str(pilot.app.screen.query_one("#table", Static).render())
+        assert "50 MB/s a side" in said
+        assert "about" in said
+        assert "left" in said
+        await pressed(pilot, "enter")
+        assert asked == [("throttle", {"rate_bytes_per_s": int(50 * MB * factor)})]
+
+
+async def test_the_rate_it_has_cannot_be_chosen_again(asked: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(only(on_state(MoveState.MOVING))), "moves") as pilot:
+        await pressed(pilot, "plus", "up")
+        assert button(pilot).disabled
+        await pressed(pilot, "escape")
+        assert asked == []
+
+
+def test_what_is_left_is_what_has_not_ended() -> None:
+    moves = (on_state(MoveState.DONE), on_state(MoveState.QUEUED), on_state(MoveState.FAILED))
+    assert len(rest_of(only(*moves))) == 1
+
+
+# -- another destination -------------------------------------------------------------------------
+
+
+def test_brokers_that_may_not_take_a_move_cannot_be_chosen() -> None:
+    session = a_session()
+    assert session.load is not None
+    found = choices_of(STATE, session.load, on_state(MoveState.STUCK), 4)
+    assert {c.broker: c.refused for c in found if c.refused} == {
+        1: "comes from there: cancel it instead",
+        2: "holds a replica already",
+        3: "holds a replica already",
+        4: "it goes there already",
+    }
+    assert [c.after for c in found if not c.refused] == [(5, 2, 3), (6, 2, 3)]
+    assert all(c.doubt for c in found[:2])  # both lose a rack
+
+
+def test_a_destination_that_is_down_is_replaced_before_others() -> None:
+    brokers = [replace(b, alive=b.id != 5) for b in STATE.brokers]
+    move = on_state(MoveState.STUCK, after=(4, 5, 3))
+    assert leaving(STATE.with_brokers(brokers), move) == 5
+    assert leaving(STATE, move) == 4
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_move_is_sent_elsewhere(
+    size: tuple[int, int], asked: list[tuple[str, Any]]
+) -> None:
+    async with dashboard(showing(only(on_state(MoveState.STUCK))), "moves", size) as pilot:
+        await pressed(pilot, "m")
+        assert isinstance(pilot.app.screen, RetargetDialog)
+        await pressed(pilot, "enter")
+        assert asked == []
+        await pressed(pilot, "m", "j", "j", "j", "right", "enter")
+        allowed = {"move": 0, "after": [6, 2, 3], "allow": ["rack-spread"]}
+        assert asked == [("retarget", allowed)]
+
+
+# -- while the process is down -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_is_asked_of_a_dead_run_waits_and_the_screen_says_so(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Asked("0101-021101", 1, "cancel", waits=True)
+    monkeypatch.setattr(module, "request", lambda *_: waits)
+    waiting = RunRequest(at(2, 30), "cancel", "cancel orders-3", "ann on here", taken=False)
+    run = a_run(DIED, requests=(waiting,), why="its process (pid 4711) has died")
+    async with dashboard(showing(run), "moves", size) as pilot:
+        assert "its process died" in body(pilot)
+        assert "B brings it back" in body(pilot)
+        assert "1 asked, waiting until its process is back: cancel orders-3" in body(pilot)
+        await pressed(pilot, "C", *NAME, "enter", "enter")
+        assert "waits until the process is back" in footer(pilot)
+
+
+async def test_a_dead_run_is_brought_back_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    back: list[tuple[str, str]] = []
+    monkeypatch.setattr(module, "recover", lambda c, r, address: back.append((c, r)))
+    async with dashboard(showing(a_run(DIED)), "moves") as pilot:
+        assert "B bring back" in footer(pilot)
+        await pressed(pilot, "B", "enter")
+        assert back == []
+        await pressed(pilot, "B", "tab", "enter")
+        assert back == [("test-cluster", "0101-021101")]
+        assert "is back" in footer(pilot)
+
+
+async def test_a_run_that_lives_is_not_brought_back() -> None:
+    async with dashboard(showing(), "moves") as pilot:
+        await pressed(pilot, "B")
+        assert "nothing to bring back" in footer(pilot)
+
+
+def test_the_questions_say_what_is_lost_and_what_stays() -> None:
+    said = " ".join(cancel_question(a_run()).words)
+    for words in ("2 in flight go back", "26 GB that were copied are dropped", "1 done stay"):
+        assert words in said
+    said = " ".join(roll_back_question(a_run()).words)
+    for words in ("1 done move back", "100 GB to copy again", "2 in flight go back"):
+        assert words in said
+
+
+async def test_the_mouse_hits_the_button_it_points_at(asked: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(), "moves") as pilot:
+        await pressed(pilot, "P")
+        await pilot.click("#no")
+        await rested(pilot)
+        assert asked == []
+        await pressed(pilot, "P")
+        await pilot.click("#floor")
+        await rested(pilot)
+        assert asked == [("pause", {"floor": True})]

@@ -1,0 +1,547 @@
+"""Applying: nothing starts by accident, and what started is shown."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import cluster, load_of, tp
+from hands import rested
+from pictures import (
+    MB,
+    PROPOSED,
+    SIZES,
+    STATE,
+    a_plan,
+    a_run,
+    a_session,
+    at,
+    body,
+    dashboard,
+    footer,
+    in_sight,
+    pressed,
+)
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Button, Input, Label, Static
+
+from core.cluster.connect import Address
+from core.errors import TrimtabError
+from core.plan.checks.catalogue import finding
+from core.plan.plan import Plan
+from core.run.journal.throttle_values import Side
+from core.run.reporting.views import RunState
+from tui.app import Seen
+from tui.dialogs.base import ChoiceDialog
+from tui.dialogs.ticks import Adapt, Allow, Elect, PauseIfRemoved, Spare
+from tui.feed.events import Event, RunSeen
+from tui.moves.history import RunHistory
+from tui.plan import apply as apply_module
+from tui.plan import review as review_module
+from tui.plan.apply import ApplyDialog
+from tui.plan.review import Order
+from tui.plan.study import Study
+from tui.session import PlanHistory, Session
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Record what would be started instead of starting it."""
+    calls: list[tuple[Any, ...]] = []
+
+    def start(*arguments: Any) -> str:
+        calls.append(arguments)
+        return "0101-021101"
+
+    monkeypatch.setattr(apply_module, "start_run", start)
+    return calls
+
+
+def button(pilot: Pilot[int]) -> Button:
+    return pilot.app.screen.query_one("#apply", Button)
+
+
+def unsafe_session() -> Session:
+    """A plan that takes a partition from three racks to two."""
+    session = a_session()
+    session.history = PlanHistory(a_plan().with_move(STATE, tp("orders-2"), 4, 5))
+    return session
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_name_enables_apply_and_the_run_is_shown(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
+        assert button(pilot).disabled
+        said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
+        assert "delete none of these topics and add no partitions to them." in said
+        await pressed(pilot, "tab", *"prod-e")
+        assert button(pilot).disabled
+        await pressed(pilot, "u")
+        assert not button(pilot).disabled
+        assert started == []
+        await pressed(pilot, "enter", "enter")
+        assert type(pilot.app.screen).__name__ == "MovesScreen"
+        assert len(session.plan) == 3, "until the run has passed its own checks"
+        await seen(pilot, RunSeen(a_run()))
+        assert len(session.plan) == 0
+    [(address, cluster_id, plan, options, estimate)] = started
+    assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
+    assert plan.moves == a_plan().moves
+    assert options.cluster_name == "prod-eu"
+    assert not options.pause_if_removed
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
+
+
+async def seen(pilot: Pilot[int], event: Event) -> None:
+    """Have the feed tell something, and wait until that is drawn."""
+    pilot.app.post_message(Seen(event))
+    await rested(pilot)
+
+
+async def test_a_plan_stays_until_its_run_has_passed_preflight(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    plan = session.plan
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+        await seen(pilot, RunSeen(a_run(RunState.STARTING, passed_preflight=False)))
+        assert session.plan.moves == plan.moves
+        await pressed(pilot, "2", "A")
+        assert "0101-021101 is" in footer(pilot)
+        why = "Refused by a check: dead-broker. Broker 4 is down."
+        refused = a_run(RunState.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
+        await seen(pilot, RunSeen(refused))
+        assert session.plan.moves == plan.moves
+        assert why in footer(pilot)
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+    assert len(started) == 1
+
+
+async def test_what_was_planned_since_stays_when_the_run_begins(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+        session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
+        await seen(pilot, RunSeen(a_run()))
+        assert [str(move.tp) for move in session.plan] == ["orders-2"]
+
+
+async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    session.run = a_run(RunState.DONE, run="0101-000000", ended_at=at(0, 30))
+    older = a_run(RunState.DONE, run="1231-010000", ended_at=at(2, 0))
+    async with dashboard(session, "moves") as pilot:
+        pilot.app.screen.post_message(RunHistory.Opened(older, "# Yesterday's report"))
+        await rested(pilot)
+        assert "Yesterday" in body(pilot)
+        await pressed(pilot, "2", "A", *"prod-eu", "enter", "enter")
+        assert "Run 0101-021101 has been started." in footer(pilot)
+        pilot.app.post_message(Seen(RunSeen(a_run())))
+        await rested(pilot)
+        assert "● run 02:11Z" in body(pilot)
+        await pressed(pilot, "P")
+        assert "Pause run 0101-021101?" in str(pilot.app.screen.query_one(".title", Label).render())
+
+
+async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_again(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    session.choose_rate(50 * MB)
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        pilot.app.screen.query_one(PauseIfRemoved).focus()
+        await pressed(pilot, "space", "tab", *"prod-eu", "enter", "enter")
+        await seen(pilot, RunSeen(a_run()))
+    [(_, _, _, options, estimate)] = started
+    assert options.pause_if_removed
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
+    assert not session.rate_chosen
+
+
+def uneven_session() -> Session:
+    """Broker 1 sends thirty times as much as broker 2; both within half a minute."""
+    sizes = {"big-0": 1_500 * MB, "little-0": 50 * MB}
+    state = cluster({"big-0": [1], "little-0": [2]}, brokers=range(1, 5), size_bytes=sizes)
+    plan = Plan().with_target(state, tp("big-0"), (3,)).with_target(state, tp("little-0"), (4,))
+    session = replace(a_session(), state=state, load=load_of(state), history=PlanHistory(plan))
+    session.choose_rate(60 * MB)
+    return session
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_brokers_that_need_less_are_spared(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    async with dashboard(uneven_session(), "plan", size) as pilot:
+        await pressed(pilot, "A")
+        adapt, spare = pilot.app.screen.query_one(Adapt), pilot.app.screen.query_one(Spare)
+        assert "broker 2 sends at 10 MB/s" in str(spare.render())
+        spare.focus()
+        await pressed(pilot, "space")
+        assert (adapt.ticked, spare.ticked) == (False, True)
+        adapt.focus()
+        await pressed(pilot, "space")
+        assert (adapt.ticked, spare.ticked) == (True, False)
+        spare.focus()
+        await pressed(pilot, "space", *"prod-eu", "enter", "enter")
+    [(_, _, _, options, estimate)] = started
+    assert options.auto is None
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 60 * MB
+    assert options.apart == {(2, Side.LEADER): 10 * MB, (4, Side.FOLLOWER): 10 * MB}
+
+
+async def test_unless_it_is_ticked_all_get_the_same(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(uneven_session(), "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+    [(_, _, _, options, _)] = started
+    assert options.apart == {}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_unticked(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    for keys, elects in (((), True), (("space",), False)):
+        async with dashboard(a_session(), "plan", size) as pilot:
+            await pressed(pilot, "A")
+            elect = pilot.app.screen.query_one(Elect)
+            assert "[x] elect leaders  1 leader changes at the end" in str(elect.render())
+            elect.focus()
+            await pressed(pilot, *keys)
+            said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
+            assert ("by an election only" in said) is not elects
+            await pressed(pilot, *"prod-eu", "enter", "enter")
+        assert started.pop()[3].elect is elects
+
+
+@pytest.mark.parametrize(
+    ("own", "targets", "boxes"),
+    [
+        (None, {"clicks-0": (2, 1, 6)}, [True]),
+        (False, {"clicks-0": (2, 1, 6)}, [False]),
+        (True, {"clicks-0": (2, 1, 6)}, [True]),
+        (None, {"orders-0": (1, 2, 4)}, []),
+        (True, {"orders-0": (1, 2, 4)}, [True]),
+        (False, {"orders-0": (1, 2, 4)}, []),
+    ],
+)
+async def test_what_follows_a_run_elects_as_it_did(
+    own: bool | None, targets: dict[str, tuple[int, ...]], boxes: list[bool]
+) -> None:
+    """Broker 2 leads orders-0 though broker 1 is preferred: an election changes that, too."""
+    session = a_session(Plan())
+    assert session.state is not None
+    leader = session.state.leader.copy()
+    leader[session.state.find(tp("orders-0"))] = 2
+    session.state = replace(session.state, leader=leader)
+    plan = Plan()
+    for name, held in targets.items():
+        plan = plan.with_target(session.state, tp(name), held)
+    async with dashboard(session, "plan") as pilot:
+        pilot.app.push_screen(
+            ApplyDialog(session, Order(plan, "Again", elect=own, pause_if_removed=True))
+        )
+        await rested(pilot)
+        copies = any(move.receiving for move in plan)
+        assert [pause.ticked for pause in pilot.app.screen.query(PauseIfRemoved)] == [True] * copies
+        assert [elect.ticked for elect in pilot.app.screen.query(Elect)] == boxes
+
+
+async def test_where_leaders_change_anyway_no_election_is_offered(
+    started: list[tuple[Any, ...]],
+) -> None:
+    async with dashboard(a_session(Plan().with_move(STATE, tp("orders-0"), 1, 4)), "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu")
+        assert not pilot.app.screen.query(Elect)
+        await pressed(pilot, "enter", "enter")
+    assert not started.pop()[3].elect
+
+
+async def test_the_rate_that_was_shown_is_applied_whatever_is_proposed_meanwhile(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu")
+        session.propose_rate(5 * MB)
+        await pressed(pilot, "enter", "enter")
+    [(_, _, _, options, estimate)] = started
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
+
+
+@pytest.mark.parametrize("keys", [("enter",), ("escape",), ("tab", *"prod-eu", "tab", "enter")])
+async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[Any, ...]]) -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, *keys)
+        assert type(pilot.app.screen).__name__ == "PlanScreen"
+    assert started == []
+    assert len(session.plan) == 3
+
+
+async def test_what_is_typed_at_first_is_the_name(started: list[tuple[Any, ...]]) -> None:
+    """The dialog says "Type prod-eu to apply": it may not fall on Cancel's deaf ears."""
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
+        await pressed(pilot, *"prod-e")
+        assert button(pilot).disabled
+        await pressed(pilot, "u")
+        assert pilot.app.screen.query_one("#name", Input).value == "prod-eu"
+        assert not button(pilot).disabled
+        await pressed(pilot, "enter")
+        assert started == []
+        await pressed(pilot, "enter")
+        assert len(started) == 1
+
+
+async def test_enter_that_came_too_early_is_not_lost(
+    started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who types fast is done with the name before what it means has been worked out."""
+    worked_out = threading.Event()
+    studied = review_module.study
+
+    def slowly(*arguments: Any, **more: Any) -> Study:
+        assert worked_out.wait(60)
+        return studied(*arguments, **more)
+
+    monkeypatch.setattr(review_module, "study", slowly)
+    async with dashboard(a_session(), "plan") as pilot:
+        await pilot.press("A", "tab", *"prod-eu", "enter")
+        assert button(pilot).disabled
+        worked_out.set()
+        await rested(pilot)
+        assert pilot.app.focused is button(pilot)
+        assert "Enter applies it" in str(pilot.app.screen.query_one("#how", Label).render())
+        assert started == []
+        await pressed(pilot, "enter")
+    assert len(started) == 1
+
+
+async def test_enter_that_was_too_early_does_not_hold_for_another_name(
+    started: list[tuple[Any, ...]],
+) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A", "tab", *"prod-e", "enter", "u")
+        assert pilot.app.focused is pilot.app.screen.query_one("#name")
+        await pressed(pilot, "enter")
+        assert pilot.app.focused is button(pilot)
+    assert started == []
+
+
+async def test_keys_that_were_on_their_way_as_the_focus_moved_are_typed_too(
+    started: list[tuple[Any, ...]],
+) -> None:
+    """Each is sent to what has the focus as it comes, and reaches the dialog a little later."""
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, *"prod-e")
+        pilot.app.screen.query_one("#cancel")._forward_event(events.Key("u", "u"))
+        await rested(pilot)
+        assert pilot.app.screen.query_one(Input).value == "prod-eu"
+        assert not button(pilot).disabled
+
+
+async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        pilot.app.screen.query_one("#cancel").post_message(events.Paste("prod-eu\n"))
+        await rested(pilot)
+        assert not button(pilot).disabled
+        assert started == []
+
+
+async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        await pilot.click("#apply")
+        await pilot.click("#cancel")
+        await rested(pilot)
+        assert type(pilot.app.screen).__name__ == "PlanScreen"
+        assert started == []
+
+
+async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(unsafe_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        assert [allow.finding.id for allow in pilot.app.screen.query(Allow)] == ["rack-spread"]
+        pilot.app.screen.query_one("#name", Input).value = "prod-eu"
+        await rested(pilot)
+        assert button(pilot).disabled
+        pilot.app.screen.query_one(Allow).focus()
+        await pressed(pilot, "space")
+        assert not button(pilot).disabled
+        await pressed(pilot, "space")
+        assert button(pilot).disabled
+        await pilot.click(Allow)
+        await rested(pilot)
+        await pilot.click("#apply")
+        await rested(pilot)
+    assert [options.allow for *_, options, _ in started] == [frozenset({"rack-spread"})]
+    [(_, _, plan, options, _)] = started
+    assert sorted(i for batch in options.batches for i in batch) == list(range(len(plan)))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 18), (120, 40)])
+async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studied = review_module.study
+    said = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
+    told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
+    unsafe = [finding(id, f"{id}: {said}") for id in ("no-leader", "out-of-sync", "disk")]
+
+    def much(*arguments: Any, **more: Any) -> Study:
+        found = studied(*arguments, **more)
+        return replace(found, findings=((*unsafe, *told),) * len(found.table))
+
+    def fail(*_: Any) -> str:
+        raise TrimtabError("It cannot be started. " * 12)
+
+    monkeypatch.setattr(review_module, "study", much)
+    monkeypatch.setattr(apply_module, "start_run", fail)
+    async with dashboard(a_session(), "plan", size) as pilot:
+        await pressed(pilot, "A")
+        for selector in ("#name", "#cancel", "#apply"):
+            assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
+        for tick in pilot.app.screen.query(Allow):
+            tick.turn(True)
+        await pressed(pilot, *"prod-eu", "enter", "enter")
+        assert "cannot be started" in str(pilot.app.screen.query_one("#problem", Label).render())
+        for selector in ("#name", "#cancel", "#apply"):
+            assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
+
+
+async def test_what_does_not_fit_in_the_summary_is_paged_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studied = review_module.study
+    told = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
+
+    def much(*arguments: Any, **more: Any) -> Study:
+        found = studied(*arguments, **more)
+        return replace(found, findings=(told,) * len(found.table))
+
+    monkeypatch.setattr(review_module, "study", much)
+    async with dashboard(a_session(), "plan", (80, 24)) as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, *["pagedown"] * 9)
+        told_in = pilot.app.screen.query_one("#about")
+        assert told_in.scroll_y == told_in.max_scroll_y > 0
+        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
+        await pressed(pilot, *["pageup"] * 9)
+        assert told_in.scroll_y == 0
+
+
+async def test_a_start_that_fails_is_said_and_the_plan_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    failures: list[tuple[Exception, str]] = [
+        (TrimtabError("Run 0101-010000 is in progress on this cluster."), "is in progress"),
+        (OSError(errno.EAGAIN, "No more processes"), "No more processes"),
+        (ValueError("no such rate"), "This is a bug in trimtab"),
+    ]
+
+    def fail(*_: Any) -> str:
+        raise failures[0][0]
+
+    monkeypatch.setattr(apply_module, "start_run", fail)
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        while failures:
+            await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+            assert isinstance(pilot.app.screen, ApplyDialog)
+            problem = pilot.app.screen.query_one("#problem")
+            assert failures.pop(0)[1] in str(problem.render())
+            assert len(session.plan) == 3
+            await pressed(pilot, "escape")
+            assert type(pilot.app.screen).__name__ == "PlanScreen"
+
+
+async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing may be left in front that no key takes away; what was edited since is not handed."""
+    stands = threading.Event()
+
+    def start(*_: Any) -> str:
+        assert stands.wait(60)
+        return "0101-021101"
+
+    monkeypatch.setattr(apply_module, "start_run", start)
+    session = a_session()
+    session.address = Address("broker:9092")
+    async with dashboard(session, "plan") as pilot:
+        applied = session.plan
+        await pressed(pilot, "A", *"prod-eu", "enter")
+        await pilot.press("enter", "escape", "ctrl+q")
+        assert isinstance(pilot.app.screen, ChoiceDialog)
+        session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
+        stands.set()
+        await rested(pilot)
+        assert [type(screen).__name__ for screen in pilot.app.screen_stack[1:]] == ["MovesScreen"]
+        assert session.handed is not None
+        assert session.handed.plan is applied
+        assert [str(move.tp) for move in session.unhanded] == ["orders-2"]
+
+
+async def test_nothing_is_applied_while_a_plan_is_being_made_that_will_replace_it() -> None:
+    session = a_session()
+    session.making_plan = True
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        assert "A plan is being made" in footer(pilot)
+        session.making_plan = False
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+
+
+async def test_read_only_does_not_even_ask() -> None:
+    async with dashboard(a_session(writable=False), "plan") as pilot:
+        await pressed(pilot, "A")
+        assert not isinstance(pilot.app.screen, ApplyDialog)
+        assert "Read-only: start with --write" in footer(pilot)
+
+
+async def test_one_run_at_a_time() -> None:
+    session = a_session()
+    session.run = a_run()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        assert "is in progress" in footer(pilot)
+
+
+async def test_without_colour_dialogs_have_a_frame_and_focus_is_reversed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with dashboard(unsafe_session(), "plan", (80, 24), ascii_only=True) as pilot:
+        await pressed(pilot, "A")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ApplyDialog)
+        assert dialog.query_one(".dialog").styles.border.top[0] == "ascii"
+        assert dialog.query_one("#cancel").styles.text_style.reverse
+        await pressed(pilot, "escape")
+        await pressed(pilot, "e", "escape")
+        assert footer(pilot).isascii()

@@ -1,0 +1,305 @@
+"""The Apply dialog left open: it goes with the cluster, and applies nothing else than was read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from clusters import tp
+from hands import rested
+from pictures import GB, LOAD, MB, SIZES, STATE, a_run, a_session, at, dashboard, pressed
+from textual.pilot import Pilot
+from textual.widgets import Button, Input, Label, Static
+
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError, UnreachableError
+from core.plan.plan import Plan
+from core.run.reporting.views import RunState
+from tui.app import Seen
+from tui.dialogs.ticks import Allow
+from tui.feed.events import ClusterLost, Event, PictureSeen, RunSeen
+from tui.plan import apply as apply_module
+from tui.plan import review as review_module
+from tui.plan.apply import ApplyDialog
+from tui.session import Session
+
+
+class Clock:
+    """Goes on only with what is told, so that each picture is studied."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    calls: list[tuple[Any, ...]] = []
+
+    def start(*arguments: Any) -> str:
+        calls.append(arguments)
+        return "0101-021101"
+
+    monkeypatch.setattr(apply_module, "start_run", start)
+    return calls
+
+
+@asynccontextmanager
+async def opened(
+    size: tuple[int, int] = (80, 24), session: Session | None = None
+) -> AsyncIterator[Pilot[int]]:
+    """Open the dialog on a plan of 30 GB."""
+    async with dashboard(session or a_session(), "plan", size, monotonic=Clock()) as pilot:
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+        yield pilot
+
+
+async def told(pilot: Pilot[int], *events: Event) -> None:
+    for event in events:
+        clock = pilot.app.monotonic  # type: ignore[attr-defined]
+        clock.now += 60.0
+        pilot.app.post_message(Seen(event))
+    await rested(pilot)
+
+
+def picture(state: ClusterState) -> PictureSeen:
+    return PictureSeen(state, LOAD, None, None, None)
+
+
+def grown(times: float, state: ClusterState = STATE) -> ClusterState:
+    """Return the cluster with partitions so many times as large, later."""
+    size = state.size_bytes.copy()
+    size[size > 0] = (size[size > 0] * times).astype(size.dtype)
+    return replace(state, size_bytes=size, fetched_at=at(3, 14))
+
+
+def down(ids: Iterable[int], state: ClusterState = STATE) -> ClusterState:
+    dead = set(ids)
+    brokers = tuple(replace(b, alive=b.alive and b.id not in dead) for b in state.brokers)
+    return replace(state, brokers=brokers)
+
+
+def said(pilot: Pilot[int], id: str = "#summary") -> str:
+    return " ".join(str(pilot.app.screen.query_one(id, Static).render()).split())
+
+
+async def allowed(pilot: Pilot[int]) -> Allow:
+    """Tick all that has to be allowed; return the first, which has the focus."""
+    first, *others = pilot.app.screen.query(Allow)
+    for allow in (*others, first):
+        allow.focus()
+        await pressed(pilot, "space")
+    return first
+
+
+def button(pilot: Pilot[int]) -> Button:
+    return pilot.app.screen.query_one("#apply", Button)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_has_grown_is_said_and_applied(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    async with opened(size) as pilot:
+        assert "since" not in said(pilot)
+        await pressed(pilot, *"prod-e")
+        await told(pilot, picture(grown(4)))
+        field = pilot.app.screen.query_one("#name", Input)
+        assert (field.value, pilot.app.focused) == ("prod-e", field), "nothing typed is lost"
+        assert "30 GB → 120 GB" in said(pilot)
+        assert "120 GB to copy" in said(pilot)
+        await pressed(pilot, "u", "enter", "enter")
+    [(_, _, _, options, estimate)] = started
+    assert estimate["total_bytes"] == 120 * GB
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 100 * MB, "as it was read"
+
+
+async def test_what_hardly_differs_is_not_said() -> None:
+    async with opened() as pilot:
+        await told(pilot, picture(grown(1.001)))
+        assert "since" not in said(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_broker_that_dies_is_said_and_has_to_be_allowed(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    async with opened(size) as pilot:
+        await pressed(pilot, *"prod-eu")
+        assert not button(pilot).disabled
+        await told(pilot, picture(down([4])))
+        assert "broker 4 went down" in said(pilot)
+        assert button(pilot).disabled
+        allow = await allowed(pilot)
+        assert allow.finding.about[:2] == ("dead-broker", 4)
+        assert not button(pilot).disabled
+        await told(pilot, picture(grown(1.2, down([4]))))
+        assert (allow.ticked, pilot.app.focused) == (True, allow), "only numbers have changed"
+        await told(pilot, picture(STATE))
+        assert not pilot.app.screen.query(Allow)
+        assert "went down" not in said(pilot)
+        assert not button(pilot).disabled
+    assert not started
+
+
+async def test_what_was_ticked_is_not_ticked_for_something_else() -> None:
+    plan = Plan().with_move(STATE, tp("orders-0"), 1, 4).with_move(STATE, tp("orders-1"), 1, 3)
+    session = a_session(plan)
+    session.state = down([4])
+    async with opened(session=session) as pilot:
+        allow = await allowed(pilot)
+        await pressed(pilot, *"prod-eu")
+        assert not button(pilot).disabled
+        await told(pilot, picture(down([3, 4])))
+        assert not allow.ticked
+        assert "Broker 3" in allow.sentence
+        assert "Broker 4" in allow.sentence
+        assert button(pilot).disabled
+        assert "allow dead-broker" in str(pilot.app.screen.query_one("#problem", Label).render())
+
+
+async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    async with opened(session=session) as pilot:
+        await pressed(pilot, *"prod-eu", "enter")
+        assert pilot.app.focused is button(pilot)
+        session.state = down([4])  # seen, and not yet studied
+        await pressed(pilot, "enter")
+        assert started == []
+        problem = str(pilot.app.screen.query_one("#problem", Label).render())
+        assert "dead-broker" in problem
+        assert button(pilot).disabled
+        session.state = grown(1.01)
+        await told(pilot, picture(session.state))
+        await pressed(pilot, "enter")
+        session.state = grown(1.02)
+        await pressed(pilot, "enter")
+    assert len(started) == 1, "what has not become worse is applied"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "words"),
+    [
+        (("backspace",), ""),
+        (("escape",), None),
+        (RunSeen(a_run()), "0101-021101"),
+    ],
+    ids=["the name is edited", "the dialog is left", "somebody else's run begins"],
+)
+async def test_what_was_pressed_is_called_off_while_it_is_studied_once_more(
+    meanwhile: tuple[str, ...] | Event,
+    words: str | None,
+    started: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studied, may_end = review_module.study, threading.Event()
+    may_end.set()
+
+    def study(*arguments: Any, **more: Any) -> Any:
+        assert may_end.wait(60)
+        return studied(*arguments, **more)
+
+    monkeypatch.setattr(review_module, "study", study)
+    session = a_session()
+    async with opened(session=session) as pilot:
+        await pressed(pilot, *"prod-eu", "enter")
+        dialog, problem = pilot.app.screen, pilot.app.screen.query_one("#problem", Label)
+        session.state = grown(1.02)
+        may_end.clear()
+        await pilot.press("enter")
+        assert "looking once more" in str(problem.render())
+        if isinstance(meanwhile, tuple):
+            await pilot.press(*meanwhile)
+        else:
+            pilot.app.post_message(Seen(meanwhile))
+            await pilot.pause()
+        may_end.set()
+        await rested(pilot)
+        assert (pilot.app.screen is dialog) is (words is not None)
+        if words is not None:
+            assert words in str(problem.render())
+            assert "looking" not in str(problem.render())
+            assert button(pilot).disabled
+    assert started == []
+
+
+async def test_what_could_not_be_studied_is_not_applied_until_it_could(
+    started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studied, failing, failed = review_module.study, False, 0
+
+    def study(*arguments: Any, **more: Any) -> Any:
+        nonlocal failed
+        if failing:
+            failed += 1
+            raise TrimtabError("No rate can be reckoned.")
+        return studied(*arguments, **more)
+
+    monkeypatch.setattr(review_module, "study", study)
+    session = a_session()
+    async with opened(session=session) as pilot:
+        await pressed(pilot, *"prod-eu", "enter")
+        failing, session.state = True, grown(1.2)
+        await pressed(pilot, "enter")
+        assert "No rate can be reckoned." in str(
+            pilot.app.screen.query_one("#problem", Label).render()
+        )
+        assert button(pilot).disabled
+        await told(pilot, picture(session.state), picture(grown(1.201)))
+        assert failed == 1, "it would come to the same"
+        await told(pilot, picture(grown(1.25)))
+        assert (failed, len(session.troubles)) == (2, 1)
+        failing = False
+        await told(pilot, picture(grown(1.3)))
+        assert str(pilot.app.screen.query_one("#problem", Label).render()) == ""
+        assert not button(pilot).disabled
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("event", "words", "over"),
+    [
+        (RunSeen(a_run()), "0101-021101", RunSeen(a_run(RunState.DONE, ended_at=at(3, 0)))),
+        (ClusterLost(UnreachableError("No broker answers.")), "No broker answers.", picture(STATE)),
+    ],
+    ids=["a run of somebody else", "the cluster is lost"],
+)
+async def test_what_forbids_every_run_is_said_until_it_is_over(
+    event: Event, words: str, over: Event, started: list[tuple[Any, ...]]
+) -> None:
+    async with opened() as pilot:
+        await pressed(pilot, *"prod-eu", "enter")
+        await told(pilot, event)
+        assert words in str(pilot.app.screen.query_one("#problem", Label).render())
+        assert button(pilot).disabled
+        await pressed(pilot, "enter")
+        assert started == []
+        await told(pilot, over)
+        assert str(pilot.app.screen.query_one("#problem", Label).render()) == ""
+        assert not button(pilot).disabled
+
+
+async def test_an_open_dialog_is_drawn_anew_only_where_something_is_otherwise() -> None:
+    async with opened() as pilot:
+        drawn: list[str] = []
+        screen = pilot.app.screen
+        assert isinstance(screen, ApplyDialog)
+        put = screen.put
+
+        def counted(id: str, lines: Any) -> None:
+            drawn.append(id)
+            put(id, lines)
+
+        screen.put = counted  # type: ignore[method-assign]
+        for times in (1.0001, 1.0002, 1.0003):
+            await told(pilot, picture(grown(times)))
+        assert drawn == []

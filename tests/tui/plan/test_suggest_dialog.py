@@ -1,0 +1,521 @@
+"""A whole plan, asked for on the Plan screen: the form, its making, and what is shown of it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import rested
+from maps import demo_picture, text
+from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
+from textual.pilot import Pilot
+from textual.widgets import Button, Input, Label
+from textual.worker import WorkerFailed
+
+from core import paths
+from core.plan.plan import Plan
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.model.measures import Measure
+from core.plan.planner.planner import suggest
+from core.plan.planner.request import Wanted
+from tui.drawing.spans import Tone, text_of
+from tui.plan import planner_worker as planning
+from tui.plan import screen as plan_screen
+from tui.plan.drawing.broker_tables import bar_lines, worst_spans
+from tui.plan.suggest_dialog import SuggestDialog, Toggle
+from tui.plan.suggest_form import NAMES, TOGETHER, Wish, read
+from tui.plan.suggested_plan import Made, helpful_first
+from tui.session import Session
+
+
+def demo_session(plan: Plan | None = None) -> Session:
+    session = a_session(plan or Plan())
+    session.state, session.load = demo_picture()
+    return session
+
+
+def form(pilot: Pilot[int]) -> SuggestDialog:
+    dialog = pilot.app.screen
+    assert isinstance(dialog, SuggestDialog)
+    return dialog
+
+
+def wrong(pilot: Pilot[int], field: str) -> str:
+    return str(form(pilot).query_one(f"#wrong-{field}", Label).render())
+
+
+# -- what is typed -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "field", "words"),
+    [
+        (Wish(drain="seven"), "drain", "Broker ids are written like 3,4."),
+        (Wish(drain="99"), "drain", "There is no broker 99."),
+        (Wish(add="99"), "add", "There is no broker 99."),
+        (Wish(brokers="1,x"), "brokers", "Broker ids are written like 3,4."),
+        (Wish(replace="1"), "replace", "Old and new are written like 3:7."),
+        (Wish(replicas="9"), "replicas", "9 replicas on 6 brokers"),
+        (Wish(replicas="many"), "replicas", "How many: a number like 3."),
+        (Wish(topics="orders("), "topics", "No regular expression"),
+        (Wish(topics="nobody"), "topics", "No topic has such a name."),
+        (Wish(keep=".*"), "keep", "It keeps every topic as it is."),
+        (Wish(keep="nosuch"), "keep", "No topic has such a name."),
+        (Wish(exclude="99"), "exclude", "There is no broker 99."),
+        (Wish(band="0"), "band", "A band is 1 to 50 percent."),
+        (Wish(max_bytes="lots"), "max_bytes", "Not a size: 'lots'."),
+        (Wish(max_moves="-1"), "max_moves", "How many: a number like 200."),
+        (Wish(per_broker="0"), "per_broker", "How many: a number like 50."),
+        (Wish(max_replicas="0"), "max_replicas", "How many: a number like 4000."),
+        (Wish(max_replicas="few"), "max_replicas", "How many: a number like 4000."),
+        (Wish(within="soon"), "within", "Not a time: 'soon'."),
+        (
+            Wish(drain="1", exclude="1"),
+            TOGETHER,
+            "Broker 1 is to be drained and to be left as it is. "
+            'Take it out of "drain" or of "exclude".',
+        ),
+        (
+            Wish(drain="1", add="1"),
+            TOGETHER,
+            'Broker 1 is to be drained and to be filled. Take it out of "drain" or of "add".',
+        ),
+        (
+            Wish(leaders=True, replicas="2"),
+            TOGETHER,
+            '"leaders only" copies nothing, and "replicas" has to copy. Leave out one of the two.',
+        ),
+        (
+            Wish(leaders=True, disks=True),
+            TOGETHER,
+            '"leaders only" copies nothing, and "log dirs" has to copy. Leave out one of the two.',
+        ),
+        (
+            Wish(balance=True, disks=True, drain="1"),
+            TOGETHER,
+            '"brokers too" evens all brokers out, and "drain" moves only what it has to.',
+        ),
+        (
+            Wish(brokers="1,2", add="3"),
+            TOGETHER,
+            '"only on" and "add" both say which brokers receive.',
+        ),
+        (
+            Wish(racks=True, ignore_racks=True),
+            TOGETHER,
+            '"repair racks" repairs what "ignore racks" ignores.',
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
+    wish: Wish, field: str, words: str
+) -> None:
+    asked, found = read(wish, STATE)
+    assert asked is None
+    assert list(found) == [field]
+    assert found[field].startswith(words)
+    assert "--" not in found[field]
+
+
+def test_what_is_wrong_is_said_for_each_field() -> None:
+    _, found = read(Wish(drain="99", add="x", band="0"), STATE)
+    assert list(found) == ["add", "band", "drain"]
+
+
+def test_a_wish_is_read_into_what_the_planner_wants() -> None:
+    wish = Wish(
+        drain="3",
+        replace="1:4",
+        replicas="2",
+        topics="orders",
+        exclude="5",
+        band="20 %",
+        max_bytes="5GB",
+        max_moves="7",
+        per_broker="4",
+        max_replicas="30",
+        within="6h",
+        beside=True,
+    )
+    asked, _ = read(wish, STATE, a_plan())
+    assert asked is not None
+    wanted = asked.wanted
+    assert (wanted.drain, wanted.replace, wanted.exclude) == ((3,), ((1, 4),), (5,))
+    assert (wanted.replicas, wanted.band, wanted.kept.moves) == (2, 0.2, a_plan().moves)
+    limits = wanted.limits
+    assert (limits.most_bytes, limits.most_moves, limits.most_per_broker) == (5e9, 7, 4)
+    assert wanted.most_replicas == 30
+    assert asked.within_seconds == 6 * 3600
+    assert (
+        asked.meaning == "Partitions get 2 replicas. What 1 holds goes to 4. Broker 3 is emptied."
+    )
+
+
+def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
+    asked, _ = read(Wish(drain="3", max_replicas="1"), STATE)
+    assert asked is not None
+    found = suggest(STATE, LOAD, asked.wanted, NAMES)
+    assert not found.plan.moves
+    assert any('"max replicas" allows no broker' in note for note in found.notes)
+
+
+# -- the form ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_plan_is_asked_for_with_two_keys(size: tuple[int, int]) -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "a", "enter")
+        assert session.made is not None
+        assert session.plan.moves == suggest(*demo_picture(), Wanted()).plan.moves
+        text = body(pilot)
+        assert "balanced no → yes" in text
+        assert f"{session.made.found.moves} moves" in text
+        assert "The plan is made; u takes it back." in footer(pilot)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("planned", [Plan(), a_plan()])
+async def test_the_whole_form_is_on_the_screen_and_its_buttons_can_be_clicked(
+    size: tuple[int, int], planned: Plan
+) -> None:
+    session = a_session(planned)
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "a", *"1", "down", *"1")
+        dialog = form(pilot)
+        for widget in (*dialog.query(Input), *dialog.query(Toggle), *dialog.query(Button)):
+            assert widget.region.height == 1
+            assert widget.region.bottom <= size[1]
+            assert widget.region.right <= size[0]
+        meaning = dialog.query_one("#meaning", Label)
+        assert "to be drained and to be filled" in str(meaning.render())
+        assert await pilot.click("#cancel")
+        await rested(pilot)
+        assert session.plan.moves == planned.moves
+        assert session.wish is None
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, int]) -> None:
+    session = demo_session()
+    session.wish = Wish(band="5")
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "a", *["up"] * 4, "space")
+        meaning = form(pilot).query_one("#meaning", Label)
+        assert str(meaning.render()) == (
+            "Each broker's log dirs get within the band. Nothing moves between brokers."
+        )
+        await pressed(pilot, "enter")
+        assert len(session.plan)
+        assert all(move.before == move.after and move.dir_moves for move in session.plan)
+        assert "of its fair share" in body(pilot)
+        assert "made by hand" not in body(pilot)
+        alone = len(session.plan)
+        await pressed(pilot, "a", *["up"] * 3, "space", "enter")
+        between = suggest(*demo_picture(), Wanted(band=0.05)).plan.by_partition
+        assert {m.tp: m.after for m in session.plan if m.reassigns} == {
+            tp: move.after for tp, move in between.items()
+        }
+        assert any(move.dir_moves or move.arriving_dirs for move in session.plan)
+        assert len(session.plan) > alone
+
+
+def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
+    state, load = demo_picture()
+    asked, _ = read(Wish(disks=True, balance=True), state)
+    assert asked is not None
+    made = Made(asked, suggest(state, load, asked.wanted))
+    lands = next(move for move in made.found.plan if move.arriving_dirs)
+    (path,) = lands.arriving_dirs.values()
+    assert made.dir_words(lands) == f"lands in {path}"
+    assert made.dir_words(lands.inverse()) == ""
+
+
+async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *"7x")
+        assert wrong(pilot, "drain") == "Broker ids are written like 3,4."
+        await pressed(pilot, "enter")
+        assert form(pilot).query_one("#make", Button).disabled
+        await pressed(pilot, "backspace")
+        assert wrong(pilot, "drain") == ""
+        await pressed(pilot, "enter")
+        assert all(7 not in move.after for move in session.plan)
+        assert len(session.plan)
+
+
+async def test_the_form_remembers_and_names_what_the_maps_cursor_is_on() -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a")
+        assert session.pointed_at == (7, "payments.v2")
+        assert "7" in form(pilot).query_one("#drain", Input).placeholder
+        assert "payments.v2" in form(pilot).query_one("#topics", Input).placeholder
+        await pressed(pilot, *"7", *["down"] * 5, *"clicks", "enter")
+        assert {move.tp.topic for move in session.plan} == {"clicks"}
+        await pressed(pilot, "a")
+        assert form(pilot).query_one("#topics", Input).value == "clicks"
+        assert form(pilot).query_one("#drain", Input).value == "7"
+
+
+async def test_several_intents_become_one_plan() -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *"7", *["down"] * 4, *"1,2,3,4,5,6")
+        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        assert meaning == "Broker 7 is emptied. The topics end on 1,2,3,4,5,6 only."
+        await pressed(pilot, "enter")
+        assert {b for move in session.plan for b in move.adding} <= {1, 2, 3, 4, 5, 6}
+        assert len(session.plan)
+
+
+async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> None:
+    session = a_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *"3", *["up"] * 5, "space")
+        assert form(pilot).query_one("#beside", Toggle).value
+        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        assert "The plan's 3 moves stay as planned." in meaning
+        await pressed(pilot, "enter")
+        planned = session.plan.by_partition
+        assert all(planned[move.tp] == move for move in a_plan())
+        assert len(planned) > 3
+        await pressed(pilot, "u")
+        assert session.plan.moves == a_plan().moves
+
+
+# -- its making ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Hold every planner back until this is set."""
+    go_on = threading.Event()
+
+    def waiting(*arguments: Any) -> Any:
+        go_on.wait(60)
+        return suggest(*arguments)
+
+    monkeypatch.setattr(planning, "suggest", waiting)
+    return go_on
+
+
+async def test_esc_stops_a_plan_that_is_being_made(held: threading.Event) -> None:
+    session = a_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a")
+        await pilot.press("enter")
+        assert "making a plan · 0 s · esc stops it" in body(pilot)
+        await pilot.press("j")
+        await pilot.press("escape")
+        assert "making a plan" not in body(pilot)
+        assert "Stopped: the plan is as it was." in footer(pilot)
+        held.set()
+        await rested(pilot)
+        assert session.plan.moves == a_plan().moves
+        assert session.made is None
+
+
+async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("no such rate")
+
+    monkeypatch.setattr(planning, "suggest", broken)
+    session = a_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", "enter")
+        assert "This is a bug in trimtab" in footer(pilot)
+        assert "making a plan" not in body(pilot)
+        assert session.plan.moves == a_plan().moves
+
+
+async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ValueError("no such move")
+
+    said: list[str] = []
+
+    async def used() -> None:
+        async with dashboard(a_session(), "plan", (80, 24)) as pilot:
+            said.append(footer(pilot))
+            await pressed(pilot, "1")
+            said.append(type(pilot.app.screen).__name__)
+
+    monkeypatch.setattr(plan_screen, "study", broken)
+    with pytest.raises(WorkerFailed):  # so tests hear of it, at their end
+        await used()
+    assert "This is a bug in trimtab" in said[0]
+    assert said[1:] == ["MapScreen"]
+    assert "in broken\n" in (paths.log_dir() / "bugs.log").read_text()
+
+
+async def test_the_map_goes_on_while_a_plan_is_made_and_the_plan_comes(
+    held: threading.Event,
+) -> None:
+    session = demo_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "a")
+        await pilot.press("enter")
+        await pilot.press("1")
+        await pilot.press("j")
+        assert not len(session.plan)
+        held.set()
+        await rested(pilot)
+        assert len(session.plan)
+
+
+async def test_moves_that_no_longer_hold_are_left_out(held: threading.Event) -> None:
+    session = demo_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "a")
+        await pilot.press("enter")
+        before, _ = demo_picture()
+        planned = suggest(*demo_picture(), Wanted()).plan
+        gone = next(move for move in planned if move.adding)
+        session.state = before.with_brokers(
+            [replace(b, alive=b.id not in gone.adding[:1]) for b in before.brokers]
+        )
+        held.set()
+        await rested(pilot)
+        assert gone.tp not in session.plan.by_partition
+        assert "left out: the cluster has changed meanwhile" in footer(pilot)
+
+
+# -- what is shown of it -------------------------------------------------------------------------
+
+
+async def test_a_plan_by_hand_is_had_back_with_one_key() -> None:
+    session = a_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a")
+        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        assert "The plan's 3 moves make room for it; u brings them back." in meaning
+        await pressed(pilot, "enter")
+        suggested = session.plan.moves
+        assert suggested != a_plan().moves
+        await pressed(pilot, "u")
+        assert session.plan.moves == a_plan().moves
+        await pressed(pilot, "U")
+        assert session.plan.moves == suggested
+
+
+@pytest.mark.parametrize("key", ["x", "delete"])
+async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str) -> None:
+    session = demo_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "a", "enter")
+        assert session.made is not None
+        best = helpful_first(*demo_picture(), session.plan, session.made)
+        assert best is not None
+        first = session.plan.by_partition[best[0]]
+        because = session.made.found.because[first.tp]
+        assert f"why   {because.words} of its fair share" in body(pilot)
+        count = len(session.plan)
+        title = body(pilot).split("\n")[0]
+        await pressed(pilot, key)
+        assert len(session.plan) == count - 1
+        assert first.tp not in session.plan.by_partition
+        assert body(pilot).split("\n")[0] != title
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [((*"7",), "why   leaves b7"), ((*["down"] * 3, *"2"), "why   from 3 to 2 replicas")],
+)
+async def test_a_move_that_was_asked_for_says_so(typed: tuple[str, ...], words: str) -> None:
+    async with dashboard(demo_session(), "plan") as pilot:
+        await pressed(pilot, "a", *typed, "enter")
+        assert words in body(pilot)
+        assert "of its fair share" not in body(pilot)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_all_brokers_are_shown_and_scrolled(size: tuple[int, int]) -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "a", "enter", "b")
+        text = body(pilot)
+        for words in ("disk", "lead in", "repl", "b7 "):
+            assert words in text
+        await pressed(pilot, "G", "b")
+        assert "partition" in body(pilot)
+
+
+def test_what_stays_outside_the_band_is_first_and_amber() -> None:
+    state, load = demo_picture()
+    even = evenness(state, load, Plan())
+    lines = bar_lines(even, 0, 76, 20)
+    row, _ = even.furthest(even.before) or (0, None)
+    assert text_of(lines[1]).startswith(f"b{even.brokers[row]} ")
+    assert Tone.LOOK in {span.tone for span in lines[1]}
+
+
+def test_the_worst_broker_is_named_again_where_it_is_another_one_in_the_end() -> None:
+    even = Evenness(
+        (1, 2),
+        np.array([True, True]),
+        np.array([m in (Measure.DISK, Measure.OUT) for m in Measure]),
+        before=np.ones((2, len(Measure))),
+        after=np.ones((2, len(Measure))),
+        band=0.1,
+    )
+    even.before[0, Measure.OUT] = 2.9
+    even.after[0, Measure.OUT] = 1.04
+    even.after[1, Measure.DISK] = 0.91
+    assert text_of(worst_spans(even)) == "worst b1 out 290% → b2 disk 91%"
+    even.after[0, Measure.OUT] = 1.3
+    assert text_of(worst_spans(even)) == "worst b1 out 290% → 130%"
+
+
+async def test_a_suggested_plan_is_drawn_with_ascii_only() -> None:
+    async with dashboard(demo_session(), "plan", ascii_only=True) as pilot:
+        await pressed(pilot, "a", "enter")
+        assert text(pilot).isascii()
+        await pressed(pilot, "b")
+        assert text(pilot).isascii()
+
+
+async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
+    session = a_session(Plan())
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *["up"] * 6, "space", "enter")
+        assert "Nothing to do: it is so already." in footer(pilot)
+        assert LOAD is session.load
+        assert not session.history.undo
+
+
+async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
+        found = planning.time_of(*demo_picture(), session.plan, 6 * 3600.0)
+        assert found is not None
+        assert session.rate_chosen
+        assert session.rate_bytes_per_s == found.recommended_bytes_per_s
+
+
+async def test_a_deadline_for_what_has_no_known_size_is_not_said_to_be_missed() -> None:
+    session = demo_session()
+    state, _ = demo_picture()
+    diskless = [replace(broker, log_dirs=()) for broker in state.brokers]
+    state = replace(state, size_bytes=np.full_like(state.size_bytes, -1)).with_brokers(diskless)
+    session.state = state
+    async with dashboard(session, "plan", (160, 50)) as pilot:
+        await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
+        assert len(session.plan)
+        assert not session.rate_chosen
+        assert "How long it takes is not known." in footer(pilot)

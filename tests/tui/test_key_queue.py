@@ -1,0 +1,80 @@
+"""Keys typed faster than the dashboard draws reach what they were meant for, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from hands import character, key_name, rested
+from pictures import a_session, dashboard
+from textual.events import Event, Key, Paste
+from textual.pilot import Pilot
+from textual.widgets import Button, Input
+
+from tui.app import TrimtabApp
+from tui.dialogs.base import AskDialog, ConfirmDialog, Dialog
+from tui.map.screen import MapScreen
+from tui.plan.apply import ApplyDialog
+from tui.plan.screen import PlanScreen
+
+
+@pytest.fixture(params=[0.0, 0.05], ids=["quick", "slow"], autouse=True)
+def slow_dialogs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each dialog take a while to have its fields, as on a busy machine."""
+
+    async def on_compose(self: Dialog[Any]) -> None:
+        await asyncio.sleep(request.param)
+
+    monkeypatch.setattr(Dialog, "_on_compose", on_compose, raising=False)
+
+
+async def typed(pilot: Pilot[int], *keys: str | Event) -> None:
+    """Type all of it at once, before the dashboard handles any."""
+    app = cast(TrimtabApp, pilot.app)
+    for key in keys:
+        event = Key(key_name(key), character(key)) if isinstance(key, str) else key
+        app.post_message(event)
+    await pilot.pause()
+    while app.typing:
+        await asyncio.sleep(0.001)
+    await rested(pilot)
+
+
+async def test_the_name_behind_the_key_that_asks_for_it() -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await typed(pilot, "A", "tab", *session.cluster_name, "enter")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ApplyDialog)
+        assert dialog.typed == session.cluster_name
+        assert pilot.app.focused is dialog.query_one("#apply", Button)
+
+
+async def test_escape_leaves_the_dialog_and_what_follows_goes_to_the_screen() -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await typed(pilot, "A", "x", "escape", "1")
+        assert isinstance(pilot.app.screen, MapScreen)
+        await typed(pilot, "2", "A", "enter", "1", "2")  # enter takes Cancel, which is focused
+        assert isinstance(pilot.app.screen, PlanScreen)
+
+
+async def test_a_dialog_that_follows_on_another_has_the_keys_behind_it() -> None:
+    async with dashboard(a_session(), "map") as pilot:
+        answers: list[Any] = []
+
+        def asked(yes: bool | None) -> None:
+            answers.append(yes)
+            pilot.app.push_screen(AskDialog("How often?", "", "Go"), answers.append)
+
+        pilot.app.push_screen(ConfirmDialog("Again?", (), no="No", yes="Yes"), asked)
+        await typed(pilot, "right", "enter", "4", Paste("2"), "0", "enter", "2")
+        assert answers == [True, "420"]
+        assert isinstance(pilot.app.screen, PlanScreen)
+
+
+async def test_what_is_typed_into_a_field_keeps_its_order() -> None:
+    async with dashboard(a_session(), "map") as pilot:
+        pilot.app.push_screen(AskDialog("What?", "", "Go"))
+        await typed(pilot, *"abc", "left", "left", "x", "backspace", "y")
+        assert pilot.app.screen.query_one(Input).value == "aybc"

@@ -1,0 +1,369 @@
+"""A plan that is not applied outlives the dashboard, unless its user throws it away."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hands import rested
+from pictures import LOAD, STATE, a_plan, a_session, dashboard, footer, pressed
+from textual.pilot import Pilot
+from textual.widgets import Label
+
+from core import paths
+from core.cluster.connect import Address
+from core.plan.plan import Plan
+from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
+from tui.app import Seen, TrimtabApp
+from tui.feed.events import PictureSeen
+from tui.global_actions import leave as leaving
+from tui.global_actions.leave import handed_run, keep_plan, kept_plan
+from tui.global_actions.leave_dialog import LeaveDialog
+from tui.session import Handed, Session
+
+PLAN = replace(a_plan(), cluster_id=STATE.cluster_id)
+PICTURE = PictureSeen(STATE, LOAD, None, None, None)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+def session_of(plan: Plan) -> Session:
+    session = a_session(plan)
+    session.address = Address("broker:9092")
+    return session
+
+
+def asked(pilot: Pilot[int]) -> str:
+    """Return what the question says now."""
+    assert isinstance(pilot.app.screen, LeaveDialog)
+    labels = pilot.app.screen.query(Label)
+    return " ".join(str(label.render()) for label in labels if label.display)
+
+
+async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    """Wait for what a thread brings about."""
+    while not holds():
+        await pilot.pause(0.01)
+
+
+async def seen(pilot: Pilot[int]) -> TrimtabApp:
+    """Let the dashboard see its cluster, and with that what is kept for it."""
+    pilot.app.post_message(Seen(PICTURE))
+    await pilot.pause()
+    await rested(pilot)
+    return cast(TrimtabApp, pilot.app)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+q"])
+@pytest.mark.parametrize(
+    ("keys", "leaves", "kept"),
+    [
+        (("enter",), False, None),
+        (("escape",), False, None),
+        (("right", "enter"), True, PLAN),
+        (("right", "right", "enter"), True, None),
+        (("ctrl+q",), True, PLAN),
+    ],
+)
+async def test_leaving_asks_and_does_what_is_said(
+    key: str, keys: tuple[str, ...], leaves: bool, kept: Plan | None
+) -> None:
+    async with dashboard(session_of(PLAN), "plan") as pilot:
+        app = await seen(pilot)
+        await pressed(pilot, key)
+        assert isinstance(app.screen, LeaveDialog)
+        assert app.focused is app.screen.query_one("#stay")
+        await pressed(pilot, *keys)
+        assert app._exit is leaves
+        if leaves:
+            app.settle_plan()
+        assert kept_plan(STATE.cluster_id) == kept
+
+
+async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
+    for session in (session_of(Plan(STATE.cluster_id)), a_session(PLAN)):  # empty; simulated
+        async with dashboard(session, "map") as pilot:
+            app = await seen(pilot)
+            await pilot.press("q")
+            assert app._exit
+            app.settle_plan()
+        assert not paths.kept_plan_file(STATE.cluster_id).exists()
+
+
+async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
+    keep_plan(PLAN)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        assert app.session.plan == PLAN
+        assert "is here again" in footer(pilot)
+        await pressed(pilot, "u")
+        await seen(pilot)
+        assert not len(app.session.plan)
+        app.settle_plan()
+    assert kept_plan(STATE.cluster_id) is None
+
+
+OTHER = PLAN.without(PLAN.moves[0].tp)
+
+
+NEWER = Plan.of(
+    (replace(OTHER.moves[0], after=OTHER.moves[0].before[::-1]), *OTHER.moves[1:]),
+    cluster_id=STATE.cluster_id,
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "newer", "replaced"),
+    [("keep", OTHER, ""), (None, OTHER, ""), (None, NEWER, "1 move of your kept plan is replaced")],
+)
+async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it_in_silence(
+    answer: Any, newer: Plan, replaced: str
+) -> None:
+    keep_plan(PLAN)
+    path = paths.kept_plan_file(STATE.cluster_id)
+    path.with_suffix(".unread").write_text("an older one")
+    async with dashboard(session_of(newer), "map") as pilot:
+        app = cast(TrimtabApp, pilot.app)
+        app._answer = answer  # None as at a signal
+        app._settle()
+        assert kept_plan(STATE.cluster_id) == newer
+        assert path.with_suffix(".unread").read_text() == "an older one"
+        path.with_suffix(".2.unread").replace(path)
+        app._kept = app._answer = None
+        await seen(pilot)
+        assert app.session.plan.by_partition == PLAN.by_partition | newer.by_partition
+        assert ("replaced" in footer(pilot)) is bool(replaced)
+        assert replaced in footer(pilot)
+        await pressed(pilot, "u")
+        assert app.session.plan == newer
+
+
+@pytest.mark.parametrize(
+    ("found", "planned", "keys", "kept"),
+    [
+        (None, None, ("q",), OTHER),
+        (None, PLAN, ("q", "right", "right", "enter"), OTHER),  # its own is thrown away
+        (None, PLAN, ("q", "right", "enter"), PLAN),
+        (PLAN, None, ("ctrl+q", "ctrl+q"), OTHER),
+        (PLAN, None, ("q", "right", "enter"), PLAN),
+        (PLAN, None, ("q", "right", "right", "enter"), OTHER),
+        (PLAN, None, ("u",), OTHER),
+    ],
+)
+async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
+    found: Plan | None, planned: Plan | None, keys: tuple[str, ...], kept: Plan
+) -> None:
+    if found is not None:
+        keep_plan(found)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        keep_plan(OTHER)
+        if planned is not None:
+            app.session.edit(planned)
+        await pressed(pilot, *keys)
+        if "u" not in keys:
+            assert app._exit
+        app.settle_plan()
+    assert kept_plan(STATE.cluster_id) == kept
+
+
+@pytest.mark.parametrize("first", ["stays", "goes"])
+async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other_has_not_kept(
+    first: str,
+) -> None:
+    keep_plan(PLAN)
+    empty = Plan(STATE.cluster_id)
+    async with (
+        dashboard(session_of(empty), "map") as one,
+        dashboard(session_of(empty), "map") as other,
+    ):
+        keeps, drops = await seen(one), await seen(other)
+        assert keeps.session.plan == drops.session.plan == PLAN
+        drops.session.edit(empty)
+        for app in (keeps, drops) if first == "stays" else (drops, keeps):
+            app.settle_plan()
+    assert kept_plan(STATE.cluster_id) == PLAN
+
+
+async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writing, go_on, written = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(plan: Plan) -> None:
+        writing.set()
+        go_on.wait(30)
+        keep_plan(plan)
+        written.set()
+
+    monkeypatch.setattr(leaving, "keep_plan", slow)
+    try:
+        for ends in ("it is kept", "a key", "time is up"):
+            for event in (writing, go_on, written):
+                event.clear()
+            seconds = 0.01 if ends == "time is up" else 60.0
+            monkeypatch.setattr(leaving, "KEEP_SECONDS", seconds)
+            async with dashboard(session_of(PLAN), "map") as pilot:
+                app = await seen(pilot)
+                for key in ("q", "right", "enter"):
+                    await pilot.press(key)
+                if ends != "time is up":
+                    assert writing.wait(30)
+                    assert not app._exit
+                    assert "is being kept" in asked(pilot)
+                if ends == "time is up":
+                    await until(pilot, lambda: bool(app.session.troubles))  # noqa: B023
+                    assert not app._exit
+                    assert "the disk does not answer" in asked(pilot)
+                if ends != "it is kept":
+                    await pilot.press("q")
+                else:
+                    go_on.set()
+                await until(pilot, lambda: app._exit)  # noqa: B023
+                assert (kept_plan(STATE.cluster_id) == PLAN) is (ends == "it is kept")
+                go_on.set()
+                assert written.wait(30)
+            keep_plan(OTHER)
+    finally:
+        go_on.set()
+
+
+@pytest.mark.parametrize("full", ["keep_plan", "set_aside"])
+@pytest.mark.parametrize("beneath", [(), ("A",)])
+async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
+    beneath: tuple[str, ...], full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    paths.kept_plan_file(STATE.cluster_id).parent.mkdir(parents=True)
+    paths.kept_plan_file(STATE.cluster_id).write_text("{")
+    async with dashboard(session_of(PLAN), "plan") as pilot:
+        app = await seen(pilot)
+        monkeypatch.setattr(leaving, full, refuse)
+        await pressed(pilot, *beneath, "ctrl+q", "right", "enter")
+        assert not app._exit
+        assert app._deadline is None, "it stays for as long as its user does"
+        assert len(app.session.troubles) == 2
+        assert "No space left on device" in asked(pilot)
+        assert "It has 3 moves" in asked(pilot)
+        app.settle_plan()  # as after ctrl+q
+        assert app.unkept_words() == "The plan of 3 moves is not kept: No space left on device."
+        assert paths.kept_plan_file(STATE.cluster_id).exists() is (full == "set_aside")
+        await pressed(pilot, "right", "enter")
+        assert app._exit
+        assert app.unkept_words() == "", "it was thrown away"
+
+
+def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which() -> None:
+    app = TrimtabApp(session_of(PLAN))
+    app._answer, app.session.handing = "keep", threading.Event()
+
+    def started() -> None:
+        app.session.hand_over("20260101-000000", PLAN)
+        app.session.handing.set()  # type: ignore[union-attr]
+
+    threading.Timer(0.05, started).start()
+    assert "a run was being started with it" in app.unkept_words()
+    app.settle_plan()
+    assert app.unkept_words() == ""
+    assert kept_plan(STATE.cluster_id) is None
+    assert handed_run(STATE.cluster_id) == "20260101-000000"
+
+
+# -- what was handed to a run ----------------------------------------------------------------------
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WENT: dict[str, tuple[Kind, dict[str, Any]] | None] = {
+    "undecided": None,
+    "refused": (Kind.ENDED, {"outcome": "failed", "why": "no"}),
+    "passed": (Kind.PREFLIGHT, {"min_insync": {}, "sizes": [0] * len(PLAN), "leaders": [1, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("went", WENT)
+async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its_checks(
+    went: str,
+) -> None:
+    address = Address("broker:9092")
+    journal = create_journal(address, STATE.cluster_id, PLAN, RunOptions(1), None, at=NOW)
+    run = journal.path.stem
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        app.session.edit(PLAN)
+        app.session.hand_over(run, PLAN)
+        app.settle_plan()
+    assert (kept_plan(STATE.cluster_id), handed_run(STATE.cluster_id)) == (None, run)
+    if (record := WENT[went]) is not None:
+        journal.write(NOW, *record)
+    journal.close()
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        session = app.session
+        assert session.plan.moves == (() if went == "passed" else PLAN.moves)
+        assert session.unhanded.moves == (PLAN.moves if went == "refused" else ())
+        assert (session.handed is not None) is (went == "undecided")
+        assert ("refused" in footer(pilot)) is (went == "refused")
+        app.settle_plan()
+    assert handed_run(STATE.cluster_id) == (run if went == "undecided" else "")
+    assert kept_plan(STATE.cluster_id) == (PLAN if went == "refused" else None)
+
+
+async def test_who_ends_before_the_cluster_was_seen_loses_nothing() -> None:
+    keep_plan(PLAN)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        cast(TrimtabApp, pilot.app).settle_plan()
+    assert kept_plan(STATE.cluster_id) == PLAN
+
+
+def test_another_cluster_s_plan_is_not_taken() -> None:
+    keep_plan(PLAN)
+    assert kept_plan("another") is None
+    paths.kept_plan_file(STATE.cluster_id).rename(paths.kept_plan_file("another"))
+    assert kept_plan("another") is None
+
+
+@pytest.mark.parametrize(
+    ("handed", "kept"),
+    [(PLAN, None), (OTHER, Plan.of(PLAN.moves[:1], cluster_id=STATE.cluster_id))],
+)
+async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
+    handed: Plan, kept: Plan | None
+) -> None:
+    keep_plan(handed)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        app.session.handed = Handed("r1", handed)
+        app.session.edit(PLAN)  # has more than what was handed, or is it
+        await pilot.press("q")
+        assert isinstance(app.screen, LeaveDialog) is (kept is not None)
+        assert app._exit is (kept is None)
+        app.settle_plan()
+    assert kept_plan(STATE.cluster_id) == kept
+
+
+@pytest.mark.parametrize("planned", [None, PLAN])
+async def test_a_damaged_file_is_told_stays_and_ends_nothing(planned: Plan | None) -> None:
+    keep_plan(OTHER)
+    path = paths.kept_plan_file(STATE.cluster_id)
+    path.write_text("{")
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        assert len(app.session.troubles) == 1
+        assert not len(app.session.plan)
+        if planned is not None:
+            app.session.edit(planned)
+        app.settle_plan()
+        app.settle_plan()  # as after a signal
+    assert (path if planned is None else path.with_suffix(".unread")).read_text() == "{"
+    assert planned is None or kept_plan(STATE.cluster_id) == planned

@@ -1,0 +1,263 @@
+"""What clients feel on the map: the switch, the line, the sentence, the strip; and its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+from hands import rested
+from maps import demo_picture, lines, map_of, press, tell, text
+from simulated import small_spec
+from textual.pilot import Pilot
+
+from core import paths
+from core.cluster.connect import Address
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import TrimtabError
+from core.load import layout
+from core.watch.clients import daemon as background
+from core.watch.clients.health_detector import BrokerSeen, Health
+from core.watch.clients.latency import Wait
+from core.watch.clients.report import Report, to_json
+from tui.app import TrimtabApp
+from tui.dialogs.base import ConfirmDialog
+from tui.feed.events import ClientsSeen, Event
+from tui.feed.watchers import watch_clients
+from tui.map.drawing.clients import client_number, client_verdicts, client_words
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOTHING = Wait(0, None, None)
+
+
+def fine(broker: int, p99: float = 8.0) -> BrokerSeen:
+    return BrokerSeen(
+        broker, Health.FINE, None, (), 0, Wait(120, 2.1, p99), Wait(120, 2.4, p99 + 1)
+    )
+
+
+FAILING = BrokerSeen(7, Health.FAILING, 4.1, ("transport failure",), 9, NOTHING, NOTHING)
+SLOW = BrokerSeen(2, Health.SLOW, 12.0, (), 0, Wait(120, 30.0, 310.0), Wait(120, 31.0, 320.0))
+
+
+def report(*troubled: BrokerSeen) -> Report:
+    state, _ = demo_picture()
+    known = {seen.broker: seen for seen in troubled}
+    brokers = tuple(known.get(b.id) or fine(b.id) for b in state.brokers)
+    return Report(NOON, "c", brokers)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_each_broker_has_its_p99_while_a_probe_runs(size: tuple[int, int]) -> None:
+    async with map_of(size) as pilot:
+        before = text(pilot)
+        await tell(pilot, ClientsSeen(report()))
+        assert "clients p99" in text(pilot)
+        narrow = size[0] < 100
+        assert ("produce 8.0 ms" if narrow else "produce 2.1 ms/8.0 ms") in text(pilot)
+        assert ("fetch 9.0 ms" if narrow else "fetch 2.4 ms/9.0 ms") in text(pilot)
+        await tell(pilot, ClientsSeen(None))
+        assert text(pilot) == before
+
+
+async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
+    async with map_of((200, 60)) as pilot:
+        await tell(pilot, ClientsSeen(report(FAILING, SLOW)))
+        assert "✗ clients of b7: transport failure" in lines(pilot)[1]
+        assert "▲ b2 slow for clients: p99 320 ms" in lines(pilot)[1]
+        shown = next(line for line in lines(pilot) if "clients p99 ms" in line)
+        assert "✗" in shown
+        assert "320" in shown
+
+
+async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
+    async with map_of((120, 40)) as pilot:
+        await tell(pilot, ClientsSeen(report(SLOW)))
+        for _ in range(6):
+            await press(pilot, "n")
+            if "on broker 2 " in text(pilot):
+                break
+        assert "produce 30 ms/310 ms" in text(pilot)
+
+
+async def test_on_the_partitions_it_is_there_too() -> None:
+    async with map_of((120, 40)) as pilot:
+        await tell(pilot, ClientsSeen(report(FAILING)))
+        await press(pilot, "enter")
+        assert "clients" in text(pilot)
+        assert "b7 fails clients" in lines(pilot)[1]
+
+
+def test_a_dead_broker_is_not_said_twice() -> None:
+    cluster = SimulatedCluster(small_spec({"t": [(7, 2)]}, brokers=(2, 7)), seed=1)
+    assert [v.id for v in client_verdicts(report(FAILING), cluster.describe())] == ["clients-7"]
+    cluster.stop_broker(7)
+    assert client_verdicts(report(FAILING), cluster.describe()) == ()
+
+
+@pytest.mark.parametrize(
+    ("seen", "words", "number"),
+    [
+        (fine(1), "clients p50/p99  produce 2.1 ms/8.0 ms  fetch 2.4 ms/9.0 ms  ", 9.0),
+        (FAILING, "clients: transport failure for 4.1 s", None),
+        (
+            BrokerSeen(3, Health.WAITING, None, (), 0, NOTHING, NOTHING),
+            "clients: nothing heard yet",
+            None,
+        ),
+    ],
+)
+def test_what_is_said_of_a_broker(seen: BrokerSeen, words: str, number: float | None) -> None:
+    assert "".join(word.text for word in client_words(seen)) == words
+    assert client_number(seen)[0] == number
+
+
+# -- the switch ------------------------------------------------------------------------------------
+
+
+class Begun:
+    """A probe that was begun, without a process."""
+
+    def __init__(self, trouble: Exception | None = None) -> None:
+        self.trouble, self.closed = trouble, False
+
+    def wait(self) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
+    probe = Begun()
+    monkeypatch.setattr(background, "start_probe", lambda address, cluster_id: probe)
+    monkeypatch.setattr(background, "stop_probe", lambda cluster_id: None)
+    return probe
+
+
+def real(pilot: Pilot[int]) -> TrimtabApp:
+    app = pilot.app
+    assert isinstance(app, TrimtabApp)
+    app.session.address = Address("kafka-1:9092")
+    return app
+
+
+async def test_it_says_what_it_does_and_costs_and_begins_only_then(begun: Begun) -> None:
+    async with map_of((120, 40), writable=True) as pilot:
+        app = real(pilot)
+        await press(pilot, "W")
+        assert isinstance(app.screen, ConfirmDialog)
+        shown = text(pilot)
+        assert "48 messages/s" in shown
+        assert "__trimtab_probe" in shown
+        assert "trimtab probe --remove" in shown
+        await press(pilot, "enter")
+        assert app._probe is None, "the way back has the focus"
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        assert app._probe is begun
+    assert begun.closed, "it ends with the dashboard"
+
+
+async def test_the_same_key_ends_it(begun: Begun) -> None:
+    async with map_of((120, 40), writable=True) as pilot:
+        app = real(pilot)
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        await tell(pilot, ClientsSeen(report()))
+        await press(pilot, "W")
+        await rested(pilot)
+        assert begun.closed
+        assert app.session.clients is None
+        assert "The probe has ended" in lines(pilot)[-1]
+
+
+async def test_what_ends_it_at_once_is_said(begun: Begun) -> None:
+    begun.trouble = TrimtabError("The probe may not write to its topic.")
+    async with map_of((120, 40), writable=True) as pilot:
+        app = real(pilot)
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        assert app._probe is None
+        assert "The probe may not write to its topic." in lines(pilot)[-1]
+
+
+async def test_a_bug_in_what_is_done_beside_is_said_logged_and_blocks_nothing(
+    begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "log_dir", lambda: tmp_path)
+    begun.trouble = ZeroDivisionError("a bug")
+    async with map_of((120, 40), writable=True) as pilot:
+        app = real(pilot)
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        assert "This is a bug in trimtab" in lines(pilot)[-1]
+        assert "ZeroDivisionError: a bug" in (tmp_path / "bugs.log").read_text()
+        begun.trouble = None
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        assert app._probe is begun
+
+
+async def test_read_only_it_is_refused(begun: Begun) -> None:
+    async with map_of((120, 40)) as pilot:
+        app = real(pilot)
+        await press(pilot, "W")
+        assert "Read-only: start with --write." in lines(pilot)[-1]
+        assert not isinstance(app.screen, ConfirmDialog)
+
+
+async def test_a_simulated_cluster_is_not_probed(begun: Begun) -> None:
+    async with map_of((120, 40), writable=True) as pilot:
+        real(pilot).session.address = Address("sim:/nowhere")
+        await press(pilot, "W")
+        assert "no clients" in lines(pilot)[-1]
+
+
+# -- what is read of a probe -----------------------------------------------------------------------
+
+
+def test_only_a_probe_that_reports_is_shown(tmp_path: Path) -> None:
+    where = layout.clients(tmp_path, "c")
+    assert background.newest_report("c", NOON, root=tmp_path) is None
+    where.parent.mkdir(parents=True)
+    where.write_text(json.dumps(to_json(report(FAILING))))
+    assert background.newest_report("c", NOON + timedelta(seconds=5), root=tmp_path) == report(
+        FAILING
+    )
+    assert background.newest_report("c", NOON + timedelta(seconds=11), root=tmp_path) is None
+    where.write_text("{")
+    assert background.newest_report("c", NOON, root=tmp_path) is None
+
+
+class Looked(Flag):
+    """A flag that lets so many looks pass, and changes what is there before each next one."""
+
+    def __init__(self, *changes: Callable[[], object]) -> None:
+        super().__init__()
+        self.changes = list(changes)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.changes:
+            self.changes.pop(0)()
+        else:
+            self.set()
+        return True
+
+
+def test_the_feed_tells_what_is_new_and_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[Report | None] = [None]
+    monkeypatch.setattr(background, "newest_report", lambda cluster_id, now: there[0])
+    seen: list[Event] = []
+
+    def becomes(now: Report | None) -> Callable[[], object]:
+        return lambda: there.__setitem__(0, now)
+
+    stopped = Looked(becomes(report()), becomes(report()), becomes(report(SLOW)), becomes(None))
+    watch_clients("c", seen.append, stopped)
+    assert seen == [ClientsSeen(report()), ClientsSeen(report(SLOW)), ClientsSeen(None)]

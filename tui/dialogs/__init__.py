@@ -1,0 +1,1 @@
+"""What all dialogs share, and the dialogs that belong to no screen."""

@@ -1,0 +1,336 @@
+"""What every dialog of the dashboard is made of; one that asks for a line, one for a yes.
+
+Cancel is always there.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar, cast
+
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Button, Input, Label, Static
+
+from tui.drawing.compositor import PreciseCompositor, hand_up
+from tui.drawing.page import text_of_lines
+from tui.drawing.spans import Lines
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
+    from tui.session import Session
+
+Answer = TypeVar("Answer")
+
+FRAME = 5
+"""Lines of a dialog beside its labels and words: edges, buttons, air."""
+FIELD = 2
+"""Lines that an input takes more."""
+
+
+class Words(VerticalScroll, can_focus=False):
+    """What a dialog says: it scrolls rather than push the buttons out of sight."""
+
+    DEFAULT_CSS = "Words { height: auto; scrollbar-size: 1 1; }"
+
+    _labels: tuple[Label, ...] = ()
+    _sentences: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sentences: Sequence[str]) -> Words:
+        labels = tuple(Label(text, markup=False) for text in sentences)
+        words = cls(*labels)
+        words._labels, words._sentences = labels, tuple(sentences)
+        return words
+
+    def renew(self, sentences: Sequence[str]) -> bool:
+        """Say other sentences than those it was made of; return whether that changes anything."""
+        before, self._sentences = self._sentences, tuple(sentences)
+        if self._sentences == before:
+            return False
+        count = len(self._sentences)
+        for label, was, text in zip(self._labels, before, self._sentences, strict=False):
+            if text != was:
+                label.update(text)
+        for label in self._labels[count:]:
+            label.remove()
+        more = tuple(Label(text, markup=False) for text in self._sentences[len(before) :])
+        self.mount(*more)
+        self._labels = (*self._labels[:count], *more)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a dialog asks at the moment: its words, and the buttons that may not be pressed.
+
+    `refused` says why not, by a button's id; "" where the words say it.
+    """
+
+    words: Sequence[str]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+Ask: TypeAlias = "Callable[[Session], Question]"
+"""What is to be asked, as far as the dashboard knows by now."""
+
+
+def body(title: str, content: Iterable[Widget], *buttons: Button) -> ComposeResult:
+    """Compose a dialog: its title, what it says or asks beneath each other, its buttons."""
+    with Vertical(classes="dialog"):
+        yield Label(title, classes="title", markup=False)
+        yield Label("", classes="lost", markup=False)
+        yield from content
+        yield Label("", classes="refused", markup=False)
+        with Horizontal(classes="buttons"):
+            yield from buttons
+
+
+def button(id: str, words: str, *, disabled: bool = False) -> Button:
+    return Button(words, id=id, compact=True, disabled=disabled)
+
+
+class Dialog(ModalScreen[Answer], Generic[Answer]):
+    """How dialogs look: one quiet box; without colour it has a frame and focus is reversed."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 60%; }
+    Dialog .dialog {
+        width: 78; max-width: 96%; height: auto; max-height: 96%;
+        padding: 1 3; background: $surface;
+    }
+    Dialog .dialog Label { width: 100%; }
+    Dialog .title { text-style: bold; margin-bottom: 1; }
+    Dialog .dialog .lost { display: none; color: $error; text-style: bold; }
+    Dialog .dialog .refused { display: none; color: $error; }
+    Dialog .dim { color: $text-muted; }
+    Dialog Input { margin: 1 0; background: $background; height: 1; border: none; padding: 0 1; }
+    Dialog .buttons { height: 1; margin-top: 1; }
+    Dialog Button { margin-right: 2; min-width: 12; background: $secondary; color: $foreground; }
+    Dialog Button:focus { background: $primary; color: $background; text-style: bold; }
+    Dialog Button:disabled { color: $text-muted; background: $background; }
+    Dialog.-plain { background: transparent; }
+    Dialog.-plain .dialog { border: solid $foreground; padding: 0 2; }
+    Dialog.-plain Button:focus { text-style: bold reverse; }
+    Dialog.-plain .buttons Button.-textual-compact { border: none !important; }
+    Dialog.-plain .buttons Button.-textual-compact:disabled {
+        border: none !important; text-style: dim;
+    }
+    Dialog.-plain Input { text-style: underline; }
+    Dialog.-ascii .dialog { border: ascii $foreground; padding: 0 2; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = PreciseCompositor()
+
+    def on_mount(self) -> None:
+        app = cast("Dashboard", self.app)
+        self.set_class(app.palette.plain, "-plain")
+        self.set_class(app.ascii_only, "-ascii")
+        self.show_lost(app.session.lost_words)
+
+    def _compositor_refresh(self) -> None:
+        if not hand_up(self):
+            super()._compositor_refresh()
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        """Leave; what lies above (a question about leaving the dashboard) goes unanswered first.
+
+        Textual takes away whatever is on top: this one would stay, and could be left by no key.
+        """
+        if self not in self.app.screen_stack:
+            return AwaitComplete()
+        while (above := self.app.screen) is not self:
+            above.dismiss(None)
+        return super().dismiss(result)
+
+    def on_resize(self) -> None:
+        self.share_height()
+
+    def share_height(self) -> None:
+        """Have the words scroll where there is less room than they need."""
+        for words in self.query(Words):
+            words.styles.max_height = max(self.room, 1)
+
+    @property
+    def room(self) -> int:
+        """Return the lines that are left beside frame, labels, field and buttons."""
+        labels = [
+            one for one in self.query(Label) if not isinstance(one.parent, Words) and one.display
+        ]
+        field = FIELD if self.query(Input) else 0
+        return int(self.size.height * 0.96) - FRAME - field - self.lines(labels, self.width)
+
+    @property
+    def width(self) -> int:
+        """Return the columns inside the dialog."""
+        return min(78, int(self.size.width * 0.96)) - 6
+
+    def lines(self, widgets: Iterable[Widget], width: int) -> int:
+        """Return how many lines these take beneath each other."""
+        return sum(one.get_content_height(self.size, self.size, width) for one in widgets)
+
+    def show_lost(self, words: str) -> None:
+        """Say since when the cluster does not answer; "" while it does."""
+        for label in self.query(".lost").results(Label):
+            if label.display != bool(words):
+                label.update(f"{words[:1].upper()}{words[1:]}: this is what was known then.")
+                label.display = bool(words)
+                self.share_height()
+
+    refused: Mapping[str, str] = MappingProxyType({})
+    """Why buttons may not be pressed now, by their ids."""
+
+    def renew(self, question: Question) -> None:
+        """Ask what is to be asked now: other words, other buttons that may be pressed."""
+        anew = self.query(Words).first().renew(question.words)
+        self.refused = question.refused
+        why = " ".join(dict.fromkeys(filter(None, question.refused.values())))
+        for label in self.query(".refused").results(Label):
+            if label.content != why:
+                label.update(why)
+                label.display, anew = bool(why), True
+        self.enable_buttons()
+        if anew:
+            self.call_after_refresh(self.share_height)
+
+    def may_press(self, id: str) -> bool:
+        """Return whether this button may be pressed now."""
+        return id not in self.refused
+
+    def enable_buttons(self) -> None:
+        """Enable the buttons that may be pressed; one that has the focus leaves it to the first."""
+        first, *others = self.query(Button)
+        for other in others:
+            disabled = not self.may_press(other.id or "")
+            if disabled and other.has_focus:
+                first.focus()
+            other.disabled = disabled
+
+    def put(self, id: str, lines: Lines) -> None:
+        """Show lines in a Static of this dialog."""
+        app = cast("Dashboard", self.app)
+        text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
+        self.query_one(id, Static).update(text)
+
+    def action_page(self, pages: int) -> None:
+        for words in list(self.query(Words))[:1]:
+            words.scroll_relative(y=pages * words.size.height, animate=False)
+
+
+class AskDialog(Dialog[str | None]):
+    """Asks for one line; the answer is None when it is left with Cancel or escape."""
+
+    BINDINGS = [("escape", "leave", "Cancel")]
+
+    def __init__(self, question: str, proposal: str, yes: str) -> None:
+        super().__init__()
+        self._question, self._proposal, self._yes = question, proposal, yes
+
+    def compose(self) -> ComposeResult:
+        field = Input(self._proposal, compact=True, id="answer")
+        return body(self._question, (field,), button("cancel", "Cancel"), button("yes", self._yes))
+
+    def on_mount(self) -> None:
+        self.query_one("#answer").focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def on_input_submitted(self) -> None:
+        self._answer()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        if event.button.id == "yes":
+            self._answer()
+        else:
+            self.dismiss(None)
+
+    def _answer(self) -> None:
+        self.dismiss(self.query_one("#answer", Input).value.strip() or None)
+
+
+class ChoiceDialog(Dialog[Answer]):
+    """Asks which; the first button is the way back: it is focused, and escape takes it."""
+
+    BINDINGS = [
+        ("escape", "leave", "Back"),
+        ("left", "app.focus_previous"),
+        ("right", "app.focus_next"),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        words: Sequence[str],
+        *answers: tuple[str, str, Answer],
+        ask: Ask | None = None,
+    ) -> None:
+        """Ask with these words, or with what `ask` returns as things change.
+
+        `answers` are a button's id and words, and what it returns.
+        """
+        super().__init__()
+        self._title_text, self._words, self._answers = title, words, answers
+        self._ask = ask
+
+    def compose(self) -> ComposeResult:
+        buttons = [button(id, words) for id, words, _ in self._answers]
+        return body(self._title_text, (Words.of(self._words),), *buttons)
+
+    def on_mount(self) -> None:
+        self.query_one(f"#{self._answers[0][0]}").focus()
+        self.follow(cast("Dashboard", self.app).session)
+
+    def follow(self, session: Session) -> None:
+        """Ask what is to be asked now."""
+        if self._ask is not None:
+            self.renew(self._ask(session))
+
+    def action_leave(self) -> None:
+        self.dismiss(self._answers[0][2])
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        answers = {id: answer for id, _, answer in self._answers}
+        self.dismiss(answers[event.button.id or ""])
+
+
+class ConfirmDialog(ChoiceDialog[bool]):
+    """Asks for a yes."""
+
+    def __init__(
+        self, title: str, words: Sequence[str], *, no: str, yes: str, ask: Ask | None = None
+    ) -> None:
+        super().__init__(title, words, ("no", no, False), ("yes", yes, True), ask=ask)
+
+
+class TableDialog(Dialog[Answer]):
+    """A dialog about lines in `#table`, which are drawn for the columns that there are."""
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    _drawn: Lines = ()
+
+    def draw(self) -> None:
+        lines = self.table(self.width)
+        if lines != self._drawn:
+            self._drawn = lines
+            self.put("#table", lines)
+
+    @abstractmethod
+    def table(self, width: int) -> Lines:
+        """Return the lines as they are now."""

@@ -1,0 +1,69 @@
+"""Typing the cluster's name before something large: shared by the dialogs that ask for it.
+
+Cancel has the focus at first, but what is typed, or pasted, is the name; on a box that is ticked
+with space, too.
+"""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import Button, Input
+
+from tui.dialogs.base import Answer, Dialog
+from tui.dialogs.ticks import Tick
+
+
+class NamingDialog(Dialog[Answer]):
+    """A dialog with an Input `#name`; `NamingDialog.typed` is what stands in it."""
+
+    @property
+    def typed(self) -> str:
+        return self.query_one("#name", Input).value
+
+    def on_key(self, event: events.Key) -> None:
+        """Type what no widget took: also what was sent to a button that has lost the focus since.
+
+        The Input keeps what is typed in it to itself.
+        """
+        ticking = isinstance(self.focused, Tick) and event.key == "space"
+        if not ticking and event.is_printable and event.character:
+            self._type(event.character)
+            event.stop()
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._type(event.text.strip())
+        event.stop()
+
+    def _type(self, text: str) -> None:
+        field = self.query_one("#name", Input)
+        self.set_focus(field)
+        field.value += text
+        field.cursor_position = len(field.value)
+
+
+class NamedDialog(NamingDialog[Answer]):
+    """A dialog with one button that waits for the name to be typed."""
+
+    BINDINGS = [
+        ("escape", "leave", "Back"),
+        ("down", "app.focus_next"),
+        ("up", "app.focus_previous"),
+    ]
+
+    def __init__(self, name: str, button: str) -> None:
+        """Have the button of this id wait for `name`."""
+        super().__init__()
+        self.name_wanted, self._waiting = name, f"#{button}"
+
+    def on_input_changed(self) -> None:
+        self.enable_buttons()
+
+    def may_press(self, id: str) -> bool:
+        named = self.typed == self.name_wanted
+        return super().may_press(id) and (named or f"#{id}" != self._waiting)
+
+    def on_input_submitted(self) -> None:
+        """Enter after the name goes to the button; it takes one more key."""
+        button = self.query_one(self._waiting, Button)
+        if not button.disabled:
+            button.focus()

@@ -1,0 +1,1 @@
+"""Text in cells: spans and lines, the widgets that draw them, and what is sent to the terminal."""

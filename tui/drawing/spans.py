@@ -1,0 +1,199 @@
+"""Lines of toned spans, one character a cell: what renderers return and tests read. No Textual.
+
+Names are their users': Kafka lets a group, a client or a rack be called anything.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from core.cluster.metadata import TopicPartition
+
+
+def cells(text: str) -> str:
+    """Return what is drawn of `text`: `?` for what a terminal would obey or draw two cells wide.
+
+    What is drawn upon the character before takes no cell, and is left out.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_cell, text))
+
+
+def columns(text: str) -> int:
+    """Return how many columns `text` takes."""
+    return len(cells(text))
+
+
+@lru_cache(maxsize=4096)
+def _cell(char: str) -> str:
+    if not char.isprintable():
+        return "?"
+    return ("", char, "?")[cell_len(char)]
+
+
+class Tone(Enum):
+    """What a text means; the values are a theme's roles."""
+
+    PLAIN = "text"
+    BRIGHT = "bright"
+    DIM = "dim"
+    FAINT = "faint"
+    TROUGH = "panel"
+    RAISED = "raised"
+    YOURS = "yours"
+    LOOK = "look"
+    ACT = "act"
+    FINE = "fine"
+
+
+class Ground(Enum):
+    """What a text stands on; the values are a theme's roles."""
+
+    NONE = "background"
+    CURSOR = "cursor"
+    TROUGH = "panel"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text of one tone; `hit` names what a click on it means."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    bold: bool = False
+    ground: Ground = Ground.NONE
+    hit: object = None
+
+
+Line: TypeAlias = tuple[Span, ...]
+Lines: TypeAlias = tuple[Line, ...]
+
+BLANK: Line = ()
+
+
+def plain(text: str) -> Span:
+    return Span(text)
+
+
+def dim(text: str) -> Span:
+    return Span(text, Tone.DIM)
+
+
+def bright(text: str) -> Span:
+    return Span(text, Tone.BRIGHT, bold=True)
+
+
+def text_of(line: Line) -> str:
+    """Return what a line says, without tones."""
+    return "".join(span.text for span in line)
+
+
+def width_of(line: Iterable[Span]) -> int:
+    return sum(columns(span.text) for span in line)
+
+
+def left(text: str, width: int) -> str:
+    """Return `text` in exactly `width` columns; what does not fit ends in an ellipsis."""
+    drawn = cells(text)
+    if len(drawn) <= width:
+        return drawn.ljust(width)
+    return drawn[: width - 1] + "…" if width > 0 else ""
+
+
+def shortened(name: str, width: int, ellipsis: str = "…") -> str:
+    """Return a name in at most `width` columns; where it is longer, its middle goes.
+
+    Names that begin alike, as topics of one kind do, end differently.
+    """
+    drawn = cells(name)
+    if len(drawn) <= width:
+        return drawn
+    end = width // 3
+    return (drawn[: width - 1 - end] + ellipsis + drawn[len(drawn) - end :])[: max(width, 0)]
+
+
+def partition_name(tp: TopicPartition, width: int) -> str:
+    """Return `topic-17`; a topic that is too long loses its middle, never the number."""
+    number = f"-{tp.partition}"
+    return shortened(tp.topic, width - len(number)) + number
+
+
+def right(text: str, width: int) -> str:
+    drawn = cells(text)
+    return drawn.rjust(width) if len(drawn) <= width else left(drawn, width)
+
+
+def fit(line: Line, width: int) -> Line:
+    """Return the line in exactly `width` columns, cut or filled with blanks."""
+    spans: list[Span] = []
+    room = width
+    for span in line:
+        taken = columns(span.text)
+        if taken > room:
+            if room > 0:
+                spans.append(replace(span, text=left(span.text, room)))
+            return tuple(spans)
+        spans.append(span)
+        room -= taken
+    if room > 0:
+        spans.append(Span(" " * room))
+    return tuple(spans)
+
+
+def highlighted(line: Line, width: int, hit: object = None) -> Line:
+    """Return the line as the one under the cursor, over the whole width."""
+    return tuple(
+        replace(
+            span,
+            ground=Ground.CURSOR if span.ground is Ground.NONE else span.ground,
+            hit=span.hit if span.hit is not None else hit,
+        )
+        for span in fit(line, width)
+    )
+
+
+def hitting(line: Line, hit: object) -> Line:
+    """Return the line with every span that means nothing yet meaning `hit`."""
+    return tuple(span if span.hit is not None else replace(span, hit=hit) for span in line)
+
+
+def rule(title: str, width: int, *, note: str = "") -> Line:
+    """Return one dim line with a title, and with a note towards its right end."""
+    head = (Span("─ ", Tone.FAINT), dim(title), plain(" ")) if title else ()
+    tail = (dim(f" {note} "), Span("─", Tone.FAINT)) if note else ()
+    room = max(width - width_of(head) - width_of(tail), 0)
+    return fit((*head, Span("─" * room, Tone.FAINT), *tail), width)
+
+
+def beside(first: Lines, second: Lines, width: int, *, gap: Line) -> Lines:
+    """Return two blocks side by side: the first `width` columns wide, then the gap."""
+    rows = max(len(first), len(second))
+    return tuple(
+        fit(first[i] if i < len(first) else BLANK, width)
+        + gap
+        + (second[i] if i < len(second) else BLANK)
+        for i in range(rows)
+    )
+
+
+def window(count: int, room: int, cursor: int) -> range:
+    """Return which of `count` rows are in view so that the cursor's is, with some before it."""
+    start = min(max(cursor - room // 2, 0), max(count - room, 0))
+    return range(start, min(start + max(room, 0), count))
+
+
+def wrapped(text: str, width: int, most: int | None = None) -> list[str]:
+    """Return `text` in lines of at most `width` columns, broken between words.
+
+    At most `most` lines: an ellipsis ends the last one where something is left out.
+    """
+    return textwrap.wrap(text, max(width, 1), max_lines=most, placeholder="…") or [""]

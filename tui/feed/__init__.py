@@ -1,0 +1,1 @@
+"""The threads that read the cluster and its load, and the events they deliver."""

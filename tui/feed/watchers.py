@@ -1,0 +1,198 @@
+"""What the feed follows beside the cluster's picture: runs, groups, whether it is for drills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event as Flag
+from typing import TYPE_CHECKING
+
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from tui.feed.events import (
+    AutopilotSeen,
+    ClientsSeen,
+    Deliver,
+    GroundFound,
+    GroupsSeen,
+    RunSeen,
+    TimesLearned,
+    Trouble,
+)
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address, Connection
+    from core.cluster.documents.cluster_document import DocumentGroup
+    from core.cluster.state import ClusterState
+    from core.run.reporting.views import RunView
+    from core.watch.clients.report import Report
+
+RUN_POLL_SECONDS = 1.0
+GROUPS_POLL_SECONDS = 30.0
+CLIENTS_POLL_SECONDS = 1.0
+AUTOPILOT_POLL_SECONDS = 2.0
+
+
+class Attempts:
+    """Lets what follows something go on through what fails; `what` names it where a file does.
+
+    Each trouble is told once, and again only after an attempt that succeeded. Of a lost cluster
+    what reads the picture tells, and nothing else does.
+    """
+
+    def __init__(self, send: Deliver, what: str) -> None:
+        self._send, self._what = send, what
+        self._told: set[str] = set()
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Run one look; what it raises as TrimtabError or OSError is told."""
+        try:
+            yield
+        except UnreachableError:
+            pass
+        except TrimtabError as error:
+            self._tell(error)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            self._tell(
+                TrimtabError(
+                    f"{self._what} cannot be read: {place}{error.strerror or error}.",
+                    next="It is tried again until it can.",
+                )
+            )
+        else:
+            self._told.clear()
+
+    def _tell(self, error: TrimtabError) -> None:
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            self._send(Trouble(error))
+
+
+def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
+    """Follow the newest run of this cluster, whoever started it, until `stopped`.
+
+    What all of them teach about times is told as it changes: with a run that comes, or ends.
+    """
+    from core.plan.estimate.calibration import NOTHING_LEARNED
+    from core.run.reporting.runs import calibration, list_runs, read_run, runs_named, unreadable
+
+    last: RunView | None = None
+    learned = NOTHING_LEARNED
+    newest, known = "", tuple[str, ...]()
+    damaged: tuple[str, ...] = ()
+    reported: set[str] = set()
+    taught = told_none = False
+    attempts = Attempts(send, "The newest run")
+    while not stopped.is_set():
+        now = state()
+        with attempts.attempt():
+            if now is not None:
+                names = runs_named(now.cluster_id, "")
+                if names != known:  # all of them are read only as one comes or goes
+                    taught = True
+                    runs = list_runs(now.cluster_id)
+                    newest = runs[0].run if runs else ""
+                    known = names if len(runs) == len(names) else ()  # one may not be readable yet
+                    before, damaged = damaged, () if known else unreadable(now.cluster_id)
+                    # At the second look: one that is being created is not whole for a moment.
+                    for why in sorted({*before} & {*damaged} - reported):
+                        reported.add(why)
+                        send(Trouble(TrimtabError(why, next="That run is not shown.")))
+                if newest:
+                    view = read_run(now.cluster_id, newest)
+                    if view != last:
+                        taught |= view.state.ended and not (last is not None and last.state.ended)
+                        last = view
+                        send(RunSeen(view))
+                elif not told_none:
+                    send(RunSeen(None))
+                    told_none = True
+                if taught:
+                    found, taught = calibration(now.cluster_id), False
+                    if found != learned:
+                        learned = found
+                        send(TimesLearned(learned))
+        stopped.wait(RUN_POLL_SECONDS)
+
+
+def watch_groups(
+    connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
+) -> None:
+    """Follow consumer groups slowly; when they cannot be listed they stay what they were."""
+    from core.cluster.documents.cluster_document import read_groups
+
+    known: tuple[DocumentGroup, ...] | None = None
+    attempts = Attempts(send, "The list of groups")
+    while not stopped.is_set():
+        running.wait()
+        now = connection()
+        with attempts.attempt():
+            try:
+                if now is not None:
+                    groups = read_groups(now.client, known)
+                    if groups is not None or known is not None:
+                        send(GroupsSeen(groups))
+                    known = known if groups is None else groups
+            except AccessDeniedError as error:
+                raise _not_shown(error) from error
+        stopped.wait(GROUPS_POLL_SECONDS)
+
+
+def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
+    """Follow what this cluster's probe on this machine reports, whoever began it."""
+    from core.clock import SystemClock
+    from core.watch.clients.daemon import newest_report
+
+    last: Report | None = None
+    while not stopped.is_set():
+        report = newest_report(cluster_id, SystemClock().now())
+        if report != last:
+            last = report
+            send(ClientsSeen(report))
+        stopped.wait(CLIENTS_POLL_SECONDS)
+
+
+def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
+    """Follow the autopilot's switch, process and decisions, whoever set it, until `stopped`."""
+    from core.autopilot.daemon import is_flying, standing
+    from core.autopilot.log import DecisionLog
+    from core.autopilot.switch import path_of, read
+
+    last: object = None
+    attempts = Attempts(send, "The autopilot")
+    while not stopped.is_set():
+        now = state()
+        with attempts.attempt():
+            if now is not None and (path := path_of(now.cluster_id)).exists():
+                files = (path, DecisionLog(now.cluster_id).path)
+                stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
+                seen = (now.cluster_id, stamps, is_flying(now.cluster_id))
+                if seen != last:
+                    if (switch := read(now.cluster_id)) is not None:
+                        send(AutopilotSeen(standing(switch)))
+                    last = seen
+        stopped.wait(AUTOPILOT_POLL_SECONDS)
+
+
+def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag) -> None:
+    """Tell whether this cluster was made for drills; what is opened for them is closed at the end.
+
+    A cluster that is lost meanwhile is told of by what reads its picture.
+    """
+    from core.cluster.drills.target import ground_of
+
+    try:
+        ground = ground_of(address, cluster_id)
+    except UnreachableError:
+        return
+    if ground is not None:
+        send(GroundFound(ground))
+        stopped.wait()
+        ground.close()
+
+
+def _not_shown(error: AccessDeniedError) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"Consumer groups and their lag are not shown: {error.title}", next=error.next
+    )

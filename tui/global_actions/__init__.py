@@ -1,0 +1,1 @@
+"""Actions that work on every screen: theme, copy, drills, probe, autopilot, leaving."""

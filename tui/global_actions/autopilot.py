@@ -1,0 +1,106 @@
+"""The autopilot's switch in the dashboard: asks for a mode, sets it beside, and says what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from tui.screen.app_base import Speaking
+from tui.screen.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from core.autopilot.daemon import Standing
+    from core.autopilot.settings import Mode
+    from tui.session import Session
+
+
+class Piloting(Speaking):
+    """The part of the dashboard that sets the switch; the autopilot flies without it."""
+
+    class SwitchSet(Message):
+        """A worker has set the switch, or could not: then it says why."""
+
+        def __init__(self, done: str | TrimtabError) -> None:
+            super().__init__()
+            self.done = done
+
+    def action_autopilot(self) -> None:
+        session, screen = self.session, self.screen
+        if not isinstance(screen, DashboardScreen):
+            return
+        if session.address is None or session.state is None:
+            screen.say("An autopilot needs a living cluster.", "look")
+            return
+        from tui.global_actions.autopilot_dialog import AutopilotDialog
+
+        dialog = AutopilotDialog(
+            session.cluster_name,
+            session.autopilot,
+            writable=session.writable,
+            because=session.read_only_because,
+        )
+
+        def answered(mode: Mode | None) -> None:
+            if mode is not None:
+                self._set_mode(mode)
+
+        self.push_screen(dialog, answered)
+
+    def _set_mode(self, mode: Mode) -> None:
+        self.beside("autopilot", _setting(self.session, mode), self.SwitchSet)
+
+    def on_piloting_switch_set(self, message: SwitchSet) -> None:
+        if isinstance(message.done, TrimtabError):
+            self.tell(message.done)
+        else:
+            self.say(message.done, "fine")
+
+
+def _setting(session: Session, mode: Mode) -> Callable[[], str]:
+    """Return what sets the switch of this session's cluster, and says what holds then."""
+    address, state, name = session.address, session.state, session.cluster_name
+    snapshots, starts_load = session.snapshots, session.load_wanted
+    before: Standing | None = session.autopilot
+    assert address is not None
+    assert state is not None
+
+    def work() -> str:
+        from datetime import UTC, datetime
+
+        from core.autopilot.daemon import fly_by, set_switch, start_flying
+        from core.autopilot.settings import Mode, Settings
+        from core.autopilot.switch import Switch
+        from core.clock import SystemClock
+        from core.run.audit import user
+
+        switch = Switch(
+            state.cluster_id,
+            name,
+            address,
+            before.switch.settings if before is not None else Settings(),
+            datetime.now(UTC),
+            user(),
+            snapshots,
+            starts_load,
+        ).turned(mode, at=datetime.now(UTC), who=user())
+        try:
+            if mode is Mode.OFF:
+                set_switch(switch)
+                return "The autopilot is off; a run that it began goes on."
+            flies = fly_by(switch, SystemClock())
+        except OSError as error:
+            raise TrimtabError(f"The switch cannot be set: {error.strerror}.") from error
+        if not flies:
+            try:
+                start_flying(switch)
+            except OSError as error:
+                raise TrimtabError(
+                    f"The switch is set; the autopilot cannot be started: {error.strerror}.",
+                    next="Set the mode again once that is mended.",
+                ) from error
+        return f"The autopilot flies, mode {mode.value}; it goes on without the dashboard."
+
+    return work

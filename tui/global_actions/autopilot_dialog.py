@@ -1,0 +1,93 @@
+"""The autopilot's switch as a dialog: how it stands, and off, suggest or act. No effects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.widgets import Button, Input, Label
+
+from core.autopilot.settings import Mode, Settings, in_one_line
+from tui.dialogs.base import Question, Words, body, button
+from tui.dialogs.naming import NamedDialog
+
+if TYPE_CHECKING:
+    from core.autopilot.daemon import Standing
+    from tui.session import Session
+
+
+class AutopilotDialog(NamedDialog[Mode | None]):
+    """Asks for a mode; `act` takes the cluster's name, the way back is focused, escape takes it."""
+
+    def __init__(
+        self, name: str, standing: Standing | None, *, writable: bool, because: str
+    ) -> None:
+        super().__init__(name, "act")
+        self._standing = standing
+        self._writable, self._because = writable, because
+
+    def compose(self) -> ComposeResult:
+        return body(
+            f"Autopilot of {self.name_wanted}",
+            (
+                Words.of(self._question.words),
+                Label("", classes="dim", markup=False, id="how"),
+                Input(compact=True, select_on_focus=False, id="name"),
+            ),
+            button("back", "Back"),
+            button("off", "Off"),
+            button("suggest", "Suggest"),
+            button("act", "Act", disabled=True),
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#back").focus()
+        self._show()
+
+    def follow(self, session: Session) -> None:
+        """Say how it stands now, and offer what may be set now."""
+        self._standing = session.autopilot
+        self._writable, self._because = session.writable, session.read_only_because
+        self._show()
+
+    @property
+    def _question(self) -> Question:
+        standing = self._standing
+        settings = standing.switch.settings if standing is not None else Settings()
+        words = (
+            *_how(standing),
+            f"Its limits: {in_one_line(settings)}.",
+            "Suggest writes down what act would do; neither needs the dashboard.",
+        )
+        refused = {} if self._writable else {"suggest": "", "act": ""}
+        return Question(words, refused | ({"off": ""} if settings.mode is Mode.OFF else {}))
+
+    def _show(self) -> None:
+        why = "" if self._writable else f" Read-only: {self._because}."
+        how = self.query_one("#how", Label)
+        if how.content != (text := f"To let it act, type {self.name_wanted}:{why}"):
+            how.update(text)
+        name = self.query_one("#name", Input)
+        if not self._writable and name.has_focus:
+            self.query_one("#back").focus()
+        name.disabled = not self._writable
+        self.renew(self._question)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(None if event.button.id == "back" else Mode(event.button.id))
+
+
+def _how(standing: Standing | None) -> list[str]:
+    """Return the mode, who set it, and what was decided last."""
+    if standing is None:
+        return ["It is off, and never was on."]
+    switch = standing.switch
+    flies = "" if standing.process is not None or switch.mode is Mode.OFF else ", process gone"
+    words = [f"Mode {switch.mode.value}{flies}, set by {switch.who}."]
+    if standing.last is not None:
+        at = standing.last.at.astimezone()
+        words.append(f"{at:%H:%M:%S} {standing.last.what.value}: {standing.last.text}")
+    return words

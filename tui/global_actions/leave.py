@@ -1,0 +1,374 @@
+"""Leaving with a plan that is not applied: it is asked about, and kept for the next start there.
+
+What was handed to a run is that run's once it has passed its own checks; which run that is, is kept
+until then, and the plan is here again if it refuses. Kept by the cluster's id, on this machine.
+Whoever cannot be asked (a signal, a lost terminal) has it kept. It comes back as it was; what the
+cluster has done meanwhile the Plan screen says, and mends with a key, as for any plan.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+from textual.timer import Timer
+
+from core import files, paths
+from core.errors import TrimtabError
+from core.plan.plan import Plan
+from core.units import counted
+from tui.driver import TerminalDriver
+from tui.screen.app_base import Speaking
+from tui.session import Handed
+
+if TYPE_CHECKING:
+    from tui.global_actions.leave_dialog import Answer, LeaveDialog
+
+Stamp = tuple[int, int]
+"""Which of the files that were ever kept in a place this is: inode and time of change."""
+
+KEEP_SECONDS = 10.0
+"""How long the user waits, unless they leave, until they are told that the plan is not kept yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept for a cluster: a plan, in which file, and the run that another was handed to."""
+
+    plan: Plan
+    stamp: Stamp | None = None
+    run: str = ""
+    handed: Plan = field(default_factory=Plan)
+    """What that run was started with, unless it has passed its checks."""
+    refused: bool = False
+    """Whether it has ended without."""
+    unread: TrimtabError | None = None
+    """Why the file cannot be read."""
+
+
+def keep_plan(plan: Plan) -> None:
+    """Write a plan down for the next start; raises OSError."""
+    from core.plan.formats.plan_file import dump
+
+    files.write_text(paths.kept_plan_file(plan.cluster_id or ""), dump(plan))
+
+
+def kept_plan(cluster_id: str) -> Plan | None:
+    """Return the plan that was kept for a cluster; raises DocumentError, OSError."""
+    path = paths.kept_plan_file(cluster_id)
+    if not path.exists():
+        return None
+    from core.plan.formats.plan_file import read_plan
+
+    plan = read_plan(path)
+    return plan if plan.cluster_id == cluster_id else None
+
+
+def read_kept(cluster_id: str) -> Kept:
+    """Return what is kept for a cluster, and what has come of the run that a plan was handed to."""
+    stamp = _stamp(paths.kept_plan_file(cluster_id))
+    kept = Kept(Plan(cluster_id), stamp)
+    try:
+        kept = replace(kept, plan=kept_plan(cluster_id) or kept.plan)
+    except TrimtabError as error:
+        kept = replace(kept, unread=error)
+    except OSError as error:
+        why = TrimtabError(f"The plan that was kept cannot be read: {error}.")
+        kept = replace(kept, unread=why)
+    run = handed_run(cluster_id)
+    return kept if not run else _with_run(kept, cluster_id, run)
+
+
+def _with_run(kept: Kept, cluster_id: str, run: str) -> Kept:
+    from core.run.journal.journal import JournalError
+    from core.run.reporting.runs import read_journal
+
+    kept = replace(kept, run=run)
+    try:
+        look = read_journal(cluster_id, run)
+    except (JournalError, OSError):  # taken away, or whoever asks for the runs is told
+        return kept
+    if look.view.passed_preflight:
+        return kept
+    notes = tuple(look.records[0].payload["notes"])
+    handed = Plan.of((m.move for m in look.history.moves), cluster_id=cluster_id, notes=notes)
+    return replace(kept, handed=handed, refused=look.view.state.ended)
+
+
+def keep_run(cluster_id: str, run: str) -> None:
+    """Write down which run a plan was handed to; raises OSError."""
+    files.write_text(paths.handed_plan_file(cluster_id), run)
+
+
+def handed_run(cluster_id: str) -> str:
+    """Return the run that a plan was handed to when a dashboard was left; "" for none."""
+    try:
+        return paths.handed_plan_file(cluster_id).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def set_aside(path: Path) -> None:
+    """Rename what is kept and was not read, so that no other plan replaces it; raises OSError."""
+    aside, number = path.with_suffix(".unread"), 1
+    while aside.exists():
+        number += 1
+        aside = path.with_suffix(f".{number}.unread")
+    with suppress(FileNotFoundError):
+        path.replace(aside)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+class Leaving(Speaking):
+    """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
+
+    class KeptRead(Message):
+        """What is kept for this cluster, or why that is not known."""
+
+        def __init__(self, result: Kept | TrimtabError) -> None:
+            super().__init__()
+            self.result = result
+
+    class PlanSettled(Message):
+        """The plan is kept, or why it could not be."""
+
+        def __init__(self, result: TrimtabError | None) -> None:
+            super().__init__()
+            self.result = result
+
+    _kept: Kept | None = None
+    """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
+    _reading = False
+    _answer: Answer | None = None
+    _dialog: LeaveDialog | None = None
+    _deadline: Timer | None = None
+    """Says that the plan is not kept yet."""
+    _failure = "the disk did not answer in time"
+    """Why the plan would be lost if the dashboard ended now."""
+    _settling = threading.Lock()
+
+    async def action_quit(self) -> None:
+        driver = self._driver
+        blind = isinstance(driver, TerminalDriver) and driver.leave_out()
+        asked = self._answer == "keep" or (self._dialog is not None and self.screen is self._dialog)
+        if asked or blind or not self._has_plan_to_keep:
+            self.exit()
+            return
+
+        from tui.global_actions.leave_dialog import LeaveDialog
+
+        def answered(answer: Answer | None) -> None:
+            if answer is not None:  # else what lay beneath has ended: a plan is still being kept
+                self._answer = answer
+            if answer == "stay":
+                self._stop_deadline()
+            elif answer == "drop":
+                self.exit()
+
+        self._dialog = LeaveDialog(self.session, self._begin_to_keep)
+        self.push_screen(self._dialog, answered)
+
+    def _begin_to_keep(self) -> None:
+        """Have the plan written; the dialog says so until it is, or why it cannot be."""
+        assert self._dialog is not None
+        self._answer = "keep"
+        moves = counted(len(self.session.unhanded), "move")
+        words = f"The plan of {moves} is being kept; then the dashboard ends."
+        self._dialog.show_progress(words)
+        self.beside("keep", self._keep, self.PlanSettled)
+        self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
+
+    def _keep(self) -> None:
+        try:
+            self._settle()
+        except OSError as error:
+            why = f"The plan cannot be kept: {error.strerror or error}."
+            raise TrimtabError(why, next="Export it (e), or make room and leave again.") from error
+
+    def on_leaving_plan_settled(self, message: PlanSettled) -> None:
+        self._stop_deadline()
+        if message.result is None:
+            if self._answer == "keep":  # else somebody stays after all
+                self.exit()
+            return
+        if self._answer == "keep":
+            self._answer = None
+        self.tell(message.result)
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.show_failure(str(message.result))
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.stop()
+            self._deadline = None
+
+    def _not_kept_yet(self) -> None:
+        why = "The plan is not kept yet: the disk does not answer."
+        error = TrimtabError(why, next="Wait, or leave without it (q).")
+        self.tell(error)
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.show_progress(str(error))
+
+    @property
+    def _has_plan_to_keep(self) -> bool:
+        """Return whether there is a plan, and a cluster that may be met again."""
+        address = self.session.address
+        return bool(len(self.session.unhanded)) and not (address is not None and address.simulated)
+
+    def settle_plan(self) -> None:
+        """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
+
+        From any thread: a plan is a value. What cannot be written, `unkept_words` tells.
+        """
+        try:
+            self._settle()
+        except OSError as error:
+            self._failure = error.strerror or str(error)
+
+    def unkept_words(self) -> str:
+        """Say which plan is lost if the dashboard ends now, and why; "" for none. From any thread.
+
+        One that is thrown away is none.
+        """
+        plan, kept = self.session.unhanded, self._kept
+        if not self._has_plan_to_keep or self._answer == "drop":
+            return ""
+        if kept is not None and kept.plan.moves == plan.moves:
+            return ""
+        handing = self.session.handing
+        starting = handing is not None and not handing.is_set()
+        why = "a run was being started with it" if starting else self._failure
+        return f"The plan of {counted(len(plan), 'move')} is not kept: {why}."
+
+    def _settle(self) -> None:
+        """Make what is kept be what it should be; raises OSError."""
+        handing = self.session.handing
+        if handing is not None:
+            handing.wait(KEEP_SECONDS)  # whether a run has the plan is known then
+        with self._settling:
+            session, kept = self.session, self._kept
+            plan, address = session.unhanded, session.address
+            if plan.cluster_id is None or (address is not None and address.simulated):
+                return
+            if kept is None:
+                if self._answer == "drop":
+                    return  # what is kept for this cluster has not been looked at
+                unread = TrimtabError("The plan that was kept has not been read yet.")
+                kept = Kept(Plan(plan.cluster_id), unread=unread)  # it is set aside
+            if self._answer == "drop":
+                plan = Plan(plan.cluster_id)
+            self._kept = self._settle_run(self._settle_file(kept, plan))
+
+    def _settle_file(self, kept: Kept, plan: Plan) -> Kept:
+        """Have the file be this plan; of an empty one nothing stays.
+
+        Who has changed nothing leaves what another dashboard put there meanwhile, and nobody
+        removes what another has kept.
+        """
+        path = paths.kept_plan_file(plan.cluster_id or "")
+        now = _stamp(path)
+        ours = now is not None and now == kept.stamp
+        same = plan.moves == kept.plan.moves
+        if same and not len(plan):
+            return kept
+        if not len(plan):
+            if ours:
+                path.unlink(missing_ok=True)
+            return replace(kept, plan=plan, stamp=None)
+        if same and ours:
+            os.utime(path)  # another that took it up does not remove it any more
+        elif same and now is not None and self._answer != "keep":
+            return kept
+        else:
+            if kept.unread is not None:
+                set_aside(path)
+            keep_plan(plan)
+        return replace(kept, plan=plan, stamp=_stamp(path), unread=None)
+
+    def _settle_run(self, kept: Kept) -> Kept:
+        """Have it known which run a plan was handed to, as long as that may refuse it."""
+        cluster_id = kept.plan.cluster_id or ""
+        handed = self.session.handed
+        run = handed.run if handed is not None else ""
+        if run == kept.run:
+            return kept
+        if run:
+            keep_run(cluster_id, run)
+        elif handed_run(cluster_id) == kept.run:
+            paths.handed_plan_file(cluster_id).unlink(missing_ok=True)
+        return replace(kept, run=run)
+
+    def take_kept_plan(self) -> None:
+        """Go on with the plan that was kept for this cluster, once it is known which that is."""
+        state = self.session.state
+        if self._reading or state is None:
+            return
+        self._reading = True
+        # A large one takes seconds to read.
+        self.beside("kept", partial(read_kept, state.cluster_id), self.KeptRead)
+
+    def on_leaving_kept_read(self, message: KeptRead) -> None:
+        session, kept = self.session, message.result
+        if isinstance(kept, TrimtabError):
+            self.tell(kept)
+            return
+        self._kept = kept
+        if kept.unread is not None:
+            self.tell(kept.unread)
+        if len(session.plan):
+            self._kept = replace(kept, run="")  # it is given back the next time
+            self._add_kept(kept.plan)
+            return
+        there = {move.tp for move in kept.handed}
+        moves = (*kept.handed, *(move for move in kept.plan if move.tp not in there))
+        if not moves:
+            return
+        session.edit(Plan.of(moves, cluster_id=kept.plan.cluster_id, notes=kept.plan.notes))
+        if there and not kept.refused:
+            session.handed = Handed(kept.run, kept.handed)
+            session.take_run(session.run)
+            return
+        self.draw()
+        count = counted(len(moves), "move")
+        here = f"Your plan of {count} is here again: 2 shows it, u takes it away."
+        if there:
+            self.say(f"{here} Run {kept.run} has refused it.", "look")
+        else:
+            self.say(here, "fine")
+
+    def _add_kept(self, kept: Plan) -> None:
+        """Add what was kept to a plan that was begun before it was read; newer moves win."""
+        plan = self.session.plan
+        added = [move for move in kept if move.tp not in plan.by_partition]
+        replaced = sum(plan.by_partition.get(move.tp, move) != move for move in kept)
+        if added:
+            notes = tuple(dict.fromkeys((*kept.notes, *plan.notes)))
+            self.session.edit(Plan.of((*plan, *added), cluster_id=kept.cluster_id, notes=notes))
+            self.draw()
+        if words := added_words(len(added), replaced):
+            self.say(words, "look")
+
+
+def added_words(added: int, replaced: int) -> str:
+    """Say what a kept plan has added to a newer one, and what of it that has replaced."""
+    words = []
+    if added:
+        count = counted(added, "move")
+        words.append(f"Your kept plan has added {count} to this one: u takes them away.")
+    if replaced:
+        count, is_are = counted(replaced, "move"), "is" if replaced == 1 else "are"
+        words.append(f"{count} of your kept plan {is_are} replaced by newer ones.")
+    return " ".join(words)

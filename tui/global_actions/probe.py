@@ -1,0 +1,118 @@
+"""The switch of the clients' eye: asks, has a probe started or ended beside, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from tui.screen.app_base import Speaking
+from tui.screen.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from core.watch.clients.daemon import Probe
+    from tui.dialogs.base import Question
+    from tui.session import Session
+
+
+class Switching(Speaking):
+    """The part of the dashboard that begins and ends probes; one that it began ends with it."""
+
+    _probe: Probe | None = None
+    _switching = False
+    """Whether a worker is at it."""
+
+    class Switched(Message):
+        """A worker has begun a probe, ended one (None), or could not."""
+
+        def __init__(self, outcome: Probe | TrimtabError | None) -> None:
+            super().__init__()
+            self.outcome = outcome
+
+    def action_probe(self) -> None:
+        session, screen = self.session, self.screen
+        if session.state is None or not isinstance(screen, DashboardScreen):
+            return
+        if not session.writable or session.address is None:
+            screen.say(f"Read-only: {session.read_only_because}.", "look")
+            return
+        if session.address.simulated:
+            screen.say("A simulated cluster has no clients to probe it.")
+            return
+        if self._switching:
+            return
+        if session.clients is not None or self._probe is not None:
+            self._end_probe()
+            return
+        from tui.dialogs.base import ConfirmDialog
+
+        words = _question(session).words
+        dialog = ConfirmDialog(
+            "Feel what clients feel?", words, no="Leave it", yes="Begin", ask=_question
+        )
+        self.push_screen(dialog, lambda yes: self._begin_probe() if yes else None)
+
+    def _begin_probe(self) -> None:
+        address, state = self.session.address, self.session.state
+        assert address is not None
+        assert state is not None
+
+        def work() -> Probe:
+            from core.watch.clients.daemon import start_probe
+
+            probe = start_probe(address, state.cluster_id)
+            probe.wait()
+            return probe
+
+        self.say("The probe begins; its first numbers come in a moment.", "text")
+        self._switch(work)
+
+    def _end_probe(self) -> None:
+        state, begun = self.session.state, self._probe
+        assert state is not None
+        self._probe = None
+
+        def work() -> None:
+            from core.watch.clients.daemon import stop_probe
+
+            if begun is not None:
+                begun.close()
+            stop_probe(state.cluster_id)
+
+        self._switch(work)
+
+    def _switch(self, work: Callable[[], Probe | None]) -> None:
+        self._switching = True
+        self.beside("probe", work, self.Switched)
+
+    def on_switching_switched(self, message: Switched) -> None:
+        self._switching = False
+        match message.outcome:
+            case TrimtabError() as error:
+                self.tell(error)
+            case None:
+                self.session.clients = None
+                self.say("The probe has ended. Its topic stays: trimtab probe --remove.", "fine")
+            case probe:
+                self._probe = probe
+
+    def leave_probe(self) -> None:
+        """End the probe that was begun here; nobody waits for it."""
+        if self._probe is not None:
+            self._probe.close()
+
+
+def _question(session: Session) -> Question:
+    """Return what to ask before a probe begins: what it does and costs on the cluster as it is."""
+    from core.watch.clients.probe_topic import explained
+    from tui.dialogs.base import Question
+
+    assert session.state is not None
+    words = [*explained(session.state).splitlines(), "W ends it again, and so does leaving."]
+    if why := session.read_only_words:
+        return Question(words, {"yes": why})
+    if session.clients is not None:
+        return Question(words, {"yes": "A probe of this machine is at work by now: W ends it."})
+    return Question(words)

@@ -1,0 +1,1 @@
+"""The Groups: consumer groups and their lag."""

@@ -1,0 +1,162 @@
+"""The Groups as lines: who reads, how far behind, and below it what the chosen group reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.units import counted, format_duration
+from core.watch.groups.lag import GroupView, Pace
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    plain,
+    right,
+    rule,
+    shortened,
+    width_of,
+    window,
+    wrapped,
+)
+from tui.groups.detail import SETTLED, detail_lines, lag_words, pace_words, rate, state_words
+from tui.groups.view import GroupsView
+
+WIDE, ROOMY = 116, 30
+"""From so many columns all is told of each group; from so many lines there is air."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHit:
+    """A click on a group of the list."""
+
+    id: str
+
+
+def groups_lines(view: GroupsView, width: int, height: int) -> Lines:
+    """Return the whole screen in at most `height` lines."""
+    if not view.groups and view.chosen is None:
+        return _nothing(view.why, width)[:height]
+    lines: list[Line] = [_title(view, width)]
+    for trouble in view.troubles:
+        lines.append(fit((Span(f" ▲ {trouble}", Tone.LOOK, bold=True),), width))
+    if not view.inside:
+        if view.typing or view.words:
+            lines.append(_filter(view, width))
+        if height >= ROOMY:
+            lines.append(BLANK)
+        room = height - len(lines)
+        lines += _list(view, width, min(len(view.rows) + 2, max(room // 2, 4)))
+        if not view.rows:
+            return (*lines, fit((dim("  no group is called so: esc drops the filter"),), width))
+    if height >= ROOMY:
+        lines.append(BLANK)
+    return (*lines, *detail_lines(view, width, height - len(lines)))[:height]
+
+
+def _nothing(why: Sequence[str], width: int) -> Lines:
+    title, *sentences = why
+    lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
+    for sentence in filter(None, sentences):
+        lines += [fit((dim(f"  {text}"),), width) for text in wrapped(sentence, min(width - 4, 90))]
+    return tuple(lines)
+
+
+def _title(view: GroupsView, width: int) -> Line:
+    groups = view.groups
+    unsettled = sum(g.group.state not in SETTLED for g in groups)
+    behind = sum(g.pace is Pace.FALLS_BEHIND for g in groups)
+    idle = sum(bool(g.idle) for g in groups)
+    words: list[Span] = [bright(f" {counted(len(groups), 'group')}")]
+    if behind:
+        words.append(
+            Span(f"   ▲ {behind:,} fall{'s' if behind == 1 else ''} behind", Tone.LOOK, True)
+        )
+    if unsettled:
+        words.append(Span(f"   ▲ {unsettled:,} not stable", Tone.LOOK, bold=True))
+    if view.age:
+        words.append(Span(f"   looked {_ago(view.age)}", Tone.LOOK if view.stale else Tone.DIM))
+    if view.over_seconds is not None:
+        words.append(dim(f"   rates over {format_duration(view.over_seconds)}"))
+    elif view.age:
+        words.append(dim("   rates in some seconds"))
+    some_idle = plain(f"   {idle:,} with idle members")
+    if idle and width_of((*words, some_idle)) <= width:
+        words.append(some_idle)
+    return fit(tuple(words), width)
+
+
+def _ago(age: str) -> str:
+    return age if age == "now" else f"{age} ago"
+
+
+def _filter(view: GroupsView, width: int) -> Line:
+    words = (Span(" / ", Tone.YOURS, bold=True), plain(view.words))
+    typing = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
+    return fit((*words, *(typing if view.typing else ())), width)
+
+
+def _list(view: GroupsView, width: int, height: int) -> Lines:
+    """Return head and rows of the list in `height` lines."""
+    wide = width >= WIDE
+    longest = max((len(g.group.id) for g in view.rows), default=0)
+    name = min(max(longest, 12), max(width - (101 if wide else 61), 12), 60)
+    note = (
+        "" if len(view.rows) == len(view.groups) else f"{len(view.rows):,} of {len(view.groups):,}"
+    )
+    heads = [left("", 2), left("group", name), "  ", left("state", 12)]
+    if wide:
+        heads += [left("protocol", 10), left("assignor", 12)]
+    heads += [right("members", 11), right("lag", 12)]
+    if wide:
+        heads += [right("read/s", 9), right("made/s", 9)]
+    lines = [
+        rule(f"groups by {view.order.value}", width, note=note),
+        fit((dim("".join(heads) + "  caught up"),), width),
+    ]
+    for n in window(len(view.rows), height - len(lines), view.cursor):
+        group = view.rows[n]
+        chosen = n == view.cursor
+        line = _row(view, group, name, chosen=chosen, wide=wide)
+        hit = GroupHit(group.group.id)
+        lines.append(highlighted(line, width, hit) if chosen else hitting(fit(line, width), hit))
+    return tuple(lines)
+
+
+def _row(view: GroupsView, of: GroupView, name: int, *, chosen: bool, wide: bool) -> Line:
+    group = of.group
+    gone = chosen and view.gone
+    state = "gone" if gone else state_words(group.state)
+    unsettled = gone or group.state not in SETTLED
+    spans = [
+        Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
+        (bright if chosen else plain)(left(shortened(group.id, name), name)),
+        Span("  " + left(state, 12), Tone.LOOK if unsettled else Tone.DIM, bold=unsettled),
+    ]
+    if wide:
+        spans += [dim(left(group.protocol or "-", 10)), dim(left(group.assignor or "-", 12))]
+    spans += [_members(of), plain(right(lag_words(of), 12))]
+    if wide:
+        rates = of.rates
+        spans += [
+            dim(right("-" if rates is None else rate(rates.read_per_s), 9)),
+            dim(right("-" if rates is None else rate(rates.produced_per_s), 9)),
+        ]
+    return (*spans, plain("  "), *pace_words(of))
+
+
+def _members(of: GroupView) -> Span:
+    if of.group.fault is not None:
+        return dim(right("-", 11))
+    idle = len(of.idle)
+    if idle:
+        return plain(right(f"{len(of.group.members):,}, {idle:,} idle", 11))
+    return plain(right(f"{len(of.group.members):,}", 11))

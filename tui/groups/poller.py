@@ -1,0 +1,194 @@
+"""Polls consumer groups while the Groups screen is open, and reads what was recorded before."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from textual.message import Message
+from textual.timer import Timer
+
+from core import paths
+from core.errors import TrimtabError
+from core.watch.groups.lag import Followed, GroupView, Look, look
+from core.watch.groups.rebalances import Rebalance, Watched, watching
+from core.watch.timeline.events import Kind, Told
+from core.watch.timeline.store import Timeline
+from tui.screen.base import DashboardScreen
+from tui.session import Freshness
+
+BACK = timedelta(days=7)
+MOST = 2_000
+_BY = "group "
+
+
+def recalled(cluster_id: str, until: datetime, seen: Iterable[Rebalance]) -> tuple[Rebalance, ...]:
+    """Return what was recorded, and what was `seen` here of groups that nobody records."""
+    recorded = recorded_rebalances(cluster_id, until)
+    known = {one.group for one in recorded}
+    unrecorded = (one for one in seen if one.group not in known)
+    return tuple(sorted((*recorded, *unrecorded), key=lambda one: one.at)[-MOST:])
+
+
+def recorded_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
+    """Return the newest that the timeline has, the oldest first; none where nothing was recorded.
+
+    A timeline that cannot be read is the Timeline's to tell of.
+    """
+    try:
+        timeline = Timeline.read(paths.timeline_file(cluster_id))
+    except TrimtabError:
+        return ()
+    try:
+        events = deque(timeline.told(until - BACK, until, Kind.GROUP), MOST)
+    except TrimtabError:
+        return ()
+    finally:
+        timeline.close()
+    return tuple(
+        Rebalance(event.at, event.after.by.removeprefix(_BY), event.after.text, event.topic)
+        for event in events
+        if isinstance(event.after, Told) and event.after.by.startswith(_BY)
+    )
+
+
+LOOK_SECONDS = 1.0
+KEPT = 1_000
+"""So many rebalances are kept of those that this screen has seen."""
+COST = 10.0
+"""A look that takes long is not repeated before so many times its duration."""
+
+
+class Looking(DashboardScreen):
+    """The part of the Groups that asks the cluster, and the timeline for what was before."""
+
+    class Looked(Message):
+        """A worker has looked at the groups, or could not."""
+
+        def __init__(
+            self,
+            followed: Followed | None,
+            views: tuple[GroupView, ...],
+            at: datetime,
+            error: TrimtabError | None,
+            seconds: float,
+        ) -> None:
+            super().__init__()
+            self.followed, self.views = followed, views
+            self.at, self.error, self.seconds = at, error, seconds
+
+    class Recalled(Message):
+        """A worker has read what was recorded before this screen looked."""
+
+        def __init__(self, asked: int, before: tuple[Rebalance, ...]) -> None:
+            super().__init__()
+            self.asked, self.before = asked, before
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.followed: Followed | None = None
+        self.views: tuple[GroupView, ...] = ()
+        self._watched: Watched | None = None
+        """What rebalances are told from; None until this screen has looked since it was opened."""
+        self._before: tuple[Rebalance, ...] = ()
+        self._asked_before = 0
+        """Counts questions for those: a later answer holds more."""
+        self._happened: tuple[Rebalance, ...] = ()
+        self.error: TrimtabError | None = None
+        self._looking = False
+        self.age: Freshness | None = None
+        self._due = 0.0
+        self._timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(LOOK_SECONDS, self._follow)
+
+    def on_screen_suspend(self) -> None:
+        if self._timer is not None:
+            self._timer.pause()
+
+    def on_screen_resume(self) -> None:
+        """Look at once; Textual calls the handler that draws, too."""
+        if self._timer is not None:
+            self._timer.resume()
+        self._watched = None  # what happened while another screen was open, was recorded
+        self._look()
+
+    def _follow(self) -> None:
+        if not self.session.paused and self.trimtab.monotonic() >= self._due:
+            self._look()
+        self.trimtab.draw()  # an age may read differently
+
+    def _look(self) -> None:
+        """Have a worker look, unless one does; the answer comes as `Looked`."""
+        connection = self.session.connection
+        if connection is None or self._looking:
+            return
+        self._looking, before = True, self.followed
+
+        def work() -> None:
+            began = time.monotonic()
+            found: Followed | None = None
+            views: tuple[GroupView, ...] = ()
+            failed: TrimtabError | None = None
+            try:
+                newest = look(connection.client, connection.clock)
+            except TrimtabError as error:
+                failed = error
+            else:
+                found = before.then(newest) if before else Followed(newest)
+                views = found.views
+                for view in views:  # is kept with it: here, or as the screen draws
+                    _ = view.lag, view.is_least, view.pace, view.idle
+            took = time.monotonic() - began
+            self.post_message(self.Looked(found, views, connection.clock.now(), failed, took))
+
+        self.run_worker(work, thread=True, group="groups")
+
+    def look_again(self) -> None:
+        self._look()
+
+    def on_looking_looked(self, message: Looked) -> None:
+        self._looking = False
+        now = self.trimtab.monotonic()
+        interval = max(LOOK_SECONDS, COST * message.seconds)
+        self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
+        self.error = message.error
+        if message.followed is not None:
+            self.followed, self.views = message.followed, message.views
+            self._take_rebalances(message.followed.newest, message.at)
+            self.age = Freshness(now - message.seconds, interval)
+        self.trimtab.draw()
+
+    def _take_rebalances(self, look: Look, at: datetime) -> None:
+        """Tell what has happened since the last look; before the first one, what was recorded."""
+        if self._watched is None:
+            seen = self.happened
+            self._watched, self._before, self._happened = watching(look.groups), seen, ()
+            state = self.session.state
+            cluster_id = state.cluster_id if state else ""
+
+            self._asked_before += 1
+            nth = self._asked_before
+
+            def recall() -> None:
+                self.post_message(self.Recalled(nth, recalled(cluster_id, at, seen)))
+
+            self.run_worker(recall, thread=True, group="rebalances")
+            return
+        # A coordinator that does not answer hides its groups: none has lost its members by that.
+        then = self._watched.then(at, look.groups, complete=look.is_complete)
+        self._watched, happened = then
+        self._happened = (*self._happened, *happened)[-KEPT:]
+
+    def on_looking_recalled(self, message: Recalled) -> None:
+        if message.asked == self._asked_before:
+            self._before = message.before
+        self.show(self.session)
+
+    @property
+    def happened(self) -> tuple[Rebalance, ...]:
+        """Return every rebalance that is known, the oldest first."""
+        return (*self._before, *self._happened)

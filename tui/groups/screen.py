@@ -1,0 +1,196 @@
+"""The Groups: who reads what, how far behind, and whether that grows.
+
+While it is open the groups are looked at, as often as the cluster likes it; else nobody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from textual.widget import Widget
+
+from core.cluster.metadata import TopicPartition
+from core.text.terminal import printable
+from core.watch.groups.lag import GroupView, saved_views
+from tui.actions.table import GROUPS, bindings_of
+from tui.drawing.page import Page
+from tui.groups.detail import PartitionHit
+from tui.groups.page import GroupHit, groups_lines
+from tui.groups.poller import Looking
+from tui.groups.view import GroupsView, Order, at_partition, chosen_of, listed, partitions_of
+from tui.map.view import Lit
+from tui.screen.list_screen import CursorKeys, Filtering
+from tui.session import Session, age_words
+
+
+class GroupsScreen(CursorKeys, Filtering, Looking):
+    """All groups, and what the chosen one reads; or only that."""
+
+    PLACE = GROUPS
+    BINDINGS = bindings_of(GROUPS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = ""
+        self._order = Order.LAG
+        self._partition_order = Order.NAME
+        self._id: str | None = None
+        """The chosen group; None is the first one."""
+        self._last: GroupView | None = None
+        """The chosen group as it was seen last, should it vanish."""
+        self._tp: TopicPartition | None = None
+        self._inside = False
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id="groups-page")
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _view(self, session: Session) -> GroupsView:
+        saved = session.connection is None and session.address is None
+        groups = saved_views(session.groups or ()) if saved else self.views
+        known = {group.group.id for group in groups}
+        last = self._last
+        gone = last is not None and last.group.id == self._id and self._id not in known
+        offered = (*groups, last) if gone and last is not None else groups
+        rows = listed(offered, self._words, self._order, self._id if gone else None)
+        chosen = chosen_of(rows, self._id)
+        if chosen is not None:
+            self._id, self._last = chosen.group.id, chosen
+        partitions = partitions_of(chosen, self._partition_order) if chosen else ()
+        age = self.age
+        followed = self.followed
+        newest = followed.newest if followed else None
+        return GroupsView(
+            groups=groups,
+            rows=rows,
+            why=self._why(session),
+            chosen=chosen,
+            gone=gone and chosen is last,
+            inside=self._inside and chosen is not None,
+            partitions=partitions,
+            happened=tuple(
+                one
+                for one in reversed(self.happened)
+                if chosen is not None and one.group == chosen.group.id
+            ),
+            partition=at_partition(partitions, self._tp),
+            age=age_words(age.age(session.now)) if age else "",
+            stale=age.stale(session.now) if age else False,
+            troubles=(self.error.title,) if self.error else newest.troubles if newest else (),
+            over_seconds=followed.over_seconds if followed else None,
+            words=self._words,
+            typing=self.typing,
+            order=self._order,
+        )
+
+    def _why(self, session: Session) -> tuple[str, ...]:
+        if self.error is not None:
+            return (self.error.title, self.error.next or "")
+        if session.state is None or (session.address is not None and self.followed is None):
+            return (f"asking {session.cluster_name} …",)
+        if session.address is None:
+            if session.groups is None:
+                return ("This document knows nothing of consumer groups.",)
+            return ("There was no consumer group when this was saved.",)
+        return (
+            "There is no consumer group.",
+            "Those that you may not describe are not told of. What is assigned by hand, without "
+            "group.id or without commits, is no group.",
+        )
+
+    def show_body(self, session: Session) -> None:
+        if self.followed is None and self.error is None:
+            self._look()
+        page = self.query_one("#groups-page", Page)
+        lines = groups_lines(self._view(session), page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+    def footer_words(self) -> Mapping[str, str]:
+        order = self._partition_order if self._inside else self._order
+        chosen = self._view(self.session).chosen is not None
+        return {
+            "enter": "all groups" if self._inside else "partitions" if chosen else "",
+            "on_map": "on the map" if chosen else "",
+            "sort": f"sort: {order.value}",
+            "filter": "" if self._inside else "filter",
+        }
+
+    # -- moving about ----------------------------------------------------------------------------
+
+    def step(self, rows: int) -> None:
+        view = self._view(self.session)
+        if view.inside and view.partitions:
+            at = min(max(view.partition + rows, 0), len(view.partitions) - 1)
+            self._tp = view.partitions[at].tp
+        elif view.rows:
+            self._choose(view.rows[min(max(view.cursor + rows, 0), len(view.rows) - 1)].group.id)
+        self.show(self.session)
+
+    def _choose(self, id: str) -> None:
+        if id != self._id:
+            self._id, self._tp = id, None
+
+    def action_enter(self) -> None:
+        if self._view(self.session).chosen is not None:
+            self._inside = not self._inside
+            self.show(self.session)
+
+    def action_on_map(self) -> None:
+        group = self._view(self.session).chosen
+        if group is None or not group.partitions:
+            self.say("It reads nothing that the map could show.")
+            return
+        partitions = frozenset(p.tp for p in group.partitions)
+        self.trimtab.session.lit = Lit(group.group.id, partitions)
+        self.trimtab.session.then = None
+        self.trimtab.action_show_screen("map")
+
+    def action_back(self) -> None:
+        if self._inside:
+            self._inside = False
+        else:
+            self._words = ""
+        self.show(self.session)
+
+    def action_sort(self) -> None:
+        if self._inside:
+            self._partition_order = _other(self._partition_order)
+        else:
+            self._order = _other(self._order)
+        self.show(self.session)
+
+    @property
+    def words(self) -> str:
+        return self._words
+
+    @property
+    def can_filter(self) -> bool:
+        return not self._inside and bool(self.views or self.session.groups)
+
+    def filter_by(self, words: str) -> None:
+        self._words = words
+        self.show(self.session)
+
+    def on_page_hit(self, message: Page.Hit) -> None:
+        match message.hit:
+            case GroupHit(id):
+                self._choose(id)
+                if message.twice:
+                    self._inside = True
+            case PartitionHit(tp):
+                self._inside, self._tp = True, tp
+        self.show(self.session)
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self.step(message.steps)
+
+    def copy_text(self) -> str | None:
+        """Return the partition under the cursor, or the id of the chosen group, on one line."""
+        if self._inside and self._tp is not None:
+            return str(self._tp)
+        return None if self._id is None else printable(self._id)
+
+
+def _other(order: Order) -> Order:
+    return Order.NAME if order is Order.LAG else Order.LAG

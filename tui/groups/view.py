@@ -1,0 +1,102 @@
+"""What of consumer groups is listed: found, ordered, chosen. Values and pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from string import ascii_letters
+
+from core.cluster.groups import Member
+from core.cluster.metadata import TopicPartition
+from core.watch.groups.lag import GroupView, PartitionView
+from core.watch.groups.rebalances import Rebalance
+from tui.map.view import matches
+
+_NUMBERS = re.compile(r"(\D*)(\d*)")
+
+
+class Order(Enum):
+    """What the list is ordered by."""
+
+    LAG = "lag"
+    NAME = "name"
+
+
+def listed(
+    groups: Iterable[GroupView], words: str, order: Order, keeping: str | None = None
+) -> tuple[GroupView, ...]:
+    """Return the groups that the words find, and `keeping`, in order; unknown lag comes last."""
+    found = [g for g in groups if g.group.id == keeping or matches(g.group.id, words)]
+    if order is Order.NAME:
+        return tuple(sorted(found, key=lambda g: g.group.id))
+    return tuple(sorted(found, key=lambda g: (-1 if g.lag is None else g.lag) * -1))
+
+
+def partitions_of(group: GroupView, order: Order) -> tuple[PartitionView, ...]:
+    """Return the partitions of a group in order."""
+    if order is Order.NAME:
+        return group.partitions
+    return tuple(sorted(group.partitions, key=lambda p: -(-1 if p.lag is None else p.lag)))
+
+
+def members_of(group: GroupView) -> tuple[Member, ...]:
+    """Return the members by client id, and by their own where several share one; 9 before 10."""
+    return tuple(sorted(group.group.members, key=lambda m: (_counted(m.client_id), m.id)))
+
+
+def _counted(name: str) -> list[tuple[str, int]]:
+    """Return what names are ordered by, so that the numbers in them count."""
+    return [(text, int(digits or 0)) for text, digits in _NUMBERS.findall(name)]
+
+
+def letter(n: int) -> str:
+    """Return what stands for the nth member; "" for those after the alphabet's end."""
+    return ascii_letters[n] if n < len(ascii_letters) else ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GroupsView:
+    """What the Groups shows; without any group it says why."""
+
+    groups: tuple[GroupView, ...]
+    """All that there are, whatever the filter."""
+    rows: tuple[GroupView, ...]
+    """Those that are listed, in order."""
+    why: tuple[str, ...]
+    """A title, and sentences, for when there are none."""
+    chosen: GroupView | None
+    gone: bool
+    """Whether the chosen group is no more: it is shown as it was seen last."""
+    inside: bool
+    """Whether the partitions of the chosen group have the whole screen, and the cursor."""
+    partitions: tuple[PartitionView, ...]
+    happened: tuple[Rebalance, ...]
+    """What happened in the chosen group, the newest first."""
+    partition: int
+    """The one under the cursor."""
+    age: str
+    """How long ago was looked, "" when it is a saved document."""
+    stale: bool
+    troubles: tuple[str, ...]
+    """Why the newest look failed, or what of it is not known, in a line each."""
+    over_seconds: float | None
+    words: str
+    typing: bool
+    order: Order
+
+    @property
+    def cursor(self) -> int:
+        ids = [group.group.id for group in self.rows]
+        return ids.index(self.chosen.group.id) if self.chosen else 0
+
+
+def chosen_of(rows: Sequence[GroupView], id: str | None) -> GroupView | None:
+    """Return the group of this id, or the first; None without any."""
+    return next((g for g in rows if g.group.id == id), rows[0] if rows else None)
+
+
+def at_partition(partitions: Sequence[PartitionView], tp: TopicPartition | None) -> int:
+    """Return where a partition is; the first when it is not there."""
+    return next((n for n, p in enumerate(partitions) if p.tp == tp), 0)

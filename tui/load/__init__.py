@@ -1,0 +1,1 @@
+"""The Load: rates over time."""

@@ -1,0 +1,273 @@
+"""The Load screen as lines: a chart over time, the numbers beside it, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.cluster.metadata import TopicPartition
+from core.load.snapshot.format import LoadSnapshot, Source
+from core.units import format_bytes, format_rate
+from tui.drawing.chart import Series, chart_lines, legend
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    beside,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    plain,
+    right,
+    rule,
+    shortened,
+    window,
+    wrapped,
+)
+from tui.load.statistics import Numbers, known_words, numbers_lines, snapshot_lines
+
+if TYPE_CHECKING:
+    from core.load.windows import History
+
+SIDE_BY_SIDE = 110
+WINDOW_SECONDS = 300.0
+
+
+class Metric(Enum):
+    """What the chart shows."""
+
+    BYTES = "bytes"
+    MESSAGES = "messages"
+    SIZE = "size"
+
+
+_RATES = {
+    Metric.BYTES: ("in_bytes_per_s", "out_bytes_per_s"),
+    Metric.MESSAGES: ("messages_per_s",),
+    Metric.SIZE: ("size_bytes",),
+}
+_UNITS = {Metric.BYTES: "B/s", Metric.MESSAGES: "/s", Metric.SIZE: "B"}
+_NAMES = {
+    "in_bytes_per_s": ("in", Tone.YOURS),
+    "out_bytes_per_s": ("out", Tone.LOOK),
+    "messages_per_s": ("messages", Tone.YOURS),
+    "size_bytes": ("size", Tone.FINE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One row of the list: a broker or a partition with its newest rates."""
+
+    of: int | TopicPartition
+    name: str
+    in_bytes_per_s: float
+    out_bytes_per_s: float
+    size_bytes: float
+    notes: tuple[str, ...] = ()
+    """What else is known, most important first; what does not fit whole is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceHit:
+    """A click on a row of the list."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadView:
+    """What the Load screen shows; `history` is None until it was read."""
+
+    choices: tuple[Choice, ...]
+    cursor: int
+    heading: str
+    history: History | None
+    numbers: Numbers | None
+    snapshot: LoadSnapshot | None
+    age: str
+    nothing: str
+    """What is said where there are no choices."""
+    metric: Metric
+    hours: int
+    plain: bool
+
+
+def load_lines(view: LoadView, width: int, height: int) -> Lines:
+    """Return the whole screen in `height` lines."""
+    if view.snapshot is None:
+        return _waiting(width)
+    if not view.choices:
+        return (BLANK, fit((bright(f"  {view.nothing}"),), width))
+    if width < SIDE_BY_SIDE:
+        return _stacked(view, width, height)
+    panel = 60 if width >= 160 else 42
+    main = width - panel - 4
+    listed = min(len(view.choices), max(height // 3, 5))
+    chart_height = height - 3 - listed - 2
+    first: Lines = (
+        _title(view, main),
+        BLANK,
+        *_chart(view, main, chart_height),
+        BLANK,
+        rule(view.heading, main),
+        *_choices(view, main, listed),
+    )
+    second: Lines = (
+        rule("numbers", panel),
+        *numbers_lines(view.numbers, panel),
+        BLANK,
+        rule("snapshot", panel),
+        *snapshot_lines(view.snapshot, view.age, panel),
+    )
+    blank: Lines = (BLANK,) * (height - len(first))
+    gap = (plain(" "), Span("│", Tone.FAINT), plain(" "))
+    return beside((*first, *blank), second, main, gap=gap)[:height]
+
+
+def _stacked(view: LoadView, width: int, height: int) -> Lines:
+    assert view.snapshot is not None
+    numbers = numbers_lines(view.numbers, min(width, 60), brief=height < 30)
+    counts = snapshot_lines(view.snapshot, view.age, width)[: 1 if height < 30 else 6]
+    listed = min(len(view.choices), 3 if height < 30 else 6)
+    chart = max(height - 3 - len(numbers) - len(counts) - listed, 6)
+    return (
+        _title(view, width),
+        *_chart(view, width, chart),
+        rule(view.heading, width),
+        *_choices(view, width, listed),
+        rule("numbers", width),
+        *numbers,
+        *counts,
+    )[:height]
+
+
+def _waiting(width: int) -> Lines:
+    lines: list[Line] = [BLANK, fit((bright("  No load yet."),), width)]
+    for text in wrapped(
+        "The collector's first interval comes after half a minute, Spark's first 5-minute window "
+        "when it has ended. Without Java there is the interval only; trimtab doctor says what is "
+        "missing.",
+        min(width - 4, 90),
+    ):
+        lines.append(fit((dim(f"  {text}"),), width))
+    return tuple(lines)
+
+
+def _title(view: LoadView, width: int) -> Line:
+    chosen = view.choices[view.cursor]
+    series = _series(view)
+    known = len(series) > 0
+    return fit(
+        (
+            plain(" "),
+            bright(chosen.name),
+            dim(f"   last {view.hours} h, 5-minute windows   "),
+            *(legend(series, plain=view.plain) if known else ()),
+        ),
+        width,
+    )
+
+
+def _series(view: LoadView) -> list[Series]:
+    if view.history is None:
+        return []
+    found = []
+    for rate in _RATES[view.metric]:
+        values = (
+            view.history.size_bytes
+            if view.metric is Metric.SIZE
+            else view.history.rates.get((rate, "avg"))
+        )
+        if values is not None:
+            name, tone = _NAMES[rate]
+            found.append(Series(name, view.history.starts, values, tone))
+    return found
+
+
+def _chart(view: LoadView, width: int, height: int) -> Lines:
+    if view.history is None:
+        return _centered("reading", width, height)
+    series = _series(view)
+    if not any(np.isfinite(one.values).any() for one in series):
+        live = view.snapshot is not None and view.snapshot.source is Source.LIVE
+        words = (
+            "no windows yet: Spark publishes the first when five minutes have passed"
+            if live or not len(view.history)
+            else f"no {view.metric.value} are published for this; partitions have them"
+        )
+        return _centered(words, width, height)
+    until = float(view.history.starts[-1]) + WINDOW_SECONDS
+    first = float(view.history.starts[0])
+    since = max(until - view.hours * 3600, min(first, until - 6 * WINDOW_SECONDS))
+    lines = chart_lines(
+        series,
+        since=since,
+        until=until,
+        unit=_UNITS[view.metric],
+        width=width,
+        height=height,
+        gap_seconds=WINDOW_SECONDS * 1.5,
+        plain=view.plain,
+    )
+    return tuple(fit(line, width) for line in lines)
+
+
+def _centered(text: str, width: int, height: int) -> Lines:
+    above = max(height // 2 - 1, 0)
+    line = fit((dim(f"  {text}"),), width)
+    return ((BLANK,) * above + (line,) + (BLANK,) * (height - above - 1))[:height]
+
+
+def _choices(view: LoadView, width: int, height: int) -> Lines:
+    lines = []
+    room = min(max(len(choice.name) for choice in view.choices), 28) + 2
+    notes = _fitting(view.choices, width - 2 - room - 2 * 15 - 9)
+    for i in window(len(view.choices), height, view.cursor):
+        choice = view.choices[i]
+        chosen = i == view.cursor
+        line = fit(
+            (
+                Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
+                (bright if chosen else plain)(left(shortened(choice.name, room), room)),
+                *_pair("in", choice.in_bytes_per_s),
+                *_pair("out", choice.out_bytes_per_s),
+                plain(right(known_words(choice.size_bytes, format_bytes), 9)),
+                dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
+            ),
+            width,
+        )
+        lines.append(
+            highlighted(line, width, ChoiceHit(i)) if chosen else hitting(line, ChoiceHit(i))
+        )
+    return tuple(lines)
+
+
+def _fitting(choices: Sequence[Choice], width: int) -> tuple[int, ...]:
+    """Return how wide each note's column is; those that do not fit whole in all rows are none."""
+    widths: list[int] = []
+    for column in zip_longest(*(choice.notes for choice in choices), fillvalue=""):
+        widest = max(len(note) for note in column)
+        if sum(widths) + 2 * len(widths) + 2 + widest > width:
+            break
+        widths.append(widest)
+    return tuple(widths)
+
+
+def _pair(name: str, rate: float) -> tuple[Span, Span]:
+    return plain(right(known_words(rate, format_rate), 10)), dim(f" {name:<4}")
+
+
+def choice_named(choices: Sequence[Choice], of: int | TopicPartition) -> int:
+    """Return the row of a broker or partition, 0 when it is not there."""
+    return next((i for i, choice in enumerate(choices) if choice.of == of), 0)

@@ -1,0 +1,233 @@
+"""The Load: what a broker or a partition has carried over time, from the published windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+from textual.message import Message
+from textual.widget import Widget
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError
+from core.load.snapshot.format import Load, LoadSnapshot
+from tui.actions.table import LOAD, bindings_of
+from tui.drawing.page import Page
+from tui.load.page import Choice, ChoiceHit, LoadView, Metric, choice_named, load_lines
+from tui.load.statistics import Numbers, broker_numbers, partition_numbers
+from tui.screen.base import DashboardScreen
+from tui.session import Session, age_words
+
+if TYPE_CHECKING:
+    from core.load.windows import History
+
+HOURS = (1, 6, 24)
+HOTTEST = 50
+
+
+class LoadScreen(DashboardScreen):
+    """A chart of one broker, or of one of its hottest partitions."""
+
+    PLACE = LOAD
+    BINDINGS = bindings_of(LOAD)
+
+    class Read(Message):
+        """A worker has read windows."""
+
+        def __init__(self, key: tuple[object, str], history: History | None, why: str) -> None:
+            super().__init__()
+            self.key, self.history, self.why = key, history, why
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of: int | TopicPartition | None = None
+        self._broker: int | None = None
+        """The broker whose partitions are listed; None lists brokers."""
+        self._metric = Metric.BYTES
+        self._hours = HOURS[1]
+        self._asked: tuple[object, str] | None = None
+        self._history: tuple[tuple[object, str], History | None] | None = None
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id="load-page")
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def show_body(self, session: Session) -> None:
+        page = self.query_one("#load-page", Page)
+        choices = self._choices(session)
+        cursor = choice_named(choices, self._of) if self._of is not None else 0
+        history: History | None = None
+        numbers: Numbers | None = None
+        if session.snapshot is not None and choices:
+            self._of = choices[cursor].of
+            history = self._have_read(session, session.snapshot, self._of)
+            if isinstance(self._of, TopicPartition):
+                numbers = partition_numbers(session.snapshot, self._of)
+            elif history is not None:
+                numbers = broker_numbers(history)
+        view = LoadView(
+            choices=choices,
+            cursor=cursor,
+            heading="brokers"
+            if self._broker is None
+            else f"hottest partitions led by broker {self._broker}",
+            history=history,
+            numbers=numbers,
+            snapshot=session.snapshot,
+            age=self._age(session),
+            nothing="No broker's load is known yet."
+            if self._broker is None
+            else f"Broker {self._broker} leads no partition.",
+            metric=self._metric,
+            hours=self._hours,
+            plain=self.palette.plain or self.trimtab.ascii_only,
+        )
+        page.show(load_lines(view, page.size.width, page.size.height), self.palette, self.glyphs)
+
+    def footer_words(self) -> Mapping[str, str]:
+        return {
+            "left": "broker" if self._broker is None else "partition",
+            "enter": "partitions" if self._broker is None else "brokers",
+            "metric": f"metric: {self._metric.value}",
+            "horizon": f"over {self._hours} h",
+        }
+
+    def _age(self, session: Session) -> str:
+        if session.load_age is None:
+            return ""
+        words = age_words(session.load_age.age(session.now))
+        return words if words == "now" else f"{words} old"
+
+    def _choices(self, session: Session) -> tuple[Choice, ...]:
+        snapshot = session.snapshot
+        if snapshot is None:
+            return ()
+        if self._broker is not None and session.state is not None and session.load is not None:
+            return hottest_partitions(session.state, session.load, self._broker)
+        racks = {b.id: b.rack for b in session.state.brokers} if session.state else {}
+        return broker_choices(snapshot, racks)
+
+    def _have_read(
+        self, session: Session, snapshot: LoadSnapshot, of: int | TopicPartition
+    ) -> History | None:
+        """Return the windows of `of`; reads them anew after each snapshot."""
+        key = (of, snapshot.snapshot_id)
+        if self._asked != key:
+            self._asked = key
+            # By the snapshot's time, not this machine's: an old one has its chart too.
+            until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
+            cluster_id, place = snapshot.cluster_id, session.snapshots
+
+            def work() -> None:
+                from core.load.lookup import history
+
+                try:
+                    found = history(cluster_id, place, of=of, until=until)
+                except TrimtabError as error:
+                    self.post_message(self.Read(key, None, error.title))
+                else:
+                    self.post_message(self.Read(key, found, ""))
+
+            self.run_worker(work, thread=True, exclusive=True, group="history")
+        # The windows before this snapshot are shown until the new ones are there.
+        return self._history[1] if self._history and self._history[0][0] == of else None
+
+    def on_load_screen_read(self, message: Read) -> None:
+        if message.why:
+            self.say(message.why, "act")
+        if message.key == self._asked:
+            self._history = (message.key, message.history)
+            self.show(self.session)
+
+    # -- moving about ----------------------------------------------------------------------------
+
+    def action_left(self) -> None:
+        self._step(-1)
+
+    def action_right(self) -> None:
+        self._step(1)
+
+    action_up = action_left
+    action_down = action_right
+
+    def _step(self, steps: int) -> None:
+        choices = self._choices(self.session)
+        if choices:
+            at = choice_named(choices, self._of) if self._of is not None else 0
+            self._of = choices[min(max(at + steps, 0), len(choices) - 1)].of
+            self.show(self.session)
+
+    def action_metric(self) -> None:
+        kinds = list(Metric)
+        self._metric = kinds[(kinds.index(self._metric) + 1) % len(kinds)]
+        self.show(self.session)
+
+    def action_horizon(self) -> None:
+        self._hours = HOURS[(HOURS.index(self._hours) + 1) % len(HOURS)]
+        self.show(self.session)
+
+    def action_enter(self) -> None:
+        if self._broker is not None:
+            self.action_back()
+        elif isinstance(self._of, int):
+            self._broker, self._of = self._of, None
+            self.show(self.session)
+
+    def action_back(self) -> None:
+        if self._broker is not None:
+            self._of, self._broker = self._broker, None
+            self.show(self.session)
+
+    def on_page_hit(self, message: Page.Hit) -> None:
+        if isinstance(message.hit, ChoiceHit):
+            self._of = self._choices(self.session)[message.hit.index].of
+            if message.twice:
+                self.action_enter()
+            self.show(self.session)
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self._step(message.steps)
+
+
+def broker_choices(snapshot: LoadSnapshot, racks: Mapping[int, str | None]) -> tuple[Choice, ...]:
+    """Return the brokers of a snapshot with their totals."""
+
+    def known(value: float | None) -> float:
+        return np.nan if value is None else float(value)
+
+    return tuple(
+        Choice(
+            of=b.broker,
+            name=f"broker {b.broker}",
+            in_bytes_per_s=known(b.leader_in_bytes_per_s),
+            out_bytes_per_s=known(b.out_bytes_per_s),
+            size_bytes=known(b.size_bytes),
+            notes=(
+                f"{b.leaders:,} leaders",
+                f"{b.replicas:,} replicas",
+                *((f"rack {rack}",) if (rack := racks.get(b.broker)) else ()),
+            ),
+        )
+        for b in snapshot.brokers
+    )
+
+
+def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Choice, ...]:
+    """Return the partitions that a broker leads, by what goes in and out, the most first."""
+    led = np.flatnonzero(state.leader == broker)
+    total = np.nan_to_num(load.in_bytes_per_s[led]) + np.nan_to_num(load.out_bytes_per_s[led])
+    return tuple(
+        Choice(
+            of=state.tp(row),
+            name=str(state.tp(row)),
+            in_bytes_per_s=float(load.in_bytes_per_s[row]),
+            out_bytes_per_s=float(load.out_bytes_per_s[row]),
+            size_bytes=float(size) if (size := state.partition_size_bytes[row]) >= 0 else np.nan,
+            notes=("replicas " + " ".join(str(b) for b in state.replicas(row)),),
+        )
+        for row in led[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
+    )

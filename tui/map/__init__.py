@@ -1,0 +1,1 @@
+"""The Map: who carries what, and editing the plan by dragging replicas."""

@@ -1,0 +1,279 @@
+"""The hands on the map: lifting, carrying and dropping replicas, with keys and with the mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import events
+
+from core.cluster.metadata import TopicPartition
+from tui.drawing.canvas import Canvas
+from tui.map.drag import Carry, lift
+from tui.session import Session
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from tui.map.screen_protocol import ShownMap
+
+TYPING_SECONDS = 1.2
+"""Digits typed within this time make one broker id."""
+WHEEL_ROWS = 3
+EDGE_SECONDS = 0.12
+"""How long the mouse is held beside the cells until one more broker comes into sight."""
+
+
+class Hands:
+    """Hold what is carried; `carry` is None while the hands are empty."""
+
+    def __init__(self, screen: ShownMap) -> None:
+        self._screen = screen
+        self.carry: Carry | None = None
+        self._typed_at = 0.0
+        self._edge = 0
+        """-1 or 1 while the mouse that carries is held to the left or right of the cells."""
+        self._resting: Timer | None = None
+
+    def check(self, session: Session) -> None:
+        """Hold what is carried against the session: open the hands when it can be no longer."""
+        carry, state, load = self.carry, session.state, session.load
+        if carry is None or state is None or load is None:
+            return
+        why = carry.lost(state, session.plan)
+        if why is None:
+            self.carry = carry.renewed(state, load, session.plan)
+            return
+        self.carry = None
+        self._screen.view = replace(self._screen.view, broker=carry.sources[carry.primary])
+        self._screen.say(f"{why}: nothing was changed.", "look")
+
+    # -- carrying --------------------------------------------------------------------------------
+
+    def lift(
+        self,
+        partitions: Iterable[TopicPartition],
+        first: TopicPartition,
+        broker: int,
+        *,
+        by_mouse: bool = False,
+    ) -> bool:
+        """Pick up the replicas of these partitions on a broker; return whether there are any.
+
+        Only those of `first`'s topic that are there: nothing goes along that cannot be seen.
+        """
+        screen, session = self._screen, self._screen.session
+        if session.then is not None:
+            screen.say("The past cannot be edited: 0 goes back to now.", "look")
+            return False
+        state, load = session.state, session.load
+        assert state is not None
+        assert load is not None
+        others = sorted(
+            tp
+            for tp in set(partitions) - {first}
+            if tp.topic == first.topic and state.find(tp) is not None
+        )
+        carry = lift(state, load, session.plan, [first, *others], broker, by_mouse=by_mouse)
+        if carry is None:
+            screen.say(f"Broker {broker} holds no replica of p{first.partition}.")
+            return False
+        self.carry, self._edge = carry, 0
+        screen.view = replace(screen.view, broker=broker, cursor_partition=first.partition)
+        screen.show(session)
+        return True
+
+    def carry_to(self, broker: int) -> None:
+        screen = self._screen
+        assert self.carry is not None
+        if broker == self.carry.target:
+            return
+        self.carry = self.carry.over(broker)
+        screen.view = replace(screen.view, broker=broker)
+        screen.hush()
+        screen.show(screen.session)
+
+    def sideways(self, ids: list[int], step: int) -> None:
+        """Carry one broker to the left or to the right."""
+        assert self.carry is not None
+        at = ids.index(self.carry.target) + step
+        if 0 <= at < len(ids):
+            self.carry_to(ids[at])
+
+    def type_digit(self, digit: str) -> None:
+        """Carry to the broker whose id is typed; digits within a moment make one id."""
+        screen, model = self._screen, self._screen.model
+        if self.carry is None or model is None:
+            return
+        now = screen.trimtab.monotonic()
+        typed = self.carry.typed if now - self._typed_at < TYPING_SECONDS else ""
+        self._typed_at = now
+        ids = set(model.state.broker_ids.tolist())
+        for text in (typed + digit, digit):
+            if any(str(id).startswith(text) for id in ids):
+                self.carry = replace(self.carry, typed=text)
+                if int(text) in ids:
+                    self.carry_to(int(text))
+                return
+        screen.say(f"There is no broker {typed}{digit}.", "look")
+
+    def lead(self) -> None:
+        """Have what is carried lead where it is dropped, or not."""
+        if self.carry is None:
+            return
+        if self.carry.leads_already:
+            self._screen.say("It leads already, and will where it is dropped.")
+            return
+        self.carry = replace(self.carry, to_lead=not self.carry.to_lead)
+        self._screen.show(self._screen.session)
+
+    def drop(self) -> None:
+        screen, session, carry = self._screen, self._screen.session, self.carry
+        if carry is None or session.state is None:
+            return
+        finding = carry.finding if carry.moved else None
+        if not carry.can_drop:
+            assert finding is not None
+            screen.say(f"Not here: {finding.sentence}", "act")
+            return
+        plan = carry.dropped(session.state, session.plan)
+        self.carry = None
+        screen.view = replace(screen.view, marked=frozenset())
+        session.edit(plan)
+        screen.trimtab.draw()
+        if finding is not None:
+            screen.say(f"In the plan, but: {finding.sentence}", "look")
+
+    def let_go(self) -> None:
+        """Put everything back; the cursor returns to where it was lifted."""
+        if self.carry is None:
+            return
+        screen = self._screen
+        source = self.carry.sources[self.carry.primary]
+        self.carry = None
+        screen.view = replace(screen.view, broker=source)
+        screen.show(screen.session)
+
+    # -- the mouse -------------------------------------------------------------------------------
+
+    def press(self, x: int, y: int) -> bool:
+        """Take a press of the button; return whether something was picked up."""
+        screen = self._screen
+        screen.hush()
+        model, scene, places = screen.model, screen.scene, screen.places
+        if model is None or scene is None:
+            return False
+        if y == 0:
+            for placed in places.verdicts:
+                if placed.start <= x < placed.end:
+                    screen.go_to(placed.verdict)
+            return False
+        index = screen.top + y - places.rows_at
+        if not 0 <= y - places.rows_at < places.rows or index >= len(model.rows):
+            return False
+        if x >= scene.layout.main or self.carry is not None:
+            return False
+        column = scene.columns.broker_at(x)
+        again = index == model.cursor and (column is None or column == model.column)
+        if column is not None:
+            screen.view = replace(screen.view, broker=int(model.state.broker_ids[column]))
+        screen.to_row(index)
+        if model.partitions is None:
+            if again:
+                screen.action_enter()
+            return False
+        tp = screen.model.tp if screen.model else None
+        if column is None or tp is None:
+            return False
+        return self._press_replica(tp, int(model.state.broker_ids[column]))
+
+    def _press_replica(self, tp: TopicPartition, broker: int) -> bool:
+        session, view = self._screen.session, self._screen.view
+        if session.state is None or broker not in session.plan.target(session.state, tp):
+            return False
+        marked = view.marked if tp in view.marked else frozenset()
+        return self.lift({tp} | marked, tp, broker, by_mouse=True)
+
+    def hover(self, x: int) -> None:
+        """Carry on while the button is held; only the column matters."""
+        scene = self._screen.scene
+        if self.carry is None or not self.carry.by_mouse or scene is None:
+            return
+        column = scene.columns.broker_at(x)
+        if column is not None:
+            self._edge = 0
+            self.carry_to(int(scene.model.state.broker_ids[column]))
+            return
+        self._edge = -1 if x < scene.columns.cells_at else 1
+        if self._resting is None:
+            self._past_edge()
+
+    def _past_edge(self) -> None:
+        """Carry to the next broker out of sight, and on while the mouse stays beside the cells."""
+        screen, scene = self._screen, self._screen.scene
+        self._resting = None
+        if self.carry is None or not self.carry.by_mouse or scene is None or not self._edge:
+            return
+        columns = scene.columns
+        column = columns.first - 1 if self._edge < 0 else columns.first + columns.shown
+        if 0 <= column < columns.brokers:
+            screen.first += self._edge
+            self.carry_to(int(scene.model.state.broker_ids[column]))
+            self._resting = screen.set_timer(EDGE_SECONDS, self._past_edge)
+
+    def release(self, x: int, y: int) -> None:
+        screen, carry, scene = self._screen, self.carry, self._screen.scene
+        if carry is None or not carry.by_mouse or scene is None:
+            return
+        places = screen.places
+        inside = scene.columns.broker_at(x) is not None and 0 <= y - places.rows_at < places.rows
+        if not inside or not (carry.moved or carry.to_lead):
+            self.let_go()
+        elif carry.can_drop:
+            self.drop()
+        else:
+            finding = carry.finding
+            self.let_go()
+            if finding is not None:
+                screen.say(f"Not there: {finding.sentence}", "act")
+
+    def scroll(self, rows: int) -> None:
+        self._screen.step(rows)
+
+    def lose_mouse(self) -> None:
+        """The terminal or another widget took the mouse: what it carried goes back."""
+        if self.carry is not None and self.carry.by_mouse:
+            self.let_go()
+
+
+class MapCanvas(Canvas):
+    """The map's surface: tells the hands about the mouse."""
+
+    DEFAULT_CSS = "MapCanvas { width: 1fr; height: 1fr; }"
+
+    def __init__(self, hands: Hands) -> None:
+        super().__init__(id="map")
+        self._hands = hands
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if self._hands.press(event.x, event.y):
+            self.capture_mouse()
+        event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._hands.hover(event.x)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        self.release_mouse()
+        self._hands.release(event.x, event.y)
+        event.stop()
+
+    def on_mouse_release(self, event: events.MouseRelease) -> None:
+        self._hands.lose_mouse()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._hands.scroll(WHEEL_ROWS)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._hands.scroll(-WHEEL_ROWS)

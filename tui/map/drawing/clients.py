@@ -1,0 +1,119 @@
+"""What clients feel, as the map says it: verdicts, a sentence on one broker, a number for each.
+
+Pure: a probe's report goes in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.load.view.verdicts import Verdict, Weight
+from core.units import format_duration
+from tui.drawing.canvas import Row
+from tui.map.drawing.columns import Columns
+from tui.map.drawing.topic_rows import Brush
+from tui.map.view import Model
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.watch.clients.health_detector import BrokerSeen
+    from core.watch.clients.report import Report
+    from tui.map.drawing.inspector import Sentence
+
+
+def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
+    """Return a verdict for each broker whose clients suffer, the worst first.
+
+    That a broker is down is said by what knows the cluster.
+    """
+    from core.watch.clients.health_detector import Health, milliseconds
+
+    dead = {broker.id for broker in state.brokers if not broker.alive}
+    found = []
+    for seen in report.brokers:
+        if seen.lasts_seconds is None or seen.broker in dead:
+            continue
+        name = f"b{seen.broker}"
+        if seen.health is Health.SLOW:
+            worst = max(seen.produce.p99_ms or 0.0, seen.fetch.p99_ms or 0.0)
+            words, short = f"{name} slow for clients: p99 {milliseconds(worst)}", f"{name} slow"
+            weight = Weight.LOOK
+        else:
+            why = seen.errors[-1] if seen.errors else seen.health.value
+            words, short = f"clients of {name}: {why}", f"{name} fails clients"
+            weight = Weight.ACT
+        id = f"clients-{seen.broker}"
+        found.append(Verdict(id, weight, words, short, broker=seen.broker))
+    return tuple(sorted(found, key=lambda verdict: verdict.weight))
+
+
+def client_words(seen: BrokerSeen) -> Sentence:
+    """Return what clients feel at one broker in a line."""
+    from core.watch.clients.health_detector import Health, milliseconds
+    from tui.map.drawing.inspector import Word
+
+    match seen.health:
+        case Health.WAITING:
+            return (Word("clients: nothing heard yet", "dim"),)
+        case Health.FAILING | Health.DOWN:
+            errors = ", ".join(seen.errors) or seen.health.value
+            return (
+                Word(f"clients: {errors} for {format_duration(seen.lasts_seconds)}", "act", True),
+            )
+    role = "look" if seen.health is Health.SLOW else "text"
+    words = [Word("clients p50/p99  ", "dim")]
+    for what, wait in (("produce", seen.produce), ("fetch", seen.fetch)):
+        words.append(Word(f"{what} ", "dim"))
+        words.append(Word(f"{milliseconds(wait.p50_ms)}/{milliseconds(wait.p99_ms)}  ", role))
+    return tuple(words)
+
+
+def client_words_short(seen: BrokerSeen) -> Sentence:
+    """Return the same where there is little room: p99 alone."""
+    from core.watch.clients.health_detector import Health, milliseconds
+    from tui.map.drawing.inspector import Word
+
+    if seen.health not in (Health.FINE, Health.SLOW):
+        return (
+            Word(f"clients {seen.health.value}", "dim" if seen.health is Health.WAITING else "act"),
+        )
+    role = "look" if seen.health is Health.SLOW else "text"
+    produce, fetch = milliseconds(seen.produce.p99_ms), milliseconds(seen.fetch.p99_ms)
+    return (Word("p99  ", "dim"), Word(f"produce {produce}  fetch {fetch}", role))
+
+
+def client_number(seen: BrokerSeen) -> tuple[float | None, str]:
+    """Return the larger p99 of one broker in ms, and its role; None for one that fails."""
+    from core.watch.clients.health_detector import Health
+
+    if seen.health in (Health.FAILING, Health.DOWN):
+        return None, "act"
+    known = [wait.p99_ms for wait in (seen.produce, seen.fetch) if wait.p99_ms is not None]
+    return max(known, default=None), "look" if seen.health is Health.SLOW else "text"
+
+
+TITLE = "clients p99 ms"
+
+
+def draw_clients(row: Row, report: Report, model: Model, columns: Columns, brush: Brush) -> None:
+    """Draw it; a broker that is not probed yet has nothing."""
+    row.put(columns.name_at, TITLE[: columns.cells_at - 2], brush.style("text"))
+    for column, broker in enumerate(model.state.brokers):
+        at, seen = columns.at(column), report.of(broker.id)
+        if at is None or seen is None:
+            continue
+        value, role = client_number(seen)
+        suffers = role != "text"
+        text = (brush.glyphs.act if suffers else "") if value is None else _short(value)
+        if len(text) > columns.digits and not suffers and column != model.column:
+            text = ""  # numbers that touch cannot be told apart
+        if len(text) > columns.cell:
+            text = brush.glyphs.look if suffers else ""
+        row.put_right(at + columns.cell, text, brush.style(role, bold=suffers))
+
+
+def _short(milliseconds: float) -> str:
+    """Return it in at most four characters: `0.8`, `12`, `310`, `4.1k` from ten seconds on."""
+    if milliseconds < 9.95:
+        return f"{milliseconds:.1f}"
+    return f"{milliseconds:.0f}" if milliseconds < 9999.5 else f"{milliseconds / 1000:.0f}k"

@@ -1,0 +1,244 @@
+"""The panel under the map answers "so what": the cell, who is hot in it, and one thing to try."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.load.view.heat import Metric, Role, partition_values, roles
+from core.units import counted, format_bytes, format_duration, format_rate
+from tui.map.view import Model
+from tui.theming import Glyphs
+
+if TYPE_CHECKING:
+    from core.plan.estimate.estimate import Estimate
+    from core.plan.single_move import Suggestion
+
+HOTTEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A piece of a sentence and its role in the palette."""
+
+    text: str
+    role: str = "text"
+    bold: bool = False
+
+
+Sentence = tuple[Word, ...]
+
+
+def cell_title(model: Model) -> str:
+    if model.topic is None:
+        return ""
+    tp = model.tp
+    if tp is not None:
+        return f"{tp.topic} p{tp.partition}"
+    return f"{model.topic} on broker {model.broker}"
+
+
+def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
+    """Return what is in the cell under the cursor, and its hottest partitions."""
+    if model.partition_row is not None:
+        return partition_lines(model, model.partition_row, glyphs)
+    if model.topic is None or not model.rows:
+        return [(Word(model.no_rows, "dim"),)]
+    state, heat = model.state, model.heat
+    at_row, column = model.rows[model.cursor], model.column
+    span = state.partitions_of(model.topic)
+    mine = slice(int(state.replica_start[span.start]), int(state.replica_start[span.stop]))
+    here = state.replica_broker[mine] == model.broker
+    leaders = int(np.count_nonzero(state.leader[span.start : span.stop] == model.broker))
+    replicas = int(np.count_nonzero(here))
+    in_sync = int(np.count_nonzero(state.in_sync[mine][here]))
+    sizes = state.size_bytes[mine][here]
+    size = float(sizes[sizes >= 0].sum()) if (sizes >= 0).any() else math.nan
+    dot = f" {glyphs.dot} "
+    counts = [
+        Word(f"{counted(leaders, 'leader')}{dot}{counted(replicas, 'replica')}{dot}"),
+        Word(f"{in_sync} in sync", "text" if in_sync == replicas else "act", in_sync != replicas),
+    ]
+    value, fair = float(heat.values[at_row, column]), float(heat.fair[at_row, column])
+    metric = heat.metric
+    if metric.unit:
+        word = {"in": "in", "out": "out", "size": "on disk"}[metric.value]
+        amount = f"{format_bytes(value, unit=metric.unit)} {word}"
+        share = f" (fair share {format_bytes(fair, unit=metric.unit)})"
+    else:
+        amount = counted(round(value), metric.value.removesuffix("s"))
+        share = f" (fair share {fair:.1f})"
+    gap = dot if short else "      "
+    facts = [Word(gap), Word(amount, "bright" if heat.level[at_row, column] > 1 else "text")]
+    facts.append(Word(share if not short else share.replace("share ", ""), "dim"))
+    if metric is not Metric.SIZE and not short and not math.isnan(size):
+        facts += [Word(gap), Word(format_bytes(size))]
+    hot = _hottest(model, glyphs)
+    if short:
+        return [(*counts, *facts)]
+    return [(*counts, *facts), (Word("hottest  ", "dim"), *hot)] if hot else [(*counts, *facts)]
+
+
+def _hottest(model: Model, glyphs: Glyphs) -> Sentence:
+    """Return the partitions that carry most in the cell, each with its mark."""
+    words: list[Word] = []
+    for name, what, _ in hottest(model, glyphs, HOTTEST):
+        words += [Word(f"{name} ", "bright", True), Word(f"{what.text}   ", what.role)]
+    return tuple(words)
+
+
+def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Word, str]]:
+    """Return name, mark with rate (or lag), and size of the cell's partitions, worst first."""
+    state, topic = model.state, model.topic
+    assert topic is not None
+    span = state.partitions_of(topic)
+    metric = model.view.metric
+    if metric in (Metric.LEADERS, Metric.REPLICAS):
+        metric = Metric.IN if not np.isnan(model.load.in_bytes_per_s).all() else Metric.SIZE
+    values = partition_values(state, model.load, metric)
+    held = [row for row in span if model.broker in state.replicas(row)]
+    found = [(row, roles(state, row)[model.broker]) for row in held]
+    if metric.of_leaders:
+        # A follower carries nothing of it: those that lead come first, laggards are news anyway.
+        found = [f for f in found if f[1] in (Role.LEADER, Role.OUT_OF_SYNC)]
+    found.sort(key=lambda f: (f[1] is not Role.OUT_OF_SYNC, -np.nan_to_num(values[f[0]]), f[0]))
+    rows: list[tuple[str, Word, str]] = []
+    for row, role in found[:count]:
+        if role is Role.OUT_OF_SYNC:
+            lag = _lag(model, row, model.broker)
+            behind = f"{lag:,} behind" if lag > 0 else "out of sync"
+            what = Word(f"{glyphs.out_of_sync} {behind}", "act")
+        else:
+            mark = glyphs.leader if role is Role.LEADER else glyphs.follower
+            text = format_bytes(float(values[row]), unit=metric.unit or "B/s")
+            what = Word(f"{mark} {text}", "look" if role is Role.LEADER else "text")
+        size = float(state.partition_size_bytes[row])
+        rows.append((f"p{state.partition[row]}", what, format_bytes(size) if size >= 0 else "?"))
+    return rows
+
+
+def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
+    """Return one partition's replicas with their places, sizes and lags."""
+    state = model.state
+    at = state.replica_slice(row)
+    held = roles(state, row)
+    dot = f" {glyphs.dot} "
+    topic = state.topics[int(state.topic_of[row])]
+    size = float(state.partition_size_bytes[row])
+    rate = float(model.load.in_bytes_per_s[row])
+    facts = [
+        Word(f"leader {int(state.leader[row]) if state.leader[row] >= 0 else 'none'}", "bright"),
+        Word(f"{dot}{counted(len(held), 'replica')}"),
+        Word(f"{dot}{format_rate(None if math.isnan(rate) else rate)} in"),
+        Word(f"{dot}{format_bytes(size if size >= 0 else None)}"),
+    ]
+    if topic.min_insync is not None:
+        facts.append(Word(f"{dot}min.insync {topic.min_insync}", "dim"))
+    lines: list[Sentence] = [tuple(facts)]
+    words: list[Word] = [Word("replicas  ", "dim")]
+    for replica, broker in zip(
+        range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
+    ):
+        role = held[broker]
+        look = {
+            Role.LEADER: ("yours", glyphs.leader),
+            Role.FOLLOWER: ("text", glyphs.follower),
+            Role.OUT_OF_SYNC: ("act", glyphs.out_of_sync),
+            Role.ARRIVING: ("yours", glyphs.arriving),
+            Role.LEAVING: ("dim", glyphs.leaving),
+            Role.NONE: ("dim", glyphs.nothing),
+        }[role]
+        words.append(Word(f"{look[1]} b{broker}", look[0], role is Role.LEADER))
+        lag, own = int(state.lag[replica]), int(state.size_bytes[replica])
+        if role in (Role.OUT_OF_SYNC, Role.ARRIVING):
+            behind = f"{lag:,} behind" if lag > 0 else role.value
+            words.append(Word(f" {format_bytes(own if own >= 0 else None)}, {behind}", look[0]))
+        words.append(Word("   "))
+    lines.append(tuple(words))
+    return lines
+
+
+def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Sentence]:
+    """Return one line a replica: broker, rack, size, lag, log dir. For the last zoom.
+
+    Of a long path the end is shown: that is where log dirs differ.
+    """
+    state = model.state
+    at = state.replica_slice(row)
+    held = roles(state, row)
+    lines: list[Sentence] = []
+    for replica, broker in zip(
+        range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
+    ):
+        known = state.broker_by_id.get(broker)
+        place = int(state.log_dir[replica])
+        path = state.log_dir_paths[place] if place >= 0 else "log dir ?"
+        size, lag = int(state.size_bytes[replica]), int(state.lag[replica])
+        role = held[broker]
+        words = (
+            Word(f"b{broker:<5}", "bright", True),
+            Word(f"{role.value:<12}", "act" if role is Role.OUT_OF_SYNC else "text"),
+            Word(f"rack {(known.rack if known else None) or '?':<8}", "dim"),
+            Word(f"{format_bytes(size if size >= 0 else None):>8}  "),
+            Word(f"lag {lag if lag >= 0 else '?'}  ", "dim"),
+        )
+        room = max(0, width - sum(len(word.text) for word in words))
+        if len(path) > room:
+            path = (glyphs.ellipsis + path[len(path) - room + 1 :])[:room]
+        lines.append((*words, Word(path, "dim")))
+    return lines
+
+
+def suggestion_line(
+    found: Suggestion | None, estimate: Estimate | None, glyphs: Glyphs, *, short: bool
+) -> Sentence:
+    """Return the one thing to try: effect, bytes, time."""
+    if found is None:
+        return ()
+    unit = found.metric.unit
+    arrow = glyphs.arrow
+    before, after = _pair(found.before, found.after, unit)
+    move = f"p{found.tp.partition} {arrow} {found.destination}"
+    if found.only_leader:
+        move = f"p{found.tp.partition} led by {found.destination}"
+    digits = 1 if f"{found.skew_before:.1f}" != f"{found.skew_after:.1f}" else 2
+    one, other = f"{found.skew_before:.{digits}f}", f"{found.skew_after:.{digits}f}"
+    skew = f"skew {one}{glyphs.times} {arrow} {other}{glyphs.times}"
+    cost = "no data moves" if found.only_leader else format_bytes(found.bytes)
+    if estimate is not None and not found.only_leader:
+        if estimate.never is not None:
+            cost += f", never at {format_rate(estimate.rate_bytes_per_s)}"
+        elif estimate.seconds is not None:
+            cost += (
+                f", {format_duration(estimate.seconds)} at {format_rate(estimate.rate_bytes_per_s)}"
+            )
+    label = "try  " if short else "try      "
+    if short:
+        text = f"  b{found.source} {before} {arrow} {after}, {cost}"
+    else:
+        text = f"  takes b{found.source} from {before} to {after}, {skew}, {cost}"
+    return (Word(label, "dim"), Word(move, "yours", True), Word(text))
+
+
+def _pair(before: float, after: float, unit: str) -> tuple[str, str]:
+    """Return two amounts in one unit, which is written once."""
+    if not unit:
+        return f"{before:.0f}", f"{after:.0f}"
+    one, other = format_bytes(before, unit=unit), format_bytes(after, unit=unit)
+    if one == other:
+        # Too small a step to be seen in rounded numbers: say one digit more.
+        scale = 1e9 if before >= 1e9 else 1e6 if before >= 1e6 else 1e3
+        prefix = {1e9: "G", 1e6: "M", 1e3: "k"}[scale]
+        return f"{before / scale:.1f}", f"{after / scale:.1f} {prefix}{unit}"
+    if one.split(" ")[-1] == other.split(" ")[-1]:
+        one = one.split(" ")[0]
+    return one, other
+
+
+def _lag(model: Model, row: int, broker: int) -> int:
+    at = model.state.replica_slice(row)
+    where = np.flatnonzero(model.state.replica_broker[at] == broker)
+    return int(model.state.lag[at.start + int(where[0])]) if len(where) else -1

@@ -1,0 +1,109 @@
+"""The panel under the map: the cell in words, or what is being carried, and one suggestion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.plan.checks.catalogue import Severity
+from core.units import format_duration, format_rate
+from tui.drawing.canvas import Row
+from tui.map.drawing.clients import client_words, client_words_short
+from tui.map.drawing.inspector import (
+    Sentence,
+    Word,
+    cell_lines,
+    cell_title,
+    partition_lines,
+    replica_details,
+    suggestion_line,
+)
+from tui.map.drawing.preview import Preview, change_words, changes, plan_words, touched
+from tui.map.drawing.scene import Scene
+from tui.map.drawing.topic_rows import Brush
+from tui.map.drawing.totals import draw_rule
+from tui.map.view import Model
+
+
+def draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
+    """Draw the panel from line `y` on; return the line below it."""
+    layout = scene.layout
+    short = not layout.roomy
+    title, lines = panel_lines(scene, brush, short=short)
+    x = draw_rule(rows[y], title, brush, role="bright")
+    seen = scene.clients.of(scene.model.broker) if scene.clients is not None else None
+    if seen is not None and scene.carry is None:
+        for words in (client_words(seen), client_words_short(seen)):
+            if x + 3 + sum(len(word.text) for word in words) < rows[y].width:
+                write_sentence(rows[y], x + 2, (Word(" "), *words, Word(" ")), brush)
+                break
+    for n, sentence in enumerate(lines[: layout.panel], 1):
+        write_sentence(rows[y + n], 2, sentence, brush)
+    return y + 1 + layout.panel
+
+
+def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[Sentence]]:
+    """Return the panel's title and lines: the carry where there is no side panel, else the cell."""
+    model, glyphs = scene.model, brush.glyphs
+    room = scene.layout.main - 3
+    if scene.carry is not None and not scene.layout.side:
+        return _carry_lines(scene, brush)
+    if scene.model.partition_row is not None and not scene.layout.side:
+        row = scene.model.partition_row
+        lines = partition_lines(model, row, glyphs)
+        if model.view.detail:
+            lines = [lines[0], *replica_details(model, row, room, glyphs)]
+    elif scene.model.partition_row is not None:
+        lines = replica_details(model, scene.model.partition_row, room, glyphs)
+    else:
+        lines = cell_lines(model, glyphs, short=short)
+    tip = suggestion_line(scene.suggestion, scene.suggestion_estimate, glyphs, short=short)
+    if tip and not model.view.detail:
+        lines = [*lines[: scene.layout.panel - 1], tip]
+    return cell_title(model), lines
+
+
+def _carry_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
+    """Return title and lines of a carry on a narrow screen: before → after, time, reasons."""
+    carry, model, preview = scene.carry, scene.model, scene.preview
+    assert carry is not None
+    tp, arrow = carry.primary, brush.glyphs.arrow
+    title = f"carrying {carry.words} {carry.sources[tp]} {arrow} {carry.target}"
+    if carry.to_lead:
+        title += ", to lead"
+    finding = carry.finding
+    # There is one line: what is merely unwise gives way to what would change.
+    if finding is not None and carry.moved and finding.severity >= Severity.UNSAFE:
+        refused = not carry.can_drop
+        mark = brush.glyphs.act if refused else brush.glyphs.look
+        why = f"{mark} {finding.sentence}"
+        first: Sentence = (Word(why, "act" if refused else "look", True),)
+    else:
+        words: list[Word] = []
+        brokers = touched(model.state, preview.effect, [carry.sources[tp], carry.target])
+        for change in changes(model, preview.effect, brokers)[:5]:
+            what, before, _, after = change_words(change, brush)
+            words += [
+                Word(what.text.strip() + " ", "dim"),
+                Word(before.text.strip(), before.role),
+                Word(arrow, "dim"),
+                Word(after.text.strip(), after.role, True),
+                Word("  "),
+            ]
+        first = tuple(words) or (Word("h and l carry it; enter drops it", "dim"),)
+    return title, [first, _plan_and_time(preview, model)]
+
+
+def _plan_and_time(preview: Preview, model: Model) -> Sentence:
+    words = [Word("plan  ", "dim"), Word(plan_words(model.state, preview.plan), "bright", True)]
+    for rate in (preview.rates or ())[-3:]:
+        when = "never" if rate.never else format_duration(rate.seconds)
+        words += [
+            Word(f"   {format_rate(rate.rate_bytes_per_s)} ", "dim"),
+            Word(when, "dim" if preview.of_before else "act" if rate.never else "text"),
+        ]
+    return tuple(words)
+
+
+def write_sentence(row: Row, x: int, sentence: Sentence, brush: Brush) -> None:
+    for word in sentence:
+        x = row.put(x, word.text, brush.style(word.role, bold=word.bold))

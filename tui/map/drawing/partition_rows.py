@@ -1,0 +1,170 @@
+"""Draws a topic's partitions: who leads, follows, lags, arrives and leaves, and what is carried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from core.cluster.metadata import TopicPartition
+from core.load.view.heat import Role, roles
+from core.load.view.text import Scale, scale_of
+from core.plan.plan import Move, Plan
+from core.units import format_bytes
+from tui.drawing.canvas import Row
+from tui.map.drag import Carry
+from tui.map.drawing.columns import Columns
+from tui.map.drawing.topic_rows import Brush
+from tui.map.view import Model
+
+HOT_PARTITION = 1.5
+"""A partition that carries this many times the mean of its topic is written in amber."""
+
+
+def draw_partition(
+    row: Row,
+    model: Model,
+    columns: Columns,
+    brush: Brush,
+    at_row: int,
+    *,
+    selected: bool,
+    scale: Scale,
+    ground: str,
+    hot_brokers: frozenset[int],
+    plan: Plan,
+    carry: Carry | None,
+) -> None:
+    """Draw one partition: `at_row` is its row in the partition map."""
+    partitions = model.partitions
+    assert partitions is not None
+    state_row = int(partitions.rows[at_row])
+    tp = model.state.tp(state_row)
+    marked = tp in model.view.marked
+    if selected:
+        row.put(0, brush.glyphs.cursor, brush.style("yours", ground, bold=True))
+    if marked:
+        row.put(1, "v", brush.style("yours", ground, bold=True))
+    lit = model.view.lit is not None and tp in model.view.lit.partitions
+    if lit and not marked:
+        row.put(1, brush.glyphs.lit, brush.style("yours", ground, bold=True))
+    strong = selected or marked or lit
+    row.put(
+        columns.name_at,
+        f"p{tp.partition}",
+        brush.style("bright" if strong else "text", ground, bold=strong),
+    )
+    if columns.total:
+        size = format_bytes(float(partitions.size_bytes[at_row]))
+        row.put_right(columns.total_end, size, brush.style("dim", ground))
+    move = plan.by_partition.get(tp)
+    lifted = carry if carry is not None and tp in carry.sources else None
+    marks = replica_marks(model, state_row, move, brush)
+    for column in range(columns.first, min(columns.brokers, columns.first + columns.shown)):
+        at = columns.at(column)
+        assert at is not None
+        broker = int(model.state.broker_ids[column])
+        glyph, role = marks.get(broker, (brush.glyphs.nothing, "faint"))
+        if role == "yours" and broker in hot_brokers and glyph == brush.glyphs.leader and not move:
+            role = "look"
+        mark_at = at + columns.cell - 1 - (1 if columns.pitch >= 4 else 0)
+        row.put(mark_at, glyph, brush.style(role, ground, bold=role in ("act", "look")))
+        if selected and column == model.column and lifted is None:
+            _draw_cursor(row, mark_at, columns, brush, ground)
+    if lifted is not None:
+        _draw_carry(row, model, columns, brush, tp, lifted, ground)
+    value = float(partitions.values[at_row])
+    hot = partitions.fair > 0 and value > HOT_PARTITION * partitions.fair
+    if columns.has_skew:
+        row.put_right(
+            columns.skew_end,
+            scale.text(value, brush.glyphs.nothing),
+            brush.style("look" if hot else "dim", ground, bold=hot),
+        )
+
+
+def replica_marks(
+    model: Model, state_row: int, move: Move | None, brush: Brush
+) -> Mapping[int, tuple[str, str]]:
+    """Return (mark, role) of each broker that holds, will hold or held a replica."""
+    glyphs = brush.glyphs
+    known = {
+        Role.LEADER: (glyphs.leader, "yours"),
+        Role.FOLLOWER: (glyphs.follower, "text"),
+        Role.OUT_OF_SYNC: (glyphs.out_of_sync, "act"),
+        Role.ARRIVING: (glyphs.arriving, "yours"),
+        Role.LEAVING: (glyphs.leaving, "dim"),
+    }
+    marks = {broker: known[role] for broker, role in roles(model.state, state_row).items()}
+    if move is None:
+        return marks
+    for broker in move.removing:
+        marks[broker] = (glyphs.gone, "dim")
+    for broker in move.adding:
+        first = broker == move.after[0]
+        marks[broker] = (glyphs.leader if first else glyphs.follower, "fine")
+    before, after = move.preferred_leader
+    if before != after:
+        for broker, glyph in ((before, glyphs.follower), (after, glyphs.leader)):
+            if broker in move.after:
+                marks[broker] = (glyph, "fine")
+    return marks
+
+
+def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, ground: str) -> None:
+    style = brush.style("bright", ground, bold=True)
+    if columns.pitch >= 3:
+        row.put(at - 1, "[", style)
+        row.put(at + 1, "]", style)
+    else:
+        row.tint(at, at + 1, brush.style("on_strong", "yours", bold=True))
+
+
+def _draw_carry(
+    row: Row,
+    model: Model,
+    columns: Columns,
+    brush: Brush,
+    tp: TopicPartition,
+    carry: Carry,
+    ground: str,
+) -> None:
+    """Draw the place left behind, the dotted path, and the replica above its target."""
+    ids = model.state.broker_ids.tolist()
+    source, target = ids.index(carry.sources[tp]), ids.index(carry.target)
+
+    def middle(column: int) -> int | None:
+        at = columns.at(column)
+        if at is None:
+            return None
+        return at + columns.cell - 1 - (1 if columns.pitch >= 4 else 0)
+
+    start, end = middle(source), middle(target)
+    glyphs = brush.glyphs
+    leads = carry.leads[tp] or carry.to_lead
+    glyph = glyphs.leader if leads else glyphs.follower
+    hatched = brush.style("dim", ground)
+    for broker in carry.illegal(tp):
+        at = middle(ids.index(broker))
+        if at is not None and broker != carry.sources[tp] and row.chars[at] == glyphs.nothing:
+            row.put(at, glyphs.hatch, hatched)
+    if start is not None and source != target:
+        row.put(start, glyphs.gone, brush.style("dim", ground))
+    if start is not None and end is not None and source != target:
+        low, high = (start + 2, end - 1) if start < end else (end + 2, start - 1)
+        path = brush.style("yours", ground)
+        for x in range(low, high):
+            if row.chars[x] in (" ", glyphs.nothing, glyphs.hatch):
+                row.put(x, glyphs.path, path)
+    if end is not None:
+        legal = carry.target not in carry.illegal(tp) or source == target
+        on = "yours" if legal else "act"
+        wide = 1 if columns.pitch >= 3 else 0
+        row.fill(end - wide, end + 1 + wide, brush.style("on_strong", on, bold=True))
+        row.put(end, glyph if legal else glyphs.hatch, brush.style("on_strong", on, bold=True))
+
+
+def value_scale(model: Model) -> Scale:
+    """Return the scale of the column at the right."""
+    assert model.partitions is not None
+    values = [v for v in model.partitions.values.tolist() if not math.isnan(v)]
+    return scale_of(max(values, default=0.0))

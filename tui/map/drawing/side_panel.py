@@ -1,0 +1,334 @@
+"""The panel beside the map: what is carried, before and after, the plan, rates against time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.plan.checks.catalogue import Severity
+from core.units import format_bytes, format_duration, format_rate
+from tui.drawing.canvas import Row
+from tui.drawing.spans import partition_name, wrapped
+from tui.map.drag import Carry
+from tui.map.drawing.inspector import Sentence, Word, cell_title, hottest, partition_lines
+from tui.map.drawing.preview import (
+    Preview,
+    change_words,
+    changes,
+    move_words,
+    plan_words,
+    size_of,
+    touched,
+)
+from tui.map.drawing.topic_rows import Brush
+from tui.map.view import Model
+
+if TYPE_CHECKING:
+    from core.cluster.documents.cluster_document import DocumentGroup
+    from core.plan.estimate.estimate import Estimate
+    from core.run.reporting.views import RunView
+
+
+class Panel:
+    """Writes sentences one under the other beside the map."""
+
+    def __init__(self, rows: Sequence[Row], start: int, brush: Brush) -> None:
+        self.rows = rows
+        self.start = start
+        self.brush = brush
+        self.y = 0
+
+    def write(self, sentence: Sentence, *, on: str = "background", marked: bool = False) -> None:
+        if self.y >= len(self.rows):
+            return
+        row = self.rows[self.y]
+        if marked:
+            row.fill(self.start - 1, row.width, self.brush.style(on=on))
+            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
+        x = self.start
+        for word in sentence:
+            text = word.text
+            if marked and x == self.start:
+                # The mark stands in the margin that the amount is padded with.
+                x, text = x + 1, text[1:]
+            style = self.brush.style(word.role, on, bold=word.bold)
+            if x + len(text) > row.width:
+                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
+            x = row.put(x, text, style)
+        self.y += 1
+
+    def title(self, text: str, more: str = "") -> None:
+        if self.y >= len(self.rows):
+            return
+        row = self.rows[self.y]
+        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
+        x = row.put(self.start, f"{text} ", self.brush.style("dim"))
+        if more:
+            row.put(x, f" {more} ", self.brush.style("bright", bold=True))
+        self.y += 1
+
+    def gap(self) -> None:
+        self.y += 1
+
+
+PLAN_LINES = 6
+CELL_LINES = 12
+MOVED_NAME = 13
+GROUP_LINES = 3
+GROUP_NAME = 13
+
+
+def carry_words(model: Model, carry: Carry, brush: Brush) -> list[Sentence]:
+    """Return what is carried, from where to where, and whether it may be dropped there."""
+    source = carry.sources[carry.primary]
+    lines: list[Sentence] = [(Word("carrying ", "dim"), Word(carry.words, "bright", True))]
+    words = [Word(f"from {source} to {carry.target}" if carry.moved else f"from {source}")]
+    racks = {broker.id: broker.rack for broker in model.state.brokers}
+    one, other = racks.get(source), racks.get(carry.target)
+    finding = carry.finding if carry.moved else None
+    if carry.moved and one and other and (finding is None or finding.id != "rack-spread"):
+        arrow, fine = brush.glyphs.arrow, brush.glyphs.fine
+        words.append(Word(f"  rack {one} {arrow} {other} {fine}", "fine"))
+    lines.append(tuple(words))
+    if carry.to_lead:
+        lines.append((Word("to lead there", "yours", True),))
+    return lines
+
+
+def cannot_drop(carry: Carry, *, severity: Severity) -> list[tuple[str, str]]:
+    """Return (brokers, reason) of the primary's findings of one severity, grouped by reason."""
+    tp = carry.primary
+    groups: dict[str, list[int]] = {}
+    for broker, finding in sorted(carry.findings[tp].items()):
+        if finding.severity is severity:
+            groups.setdefault(finding.id, []).append(broker)
+    reasons = {"same-broker-twice": f"already hold p{tp.partition}"}
+    return [
+        (" ".join(map(str, brokers)), reasons.get(id, id.replace("-", " ")))
+        for id, brokers in groups.items()
+    ]
+
+
+def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
+    """Return the throttle table: rate, time, the slowest broker and side; True for the chosen."""
+    if preview.rates is None:
+        return [((Word("working it out", "dim"),), False)]
+    if not preview.rates:
+        text = "no data to move" if preview.plan.moves else "nothing planned"
+        return [((Word(text, "dim"),), False)]
+    lines: list[tuple[Sentence, bool]] = [
+        ((Word(f"{'a side':>9}{'time':>10}  slowest", "dim"),), False)
+    ]
+    for rate in preview.rates:
+        chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
+        amount = f"{format_rate(rate.rate_bytes_per_s):>9}"
+        limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate)}"
+        if rate.never is not None:
+            why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
+            words: Sentence = (
+                Word(amount, "text"),
+                Word(f"{'never':>10}", "act", True),
+                Word(why, "act"),
+            )
+        else:
+            time = "?" if rate.seconds is None else format_duration(rate.seconds)
+            words = (
+                Word(amount, "yours" if chosen else "text", chosen),
+                Word(f"{time:>10}", "bright" if chosen else "text", chosen),
+                Word(f"  {limit}"),
+            )
+        lines.append((words, chosen))
+    if preview.of_before:
+        return [(tuple(Word(word.text, "dim") for word in words), False) for words, _ in lines]
+    return lines
+
+
+def _side(rate: Estimate) -> str:
+    assert rate.limit is not None
+    from tui.plan.drawing.throttle_table import SIDES
+
+    return SIDES[rate.limit.side]
+
+
+def draw_side(
+    rows: Sequence[Row],
+    start: int,
+    model: Model,
+    brush: Brush,
+    preview: Preview,
+    carry: Carry | None,
+    groups: Sequence[DocumentGroup] = (),
+    run: RunView | None = None,
+) -> None:
+    """Draw the panel into the columns from `start` of these rows."""
+    panel = Panel(rows, start, brush)
+    if carry is not None:
+        width = panel.rows[0].width - start - 1
+        for sentence in carry_words(model, carry, brush):
+            panel.write(sentence)
+        finding = carry.finding if carry.moved else None
+        if finding is not None:
+            legal = carry.can_drop
+            mark = brush.glyphs.look if legal else brush.glyphs.act
+            for part in wrapped(f"{mark} {finding.sentence}", width, 4):
+                panel.write((Word(part, "look" if legal else "act"),))
+        panel.gap()
+    elif model.partition_row is not None:
+        _draw_partition(panel, model, model.partition_row)
+    elif model.rows:
+        _draw_cell(panel, model)
+    _draw_changes(panel, model, brush, preview, carry)
+    shown = model.partitions.topic if model.partitions is not None else None
+    _draw_plan(panel, model.state, preview, shown)
+    panel.title("throttle")
+    for sentence, chosen in rate_lines(preview):
+        panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
+    panel.gap()
+    _draw_touches(panel, model, preview, carry, groups)
+    if carry is not None:
+        _draw_reasons(panel, carry)
+    elif run is not None:
+        from tui.map.drawing.side_run import draw_run
+
+        draw_run(panel, run)
+
+
+def _draw_cell(panel: Panel, model: Model) -> None:
+    """List the hottest partitions of the cell under the cursor."""
+    panel.title(cell_title(model))
+    for name, what, size in hottest(model, panel.brush.glyphs, CELL_LINES):
+        panel.write(
+            (Word(f"{name:<8}", "bright"), Word(f"{what.text:<20}", what.role), Word(size, "dim"))
+        )
+    panel.gap()
+
+
+def _draw_partition(panel: Panel, model: Model, row: int) -> None:
+    tp = model.state.tp(row)
+    panel.title(f"p{tp.partition}")
+    facts, replicas = partition_lines(model, row, panel.brush.glyphs)
+    width = panel.rows[0].width - panel.start - 1
+    for sentence in (facts, replicas[1:]):
+        for part in broken(sentence, width):
+            panel.write(part)
+    panel.gap()
+
+
+def broken(sentence: Sentence, width: int) -> list[Sentence]:
+    """Return a sentence as lines of at most `width`, broken between its words."""
+    lines: list[list[Word]] = [[]]
+    used = 0
+    for word in sentence:
+        text = word.text if used else word.text.lstrip(" ·")
+        if used and used + len(text.rstrip()) > width:
+            lines.append([])
+            text, used = word.text.lstrip(" ·"), 0
+        if text:
+            lines[-1].append(Word(text, word.role, word.bold))
+            used += len(text)
+    return [tuple(line) for line in lines if line]
+
+
+def _draw_changes(
+    panel: Panel, model: Model, brush: Brush, preview: Preview, carry: Carry | None
+) -> None:
+    first: list[int] = []
+    if carry is not None and carry.moved:
+        first = [*carry.sources.values(), carry.target]
+    brokers = touched(model.state, preview.effect, first)[:4]
+    if not brokers:
+        return
+    panel.write((Word(f"{'':<9}{'before':>8}    {'after':>6}", "dim"),))
+    for change in changes(model, preview.effect, brokers):
+        panel.write(change_words(change, brush))
+    panel.gap()
+
+
+def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str | None) -> None:
+    plan = preview.plan
+    panel.title("plan", plan_words(state, plan))
+    arrow = panel.brush.glyphs.arrow
+    # The topic that is being looked at first: that is where the plan is edited.
+    moves = sorted(plan.moves, key=lambda move: (move.tp.topic != shown, move.tp))
+    for move in moves[:PLAN_LINES]:
+        here = move.tp.topic == shown
+        name = f"p{move.tp.partition}" if here else partition_name(move.tp, MOVED_NAME)
+        panel.write(
+            (
+                Word(f"{name:<{MOVED_NAME}} "),
+                Word(f"{move_words(move, arrow):<7}", "yours"),
+                Word(
+                    f" {format_bytes(size_of(state, move.tp)) if move.receiving else '':>7}", "dim"
+                ),
+            )
+        )
+    if len(plan) > PLAN_LINES:
+        panel.write((Word(f"and {len(plan) - PLAN_LINES} more", "dim"),))
+    panel.gap()
+
+
+def _draw_touches(
+    panel: Panel,
+    model: Model,
+    preview: Preview,
+    carry: Carry | None,
+    groups: Sequence[DocumentGroup],
+) -> None:
+    """Say who reads what the plan touches and how far behind, and how safe what is carried is."""
+    moved = {move.tp for move in preview.plan} | set(carry.sources if carry else ())
+    lags = [
+        (math.inf if None in read else sum(lag or 0 for lag in read), group.id)
+        for group in groups
+        if (read := [lag for tp, lag in group.reads.items() if tp in moved])
+    ]
+    lags.sort(key=lambda found: (-found[0], found[1]))
+    safety = _in_sync_words(model.state, carry.primary, panel.brush) if carry else ()
+    if not lags and not safety:
+        return
+    panel.title("touches")
+    for lag, id in lags[:GROUP_LINES]:
+        name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + panel.brush.glyphs.ellipsis
+        panel.write(
+            (
+                Word(f"group {name:<{GROUP_NAME}} "),
+                Word("lag ?" if math.isinf(lag) else f"lag {lag:,}"),
+            )
+        )
+    if len(lags) > GROUP_LINES:
+        panel.write((Word(f"and {len(lags) - GROUP_LINES} more groups", "dim"),))
+    if safety:
+        panel.write(safety)
+    panel.gap()
+
+
+def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sentence:
+    """Return `min.insync 2 of 3`, marked when one replica less would be too few."""
+    row = state.find(tp)
+    least = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
+    if row is None or least is None:
+        return ()
+    replicas = state.replica_slice(row)
+    spare = int(state.in_sync[replicas].sum()) > least
+    mark, role = (brush.glyphs.fine, "fine") if spare else (brush.glyphs.look, "look")
+    return (Word(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", role),)
+
+
+def _draw_reasons(panel: Panel, carry: Carry) -> None:
+    width = 8
+    write: Callable[[str, str, str], None] = lambda who, why, role: panel.write(  # noqa: E731
+        (Word(f"{who:<{width}} ", role), Word(why, role))
+    )
+    illegal = cannot_drop(carry, severity=Severity.ILLEGAL)
+    if illegal:
+        panel.title("cannot drop on")
+        for who, why in illegal:
+            write(who, why, "dim")
+        panel.gap()
+    unsafe = cannot_drop(carry, severity=Severity.UNSAFE)
+    if unsafe:
+        panel.title("unsafe")
+        for who, why in unsafe:
+            write(who, why, "look")

@@ -1,0 +1,57 @@
+"""The newest run beside a wide map: how far it is, what moves, and the story so far."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from core.run.reporting.views import Level, MoveState
+from core.units import format_duration
+from tui.drawing.spans import partition_name
+from tui.map.drawing.inspector import Word
+from tui.map.drawing.preview import move_words
+
+if TYPE_CHECKING:
+    from core.run.reporting.views import MoveProgress, RunView
+    from tui.map.drawing.side_panel import Panel
+
+MOVES = 8
+EVENTS = 8
+NAME = 22
+_LEVELS = {Level.GOOD: "fine", Level.LOOK: "look", Level.ACT: "act"}
+_FIRST = (MoveState.STUCK, MoveState.MOVING, MoveState.FAILED, MoveState.QUEUED)
+
+
+def draw_run(panel: Panel, run: RunView) -> None:
+    """Draw the moves under what is already there, and the newest events at the very bottom."""
+    started = f"{run.started_at.astimezone(UTC):%H:%M}Z"
+    panel.title(f"run {started}", f"{run.done} of {run.partitions} done")
+    unfinished = [move for state in _FIRST for move in run.moves if move.state is state]
+    for move in unfinished[:MOVES]:
+        _draw_move(panel, move)
+    if len(unfinished) > MOVES:
+        panel.write((Word(f"and {len(unfinished) - MOVES} more", "dim"),))
+    if not unfinished:
+        panel.write((Word("nothing moves any more", "dim"),))
+    events = list(reversed(run.events))[:EVENTS]
+    panel.y = max(panel.y + 1, len(panel.rows) - len(events) - 1)
+    panel.title("what happened")
+    for event in events:
+        at = f"{event.at.astimezone(UTC):%H:%M:%S}"
+        panel.write((Word(f"{at}  ", "dim"), Word(event.text, _LEVELS.get(event.level, "text"))))
+
+
+def _draw_move(panel: Panel, move: MoveProgress) -> None:
+    arrow = panel.brush.glyphs.arrow
+    stuck = move.state in (MoveState.STUCK, MoveState.FAILED)
+    share = move.moved_bytes / move.total_bytes if move.total_bytes else 0.0
+    left = format_duration(move.left_seconds) if move.left_seconds is not None else ""
+    state = move.state.value if stuck or move.state is MoveState.QUEUED else left
+    panel.write(
+        (
+            Word(f"{partition_name(move.tp, NAME):<{NAME}} "),
+            Word(f"{move_words(move.as_move(), arrow):<8}", "yours"),
+            Word(f"{share:>5.0%}  ", "bright" if share else "dim"),
+            Word(state, "look" if stuck else "dim", stuck),
+        )
+    )

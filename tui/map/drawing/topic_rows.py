@@ -1,0 +1,267 @@
+"""Draws the heads of the map and its topic rows: names, values in warm and cold cells, skew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+from rich.style import Style
+
+from core.load.view.heat import PALE, SMALL, HeatMap, Metric
+from core.load.view.text import UNKNOWN, Scale, scale_of
+from core.load.view.verdicts import SKEW
+from tui.drawing.bars import bar_text, ratio
+from tui.drawing.canvas import Row
+from tui.drawing.spans import cells, shortened
+from tui.map.drawing.columns import SKEW as SKEW_WIDTH
+from tui.map.drawing.columns import Columns
+from tui.map.view import Model
+from tui.theming import Glyphs, Palette
+
+
+@dataclass(frozen=True, slots=True)
+class Brush:
+    """What everything on the map is drawn with."""
+
+    palette: Palette
+    glyphs: Glyphs
+    few_colors: bool = False
+
+    def style(self, role: str = "text", on: str = "background", *, bold: bool = False) -> Style:
+        return self.palette.style(role, on, bold=bold)
+
+    def row(self, width: int, on: str = "background") -> Row:
+        return Row(width, self.style(on=on))
+
+
+def rack_names(model: Model) -> list[str]:
+    """Return each broker's rack, empty when the cluster has none."""
+    racks = [broker.rack or "" for broker in model.state.brokers]
+    return racks if any(racks) else []
+
+
+def short_racks(racks: Sequence[str], room: int) -> list[str]:
+    """Return racks in `room` columns; long ones lose first what they all begin with."""
+    drawn = [cells(rack) for rack in racks]
+    named = [rack for rack in drawn if rack]
+    over = max(map(len, named), default=0) - room
+    start = 0
+    if over > 0:
+        alike = takewhile(lambda chars: len(set(chars)) == 1, zip(*named, strict=False))
+        common = "".join(chars[0] for chars in alike)
+        start = max(min(len(common), over), 1 + max(map(common.rfind, "-_./:")))
+    return [rack[start : start + room] for rack in drawn]
+
+
+def draw_racks(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
+    style = brush.style("dim")
+    for column, rack in enumerate(short_racks(rack_names(model), columns.cell)):
+        at = columns.at(column)
+        if at is not None and columns.pitch >= 2:
+            row.put_right(at + columns.cell, rack, style)
+
+
+def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: str) -> None:
+    """Write broker ids, the cursor's bright, and the names of the gutter's columns."""
+    dim, ids = brush.style("dim"), brush.style("text")
+    for column, broker in enumerate(model.state.brokers):
+        at = columns.at(column)
+        if at is None:
+            continue
+        text = str(broker.id)
+        if not broker.alive:
+            style = brush.style("act", bold=True)
+        elif column == model.column:
+            style = brush.style("bright", bold=True)
+        else:
+            style = ids
+        if len(text) > columns.cell:
+            # Too narrow for ids: the last digits, and the cursor's id in full in the panel.
+            text = text[-columns.cell :]
+            if columns.pitch == 1 and column != model.column and broker.id % 5:
+                continue
+        elif len(text) == columns.pitch and column % 2 and column != model.column:
+            # Ids that touch cannot be told apart.
+            continue
+        row.put_right(at + columns.cell, text, style)
+    if columns.first > 0:
+        row.put(columns.cells_at - 1, brush.glyphs.leaving, brush.style("yours"))
+    if columns.first + columns.shown < columns.brokers:
+        row.put(columns.cells_end, brush.glyphs.arriving, brush.style("yours"))
+    if model.partitions is None:
+        _draw_name_head(row, model, columns, brush)
+        if columns.partitions:
+            row.put_right(columns.partitions_end, "parts", dim)
+        if columns.total:
+            row.put_right(columns.number_end, value, dim)
+        if columns.has_skew:
+            row.put_right(columns.skew_end, "skew", dim)
+
+
+def _draw_name_head(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
+    """Write what the names are, or what is marked among them."""
+    lit = model.view.lit
+    if lit is None:
+        row.put(columns.name_at - 1, "topic", brush.style("dim"))
+        return
+    room = columns.name - 1
+    name = shortened(lit.of, room, brush.glyphs.ellipsis)
+    row.put(1, brush.glyphs.lit, brush.style("yours", bold=True))
+    row.put(columns.name_at, name, brush.style("yours", bold=True))
+
+
+def table_scale(heat: HeatMap) -> Scale:
+    """Return the one scale of a map's cells and of what its rows sum up to."""
+    counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
+    return scale_of(heat.largest, counted=counted)
+
+
+def amount_level(value: float, largest: float) -> int:
+    """Return a size as 0 … 4, by square root so that the middle is not all dark."""
+    if not largest > 0 or np.isnan(value) or value <= 0:
+        return 0
+    return min(4, int(5 * (value / largest) ** 0.5))
+
+
+def draw_topic(
+    row: Row,
+    model: Model,
+    columns: Columns,
+    brush: Brush,
+    at_row: int,
+    *,
+    selected: bool,
+    scale: Scale,
+    stale: bool = False,
+) -> None:
+    """Draw one topic: `at_row` is its row in the heat map."""
+    heat, glyphs = model.heat, brush.glyphs
+    name = shortened(heat.topics[at_row], columns.name - 1, glyphs.ellipsis)
+    if selected:
+        row.put(0, glyphs.cursor, brush.style("yours", bold=True))
+    lit = model.view.lit is not None and heat.topics[at_row] in model.view.lit.topics
+    if lit:
+        row.put(1, glyphs.lit, brush.style("yours", bold=True))
+    strong = selected or lit
+    row.put(columns.name_at, name, brush.style("bright" if strong else "text", bold=strong))
+    if columns.partitions:
+        row.put_right(columns.partitions_end, f"{heat.partitions[at_row]:,}", brush.style("dim"))
+    if columns.total:
+        text = scale.text(float(heat.total[at_row]), glyphs.nothing)
+        role = "text" if columns.partitions else "dim"
+        row.put_right(columns.number_end, text, brush.style(role))
+    draw_cells(row, model, columns, brush, at_row, selected, scale, stale)
+    if columns.has_skew:
+        draw_skew(row, columns, brush, float(heat.skew[at_row]), hot=is_hot(heat, at_row))
+
+
+def is_hot(heat: HeatMap, at_row: int) -> bool:
+    """Return whether a row's skew is worth a colour: much above share, and not a tiny topic."""
+    fair = float(np.nansum(heat.total)) / max(1, heat.values.shape[1])
+    return bool(heat.skew[at_row] >= SKEW and heat.excess[at_row] >= SMALL * fair)
+
+
+def draw_cells(
+    row: Row,
+    model: Model,
+    columns: Columns,
+    brush: Brush,
+    at_row: int,
+    selected: bool,
+    scale: Scale,
+    stale: bool,
+) -> None:
+    heat = model.heat
+    values, levels = heat.values[at_row].tolist(), heat.level[at_row].tolist()
+    behind = heat.out_of_sync[at_row].tolist()
+    arriving, leaving = heat.arriving[at_row].tolist(), heat.leaving[at_row].tolist()
+    by_amount = model.view.by_amount
+    # Numbers that touch, or of which some are missing, say less than colours and marks alone.
+    room = columns.digits if len(scale.text(heat.largest)) <= columns.digits else 0
+    last = min(columns.brokers, columns.first + columns.shown)
+    for column in range(columns.first, last):
+        at = columns.at(column)
+        assert at is not None
+        value, level = values[column], 0 if stale else levels[column]
+        here = selected and column == model.column
+        amount = amount_level(value, heat.largest) if by_amount or brush.few_colors else 0
+        style = brush.palette.amount(amount) if by_amount else brush.palette.heat(level)
+        mark = ""
+        if behind[column]:
+            mark = brush.glyphs.out_of_sync
+            style = brush.style("act", bold=True) + Style(bgcolor=style.bgcolor)
+        elif arriving[column]:
+            mark = brush.glyphs.arriving
+        elif leaving[column]:
+            mark = brush.glyphs.leaving
+        number = scale.text(value, brush.glyphs.nothing)
+        text = _cell_text(number, level, amount, mark, room, columns, brush, by_amount)
+        row.fill(at, at + columns.cell, style)
+        row.put_right(at + columns.cell, text, style)
+        if here:
+            _draw_cursor(row, at, columns, brush, style)
+
+
+def _cell_text(
+    number: str,
+    level: int,
+    amount: int,
+    mark: str,
+    room: int,
+    columns: Columns,
+    brush: Brush,
+    by_amount: bool,
+) -> str:
+    """Return what stands in a cell; `room` is for a number, 0 where not all of a map's fit."""
+    if mark:
+        return number + mark if len(number + mark) <= room else mark
+    off = "" if by_amount else sign(level)
+    if len(number) <= room:
+        return signed(number, off, columns) if brush.few_colors else number
+    if number in (brush.glyphs.nothing, UNKNOWN):
+        return number
+    # The colour says how far off it is; that it is off, and which way, is written too.
+    return off or (brush.glyphs.levels[amount] if by_amount or brush.few_colors else "")
+
+
+def sign(level: int) -> str:
+    """Return which way a cell is off, as it is written where colour alone would say it."""
+    return "+" if level > PALE else "-" if level < -PALE else ""
+
+
+def signed(number: str, off: str, columns: Columns) -> str:
+    """Return a number and its sign, which keeps it apart from the next; else the sign alone."""
+    return off + number if len(off + number) <= columns.cell else off
+
+
+def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style) -> None:
+    """Frame the cell under the cursor: brackets where there is a gap, else reversed."""
+    bright = brush.style("bright", bold=True)
+    if columns.pitch >= 5:
+        row.put(at - 1, "[", bright)
+        row.put(at + columns.cell, "]", bright)
+    elif columns.pitch == 4 and row.chars[at : at + 2] == [" ", " "]:
+        number = "".join(row.chars[at : at + 4]).strip()
+        row.put(at, f"[{number:>2}]", style + Style(bold=True))
+    else:
+        row.tint(at, at + columns.cell, brush.style("on_strong", "yours", bold=True))
+
+
+def draw_skew(row: Row, columns: Columns, brush: Brush, skew: float, *, hot: bool) -> None:
+    """Write the skew at the right edge, with its bar where there is room."""
+    text = ratio(skew, brush.glyphs.times)
+    style = brush.style("look", bold=True) if hot else brush.style("dim")
+    row.put_right(columns.skew_end, text, style)
+    if columns.bars and skew > 1.05:
+        longest = columns.bars - 1
+        length = min(float(longest), (skew - 1) * 7)
+        row.put(
+            columns.skew_end + 1,
+            bar_text(length, brush.glyphs.eighths),
+            brush.style("look" if hot else "faint"),
+        )
+
+
+assert SKEW_WIDTH >= 6

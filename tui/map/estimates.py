@@ -1,0 +1,301 @@
+"""What the map works out ahead, in threads: the suggestion for a cell, the plan's throttle table.
+
+It begins once the cursor rests; an answer to something that is no longer asked is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from textual.message import Message
+
+from core.cluster.hidden_topics import is_partial
+from core.load.view.heat import Metric, spread
+from core.plan.effect import BrokerTotals, effect_of, totals
+from core.plan.plan import Plan
+from tui.map.drawing.preview import Preview
+from tui.plan.study_worker import Studying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.timer import Timer
+
+    from core.cluster.state import ClusterState
+    from core.load.snapshot.format import Load
+    from core.plan.estimate.estimate import Estimate
+    from core.plan.single_move import Suggestion
+    from tui.map.screen_protocol import ShownMap
+    from tui.map.view import Model
+
+REST_SECONDS = 0.12
+"""How long the cursor must rest before what is slow to work out is worked out."""
+
+
+@dataclass
+class WorkedOut(Message):
+    """A suggestion or a throttle table, worked out in a thread for a key that may be old.
+
+    `held` is what was carried then, upon which plan; None for nothing.
+    """
+
+    key: object
+    held: object = None
+    suggestion: Suggestion | None = None
+    estimate: Estimate | None = None
+    rates: tuple[Estimate, ...] | None = None
+
+
+class RatesKey(NamedTuple):
+    """What a throttle table hangs on."""
+
+    moves: object
+    facts: object
+    calibration: object
+
+
+@dataclass(frozen=True, eq=False)
+class Reckoned:
+    """What is reckoned of a picture once, however often it is drawn."""
+
+    state: ClusterState
+    load: Load
+
+    @cached_property
+    def totals(self) -> BrokerTotals:
+        return totals(self.state, self.load)
+
+    @cached_property
+    def facts(self) -> object:
+        """Return what answers hang on; sizes grow with every look, and count as known only."""
+        state = self.state
+        return (
+            state.metadata_hash,
+            tuple((broker.id, broker.alive) for broker in state.brokers),
+            state.leader.tobytes(),
+            state.in_sync.tobytes(),
+            (state.partition_size_bytes < 0).tobytes(),
+            self.load.as_of,
+        )
+
+
+class Ahead:
+    """Knows what was worked out for what is on the screen, and has the rest worked out."""
+
+    def __init__(self, screen: ShownMap) -> None:
+        self._screen = screen
+        self._suggestion: WorkedOut | None = None
+        self._rates: WorkedOut | None = None
+        self._studying = Studying(screen, "rates", rest_seconds=0.0)
+        self._asked_rates: RatesKey | None = None
+        self._asked_suggestion: object = None
+        self._rest: Timer | None = None
+        self._reckoned: Reckoned | None = None
+
+    def _known(self, state: ClusterState, load: Load) -> Reckoned:
+        known = self._reckoned
+        if known is None or known.state is not state or known.load is not load:
+            known = self._reckoned = Reckoned(state, load)
+        return known
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan, with what is carried dropped where it is."""
+        session, carry = self._screen.session, self._screen.carry
+        if carry is None or session.state is None:
+            return session.plan
+        return carry.dropped(session.state, session.plan)
+
+    @property
+    def preview(self) -> Preview:
+        """Return what that plan would do, as far as it is known."""
+        session = self._screen.session
+        assert session.state is not None
+        assert session.load is not None
+        plan, known = self.plan, self._rates
+        rates: tuple[Estimate, ...] | None = None
+        of_before = False
+        if not plan.moves:
+            rates = ()
+        elif known is not None and self._is_of(known, plan):
+            # Of facts of seconds ago, perhaps: until newer ones are worked out, they hold.
+            rates = known.rates
+        elif known is not None and known.held is not None and known.held == self._held:
+            # While the same is carried, the table of the column before is better than none.
+            rates, of_before = known.rates, True
+        before = self._known(session.state, session.load).totals
+        effect = effect_of(session.state, session.load, plan, before)
+        return Preview(plan, effect, rates, session.rate_bytes_per_s, of_before)
+
+    @property
+    def _held(self) -> object:
+        carry = self._screen.carry
+        return None if carry is None else (self._screen.session.plan.moves, carry.sources)
+
+    @property
+    def suggestion(self) -> Suggestion | None:
+        known = self._known_suggestion
+        return known.suggestion if known else None
+
+    @property
+    def suggestion_estimate(self) -> Estimate | None:
+        known = self._known_suggestion
+        return known.estimate if known else None
+
+    @property
+    def why_none(self) -> str:
+        """Return why no move is suggested: that is not worked out, not known, or there is none."""
+        model = self._screen.model
+        worked_out = "What would help here is being worked out: ask again in a moment."
+        if model is None:
+            return worked_out
+        metric, column = model.view.metric, model.totals.brokers.tolist().index(model.broker)
+        value = float(model.totals.values[metric][column])
+        if math.isnan(value):
+            return f"What broker {model.broker} carries is not known yet: nothing can be suggested."
+        if self._known_suggestion is None:
+            return worked_out
+        if value <= float(model.totals.fair[metric][column]):
+            known = self._is_whole(model, metric, column)
+            far = "" if known else ", as far as is known"
+            return f"Nothing to suggest here: this broker is at or below its fair share{far}."
+        return f"No single move helps broker {model.broker} here."
+
+    @staticmethod
+    def _is_whole(model: Model, metric: Metric, column: int) -> bool:
+        """Return whether all is known of what a broker carries, and no topic is hidden."""
+        _, columns, values = spread(model.state, model.load, metric)
+        unknown = np.isnan(values[columns == column]).any()
+        return not (unknown or is_partial(model.state.hidden))
+
+    @property
+    def _known_suggestion(self) -> WorkedOut | None:
+        known = self._suggestion
+        return known if known is not None and known.key == self._suggestion_key() else None
+
+    def _rates_key(self, plan: Plan) -> RatesKey | None:
+        session = self._screen.session
+        if session.state is None or session.load is None:
+            return None
+        facts = self._known(session.state, session.load).facts
+        return RatesKey(plan.moves, facts, session.calibration)
+
+    @staticmethod
+    def _is_of(known: WorkedOut, plan: Plan) -> bool:
+        return isinstance(known.key, RatesKey) and known.key.moves == plan.moves
+
+    def _suggestion_key(self) -> object:
+        model, session = self._screen.model, self._screen.session
+        if model is None or self._screen.carry is not None:
+            return None
+        return (
+            self._known(model.state, model.load).facts,
+            model.view.metric,
+            model.topic if model.rows else None,
+            model.broker,
+            session.plan.moves,
+            session.rate_bytes_per_s,
+        )
+
+    @property
+    def _missing(self) -> tuple[bool, bool]:
+        """Return whether the throttle table, and whether the suggestion, is yet to be found."""
+        plan, key = self.plan, self._suggestion_key()
+        rates = bool(plan.moves) and (
+            self._rates is None or self._rates.key != self._rates_key(plan)
+        )
+        return rates, key is not None and self._known_suggestion is None
+
+    @property
+    def busy(self) -> bool:
+        """Return whether something is still being worked out."""
+        waits = self._rest is not None or self._asked_rates is not None
+        return waits or self._asked_suggestion is not None
+
+    def work_out_soon(self) -> None:
+        """Work out what is missing once the cursor rests."""
+        self._stop_resting()
+        if not self.plan.moves:
+            self._studying.forget()
+            self._asked_rates = None
+        if any(self._missing):
+            self._rest = self._screen.set_timer(REST_SECONDS, self.work_out)
+
+    def work_out(self) -> None:
+        """Work out in threads what is missing and was not yet asked for."""
+        session, model = self._screen.session, self._screen.model
+        if session.state is None or session.load is None or model is None:
+            return
+        self._stop_resting()
+        rates, suggestion = self._missing
+        if rates:
+            self._ask_rates()
+        if suggestion and self._asked_suggestion != self._suggestion_key():
+            self._ask_suggestion()
+
+    def _stop_resting(self) -> None:
+        if self._rest is not None:
+            self._rest.stop()
+            self._rest = None
+
+    def _ask_rates(self) -> None:
+        screen, plan = self._screen, self.plan
+        state, load = screen.session.state, screen.session.load
+        assert state is not None
+        assert load is not None
+        key, held, learned = self._rates_key(plan), self._held, screen.session.calibration
+
+        def rates(go_on: Callable[[], None]) -> Message:
+            from core.plan.estimate.calibration import NOTHING_LEARNED
+            from core.plan.estimate.rate_table import rate_table
+
+            calibration = learned or NOTHING_LEARNED
+            found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
+            return WorkedOut(key, held, rates=found)
+
+        session = screen.session
+        if self._studying.ask(plan, session.rate_bytes_per_s, session.now, rates, known=True):
+            self._asked_rates = key
+
+    def _ask_suggestion(self) -> None:
+        screen, model = self._screen, self._screen.model
+        assert model is not None
+        key = self._asked_suggestion = self._suggestion_key()
+        state, load = model.state, model.load
+        metric, broker, topic = model.view.metric, model.broker, model.topic
+        rate, base = screen.session.rate_bytes_per_s, screen.session.plan
+        known = screen.session.calibration
+
+        def suggest() -> None:
+            from core.plan.estimate.calibration import NOTHING_LEARNED
+            from core.plan.estimate.estimate import estimate_at
+            from core.plan.single_move import suggest_move
+
+            found = suggest_move(state, load, base, metric=metric, broker=broker, topic=topic)
+            estimate = None
+            if found is not None and not found.only_leader:
+                alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
+                learned = known or NOTHING_LEARNED
+                estimate = estimate_at(state, load, alone, rate, calibration=learned)
+            screen.post_message(WorkedOut(key, suggestion=found, estimate=estimate))
+
+        screen.run_worker(suggest, thread=True, exclusive=True, group="suggestion")
+
+    def take(self, message: WorkedOut) -> bool:
+        """Take an answer; return False when something else has been asked meanwhile."""
+        if message.rates is not None and message.key == self._asked_rates:
+            self._rates, self._asked_rates = message, None
+            self._studying.done(self._screen.session.now)
+            if self._screen.carry is None:
+                from core.plan.estimate.rate_table import default_rate
+
+                self._screen.session.propose_rate(default_rate(message.rates))
+        elif message.rates is None and message.key == self._asked_suggestion:
+            self._suggestion, self._asked_suggestion = message, None
+        else:
+            return False
+        return True

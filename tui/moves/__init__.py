@@ -1,0 +1,1 @@
+"""The Moves: runs in progress, their requests, their history."""

@@ -1,0 +1,185 @@
+"""The batch plan of a run: what each batch holds, which one is under way, what comes after."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.run.reporting.views import FLYING, MoveProgress, MoveState, RunView
+from core.units import format_bytes, format_duration
+from tui.drawing.bars import bar
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    left,
+    partition_name,
+    plain,
+    right,
+    rule,
+    window,
+)
+from tui.moves.drawing.rows import amount_words, change_of, gets_nothing, rate_words, state_of
+from tui.moves.drawing.status import headline, overall, said_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of a run; numbers count from 1."""
+
+    number: int
+    moves: tuple[MoveProgress, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(move.total_bytes or 0 for move in self.moves)
+
+    @property
+    def is_least(self) -> bool:
+        """Return whether the size of one of them is not known."""
+        return any(move.total_bytes is None for move in self.moves)
+
+    @property
+    def moved_bytes(self) -> int:
+        return sum(move.moved_bytes for move in self.moves)
+
+    def count(self, *states: MoveState) -> int:
+        return sum(move.state in states for move in self.moves)
+
+    @property
+    def under_way(self) -> bool:
+        return self.count(*FLYING) > 0
+
+    @property
+    def waits(self) -> bool:
+        return self.count(MoveState.QUEUED) == len(self.moves)
+
+
+def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
+    """Return the batches in their order."""
+    found: defaultdict[int, list[MoveProgress]] = defaultdict(list)
+    for move in moves:
+        found[move.batch].append(move)
+    return tuple(Batch(number, tuple(found[number])) for number in sorted(found))
+
+
+def now_at(batches: Sequence[Batch]) -> int:
+    """Return the place of the batch that is under way, else of the next one, else of the last."""
+    under_way = [i for i, batch in enumerate(batches) if batch.under_way]
+    next_ones = [i for i, batch in enumerate(batches) if batch.count(MoveState.QUEUED)]
+    return next(iter([*under_way, *next_ones]), max(len(batches) - 1, 0))
+
+
+def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> Lines:
+    """Return the whole page; `cursor` is the place of a batch, None the one under way."""
+    batches = batches_of(run.moves)
+    at = now_at(batches) if cursor is None else min(max(cursor, 0), max(len(batches) - 1, 0))
+    top: list[Line] = [headline(run, width), overall(run, width), *said_lines(run, width), BLANK]
+    top.append(rule("batches", width, note=f"{len(batches)}"))
+    if not batches:
+        return tuple(top)
+    top.append(_header(width))
+    room = height - len(top) - 3
+    shown = min(len(batches), max(room // 2, 3))
+    for i in window(len(batches), shown, at):
+        line = _batch_line(batches[i], width, selected=i == at)
+        top.append(highlighted(line, width) if i == at else line)
+    batch = batches[at]
+    least = "at least " if batch.is_least else ""
+    held = f"{len(batch.moves)} in it, {least}{format_bytes(batch.total_bytes)} to copy"
+    top += [BLANK, rule(f"batch {batch.number}", width, note=held)]
+    inside = height - len(top)
+    cut = len(batch.moves) > inside
+    for move in batch.moves[: inside - cut]:
+        top.append(_move_line(move, width))
+    if cut:
+        rest = len(batch.moves) - max(inside - 1, 0)
+        top.append(fit((dim(f"  and {rest} more"),), width))
+    return tuple(top[:height])
+
+
+def _header(width: int) -> Line:
+    words = f"  {left('batch', 8)}{left('', _track(width))}  {left('bytes', 15)}"
+    return fit((dim(f"{words}{right('moves', 7)}  {left('stands', 30)}"),), width)
+
+
+def _track(width: int) -> int:
+    return 40 if width >= 160 else 25 if width >= 110 else 12
+
+
+def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
+    total = batch.total_bytes
+    ended = not batch.count(MoveState.QUEUED, *FLYING)
+    share = 1.0 if ended and not total else batch.moved_bytes / total if total else 0.0
+    number = left(f"{batch.number}", 8)
+    words, tone = _stands(batch)
+    return fit(
+        (
+            Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
+            bright(number) if selected else plain(number),
+            *bar(share, _track(width), Tone.FINE if ended else Tone.YOURS),
+            plain("  "),
+            plain(left(amount_words(batch.moved_bytes, total), 15)),
+            plain(right(f"{len(batch.moves)}", 7)),
+            Span(f"  {words}", tone),
+        ),
+        width,
+    )
+
+
+def _stands(batch: Batch) -> tuple[str, Tone]:
+    named = (
+        (MoveState.FAILED, "failed"),
+        (MoveState.STUCK, "stuck"),
+        (MoveState.MOVING, "moving"),
+        (MoveState.DONE, "done"),
+        (MoveState.CANCELLED, "cancelled"),
+        (MoveState.SKIPPED, "skipped"),
+    )
+    if batch.waits:
+        return "queued", Tone.DIM
+    counts = [(batch.count(state), word) for state, word in named]
+    queued = batch.count(MoveState.QUEUED)
+    parts = [f"{n} {word}" for n, word in (*counts, (queued, "queued")) if n]
+    if batch.count(MoveState.FAILED):
+        return f"✗ {', '.join(parts)}", Tone.ACT
+    if batch.count(MoveState.STUCK):
+        return f"▲ {', '.join(parts)}", Tone.LOOK
+    if batch.under_way:
+        return f"● {', '.join(parts)}", Tone.YOURS
+    all_done = batch.count(MoveState.DONE) == len(batch.moves)
+    return f"{'√ ' if all_done else ''}{', '.join(parts)}", Tone.FINE if all_done else Tone.LOOK
+
+
+def _move_line(move: MoveProgress, width: int) -> Line:
+    name = 32 if width >= 160 else 24
+    return fit(
+        (
+            plain(f"  {left(partition_name(move.tp, name - 1), name)}"),
+            plain(left(change_of(move), 13) + " "),
+            dim(right("" if move.total_bytes is None else format_bytes(move.total_bytes), 9)),
+            plain("   "),
+            _state(move, max(width - name - 30, 10)),
+        ),
+        width,
+    )
+
+
+def _state(move: MoveProgress, width: int) -> Span:
+    """Return a move's state in words; one that moves says how fast, and how long yet.
+
+    One that gets nothing for the moment says why.
+    """
+    if move.state is not MoveState.MOVING or gets_nothing(move):
+        return state_of(move, width)
+    now = rate_words(move)
+    rate = f"moving, {now}" if now else "moving"
+    left_words = "" if move.left_seconds is None else f", {format_duration(move.left_seconds)} left"
+    return Span(left(rate + left_words, width), Tone.YOURS)

@@ -1,0 +1,131 @@
+"""The log of a run: what was asked of it and what became of that, and its story, filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from itertools import islice
+
+from core.run.reporting.views import Level, RunEvent, RunRequest, RunView
+from tui.drawing.spans import BLANK, Line, Lines, Span, Tone, dim, fit, left, plain, rule, wrapped
+from tui.memoize import latest
+from tui.moves.drawing.status import headline
+
+LEVELS = {
+    Level.INFO: Tone.PLAIN,
+    Level.GOOD: Tone.FINE,
+    Level.LOOK: Tone.LOOK,
+    Level.ACT: Tone.ACT,
+}
+_MARKS = {Level.INFO: " ", Level.GOOD: "√", Level.LOOK: "▲", Level.ACT: "✗"}
+REQUESTS = 6
+EVENT_INDENT = 13
+TWO_LINES_FROM = 6
+
+
+def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
+    """Return the story so far, the newest first; with room for it, a long line takes two.
+
+    What is cut ends in an ellipsis: the log has all of it.
+    """
+    lines: list[Line] = []
+    most = 2 if height >= TWO_LINES_FROM else 1
+    for event in list(reversed(events))[:height]:
+        lines += _event(event, width, most)
+    return tuple(lines[:height])
+
+
+def _event(event: RunEvent, width: int, most: int) -> list[Line]:
+    """Return one event in at most so many lines."""
+    room, tone = width - EVENT_INDENT - 1, LEVELS[event.level]
+    at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
+    parts = wrapped(event.text, room) if most > 1 else [event.text]
+    parts = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
+    first, *more = parts
+    after = [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
+    return [fit((at, Span(first, tone)), width), *after]
+
+
+@latest
+def matching(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, ...]:
+    """Return the events that hold every word; `!word` leaves out those that hold it."""
+    wanted = words.lower().split()
+    if not wanted:
+        return events
+
+    def holds(text: str) -> bool:
+        return all(
+            word[1:] not in text if word.startswith("!") and len(word) > 1 else word in text
+            for word in wanted
+        )
+
+    found = zip(events, _searched(events), strict=True)
+    return tuple(event for event, text in found if holds(text))
+
+
+@latest
+def _searched(events: tuple[RunEvent, ...]) -> tuple[str, ...]:
+    """Return what is searched of each event: its time as it is shown, its kind, its text."""
+    return tuple(
+        f"{event.at.astimezone(UTC).time().isoformat('seconds')} {event.kind} {event.text}".lower()
+        for event in events
+    )
+
+
+def log_lines(
+    run: RunView, words: str, skipped: int, width: int, height: int, *, typing: bool
+) -> Lines:
+    """Return the whole log page: requests on top, then the story, `skipped` lines scrolled."""
+    lines: list[Line] = [headline(run, width), BLANK]
+    if run.requests:
+        lines += [rule("asked for", width)]
+        lines += request_lines(run.requests, width, min(REQUESTS, max(height // 4, 2)))
+        lines += [BLANK]
+    events = matching(run.events, words)
+    note = f"{len(events):,} of {len(run.events):,}" if words else f"{len(run.events):,}"
+    lines += [rule("what happened", width, note=note)]
+    if typing or words:
+        field: Line = (Span("  / ", Tone.YOURS, bold=True), plain(words))
+        cursor = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
+        lines.append(fit((*field, *(cursor if typing else ())), width))
+    if words and not events:
+        lines.append(fit((dim("  nothing in the log matches"),), width))
+    room = max(height - len(lines), 0)
+    for event in islice(reversed(events), skipped, None):
+        if room <= 0:
+            break
+        first, *more = wrapped(event.text, max(width - 14, 20))
+        tone = LEVELS[event.level]
+        at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
+        lines.append(fit((at, Span(first, tone)), width))
+        lines += [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
+        room -= 1 + len(more)
+    return tuple(lines[:height])
+
+
+def request_lines(requests: Sequence[RunRequest], width: int, height: int) -> Lines:
+    """Return what was asked, the newest first: taken, refused with its reason, or waiting."""
+    lines: list[Line] = []
+    newest = list(reversed(requests))
+    for request in newest[:height]:
+        mark, word, tone = _became(request)
+        lines.append(
+            fit(
+                (
+                    dim(f"  {request.at.astimezone(UTC):%H:%M:%S} "),
+                    Span(f"{mark} {left(word, 9)}", tone, bold=tone is not Tone.FINE),
+                    plain(f"{request.what}   "),
+                    Span(request.refused, Tone.ACT) if request.refused else dim(request.who),
+                ),
+                width,
+            )
+        )
+    if len(newest) > height:
+        lines[-1] = fit((dim(f"  and {len(newest) - height + 1} before"),), width)
+    return tuple(lines)
+
+
+def _became(request: RunRequest) -> tuple[str, str, Tone]:
+    if request.refused:
+        return "✗", "refused", Tone.ACT
+    return ("√", "taken", Tone.FINE) if request.taken else ("▲", "waits", Tone.LOOK)

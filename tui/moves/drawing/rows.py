@@ -1,0 +1,224 @@
+"""The rows of a run: a bar for each partition, with bytes, rate, time left and state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import NamedTuple
+
+from core.cluster.metadata import TopicPartition
+from core.run.reporting.views import MoveProgress, MoveState
+from core.units import format_bytes, format_duration, format_rate
+from tui.drawing.bars import bar
+from tui.drawing.spans import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    partition_name,
+    plain,
+    right,
+    window,
+)
+from tui.memoize import latest
+from tui.plan.drawing.diff import change_words
+
+_ORDER = {
+    state: rank
+    for rank, state in enumerate(
+        (
+            MoveState.FAILED,
+            MoveState.STUCK,
+            MoveState.MOVING,
+            MoveState.QUEUED,
+            MoveState.CANCELLED,
+            MoveState.SKIPPED,
+            MoveState.DONE,
+        )
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveHit:
+    """A click on a move of the run, by its index."""
+
+    index: int
+
+
+@latest
+def in_order(moves: tuple[MoveProgress, ...]) -> tuple[int, ...]:
+    """Return the indices of moves as they matter: in trouble, moving, waiting, then done."""
+
+    def key(index: int) -> tuple[int, int, float, TopicPartition]:
+        move = moves[index]
+        queued = move.state is MoveState.QUEUED
+        done = -move.done_at.timestamp() if move.done_at else 0.0
+        return _ORDER[move.state], move.batch if queued else 0, done, move.tp
+
+    return tuple(sorted(range(len(moves)), key=key))
+
+
+def move_header(width: int) -> Line:
+    c = _columns(width)
+    return fit(
+        (
+            dim(f"  {left('partition', c.name)}{left('move', c.change)}"),
+            dim(f"{left('progress', c.progress)}  {left('bytes', c.amount)}{right('now', c.rate)}"),
+            dim(right("average", c.average) if c.average else ""),
+            dim(right("left", c.left) if c.left else ""),
+            dim(f"  {left('state' if c.left else 'left', c.state)}"),
+        ),
+        width,
+    )
+
+
+def move_lines(
+    moves: Sequence[MoveProgress],
+    order: Sequence[int],
+    at: int,
+    width: int,
+    height: int,
+    marked: Collection[int] = (),
+) -> Lines:
+    """Return one line for each of the moves in view, the one at place `at` of them highlighted."""
+    lines = []
+    for i in window(len(order), height, at):
+        move = moves[order[i]]
+        line = move_line(move, width, selected=i == at, marked=order[i] in marked)
+        hit = MoveHit(order[i])
+        lines.append(highlighted(line, width, hit) if i == at else hitting(line, hit))
+    return tuple(lines)
+
+
+def change_of(move: MoveProgress) -> str:
+    """Return what a move of a run changes, in short."""
+    return change_words(move.before, move.after, [broker for broker, _ in move.dir_moves])
+
+
+def move_line(
+    move: MoveProgress, width: int, *, selected: bool = False, marked: bool = False
+) -> Line:
+    c = _columns(width)
+    total = move.total_bytes
+    done = move.state is MoveState.DONE
+    fraction = 1.0 if done else move.moved_bytes / total if total else 0.0
+    active = move.state in (MoveState.MOVING, MoveState.STUCK)
+    amount = "" if move.state is MoveState.QUEUED or not total else _amount(move, total, c)
+    tone = Tone.DIM if move.state in (MoveState.QUEUED, MoveState.CANCELLED) else Tone.PLAIN
+    title = left(partition_name(move.tp, c.name - 1), c.name)
+    rate = rate_words(move) if active else ""
+    average = format_rate(move.average_bytes_per_s) if active and move.average_bytes_per_s else ""
+    moving = move.state is MoveState.MOVING and move.left_seconds is not None
+    time_left = format_duration(move.left_seconds) if moving else ""
+    return fit(
+        (
+            Span(("▸" if selected else " ") + ("*" if marked else " "), Tone.YOURS, bold=True),
+            bright(title) if selected or marked else Span(title, tone),
+            Span(left(change_of(move), c.change - 1) + " ", tone),
+            *bar(fraction, c.progress, _bar_tone(move.state)),
+            plain("  "),
+            Span(left(amount, c.amount), tone),
+            Span(
+                right(rate, c.rate),
+                Tone.LOOK if move.state is MoveState.STUCK else Tone.PLAIN,
+            ),
+            dim(right(average, c.average) if c.average else ""),
+            bright(right(time_left, c.left) if c.left else ""),
+            plain("  "),
+            bright(left(time_left, c.state))
+            if time_left and not c.left and not gets_nothing(move)
+            else state_of(move, c.state),
+        ),
+        width,
+    )
+
+
+def gets_nothing(move: MoveProgress) -> bool:
+    """Return whether a move in flight gets nothing for the moment, and it is known why."""
+    return bool(move.why) and not move.bytes_per_s
+
+
+def rate_words(move: MoveProgress) -> str:
+    """Return what a move gets now; "" while nobody knows."""
+    if move.bytes_per_s is None:
+        return ""
+    return format_rate(move.bytes_per_s) if move.bytes_per_s else "0 MB/s"
+
+
+def state_of(move: MoveProgress, width: int) -> Span:
+    """Return a move's state in words."""
+    match move.state:
+        case MoveState.QUEUED:
+            return dim(left(move.why or f"queued, batch {move.batch}", width))
+        case MoveState.MOVING:
+            return dim(left(move.why, width))
+        case MoveState.STUCK:
+            why = move.why or "stuck"
+            words = why if why.startswith("stuck") else f"stuck: {why}"
+            return Span(left(words, width), Tone.LOOK, bold=True)
+        case MoveState.DONE:
+            at = f" {move.done_at.astimezone(UTC):%H:%M}Z" if move.done_at else ""
+            return Span(left(f"√{at} in ISR", width), Tone.FINE)
+        case MoveState.FAILED:
+            return Span(left(f"✗ {move.why or 'failed'}", width), Tone.ACT, bold=True)
+        case MoveState.CANCELLED | MoveState.SKIPPED:
+            return Span(left(move.why or move.state.value, width), Tone.LOOK)
+
+
+def amount_words(moved: int, total: int, between: str = " / ") -> str:
+    """Return `157 / 212 GB`: both in the total's unit, so that they can be compared."""
+    whole = format_bytes(total)
+    number, _, unit = whole.partition(" ")
+    factor = total / float(number) if float(number) else 1.0
+    part = moved / factor
+    digits = f"{part:.1f}" if 0 < part < 10 else f"{part:.0f}"
+    return f"{digits.removesuffix('.0')}{between}{number} {unit}"
+
+
+def _amount(move: MoveProgress, total: int, columns: _Columns) -> str:
+    words = amount_words(move.moved_bytes, total, " / " if columns.left else "/")
+    return f"~{words}" if move.held else words
+
+
+class _Columns(NamedTuple):
+    """Widths; `left` 0 means that time left and state share a column, `average` 0 that none is."""
+
+    name: int
+    change: int
+    progress: int
+    amount: int
+    rate: int
+    average: int
+    left: int
+    state: int
+
+
+def _columns(width: int) -> _Columns:
+    if width >= 160:
+        return _Columns(32, 14, 50, 15, 10, 11, 10, width - 148)
+    if width >= 110:
+        return _Columns(20, 10, 25, 15, 9, 0, 10, width - 95)
+    progress = max(width - 67, 4)
+    return _Columns(17, 7, progress, 11, 9, 0, 0, 17)
+
+
+def _bar_tone(state: MoveState) -> Tone:
+    match state:
+        case MoveState.STUCK:
+            return Tone.LOOK
+        case MoveState.FAILED:
+            return Tone.ACT
+        case MoveState.DONE:
+            return Tone.FINE
+        case MoveState.CANCELLED:
+            return Tone.DIM
+        case _:
+            return Tone.YOURS

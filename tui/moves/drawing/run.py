@@ -1,0 +1,229 @@
+"""One run: its headline and bar, its moves, its brokers against their limits, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC
+
+from core.run.reporting.views import BrokerProgress, MoveProgress, MoveState, RunState, RunView
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S
+from core.units import UNLIMITED, format_duration, format_rate
+from tui.drawing.bars import bar
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    left,
+    plain,
+    right,
+    rule,
+    wrapped,
+)
+from tui.moves.drawing.log import event_lines
+from tui.moves.drawing.rows import in_order, move_header, move_lines, rate_words
+from tui.moves.drawing.status import headline, joined, overall, range_words, said_lines
+
+MEGA = 10**6
+UNITS = {"B/s": 1, "kB/s": 10**3, "MB/s": MEGA, "GB/s": 10**9, "TB/s": 10**12}
+
+
+def broker_lines(brokers: Sequence[BrokerProgress], width: int, height: int) -> Lines:
+    """Return brokers against their limits; what is left out is counted on the last line."""
+    if not brokers:
+        return (fit((dim("  no broker has a part in it yet"),), width),)
+    cut = len(brokers) > height
+    lines = [_broker_line(broker, width) for broker in brokers[: height - cut]]
+    if cut:
+        lines.append(fit((dim(f"  and {len(brokers) - len(lines)} more"),), width))
+    return tuple(lines)
+
+
+def _broker_line(broker: BrokerProgress, width: int) -> Line:
+    track = min(width // 3, 40) if width >= 100 else max(width // 4, 8)
+    limit = broker.limit_bytes_per_s
+    now = broker.bytes_per_s or 0.0
+    unlimited = limit is None or limit == UNLIMITED
+    fraction = 0.0 if unlimited or not limit else now / limit
+    tone = Tone.LOOK if broker.why and not now else Tone.PLAIN if now else Tone.DIM
+    whole = format_rate(now if unlimited else limit)
+    unknown = broker.bytes_per_s is None
+    said = "?" if unknown else whole if unlimited else _in_unit_of(whole, now)
+    against = said if unlimited else f"{said} / {whole}"
+    why = broker.why or ("no limit" if unlimited else "")
+    average = broker.average_bytes_per_s
+    told = "" if average is None else f"avg {_in_unit_of(whole, average)}"
+    if limit == FLOOR_BYTES_PER_S:  # nothing can be compared with that
+        against, fraction, tone = "held", 0.0, Tone.DIM
+        told = "" if average is None else f"avg {format_rate(average)}"
+        why = broker.why
+    room = max(10, len(told) + 1)
+    return fit(
+        (
+            bright(f"  {f'b{broker.broker}':<5}"),
+            dim(left(broker.side, 10)),
+            *bar(fraction, track),
+            Span(right(against, 27 - room), tone),
+            dim(right(told, room)),
+            Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
+        ),
+        width,
+    )
+
+
+def _in_unit_of(whole: str, rate: float) -> str:
+    """Return a rate as a number in the unit of another one, so that they can be compared."""
+    part = rate / UNITS.get(whole.rpartition(" ")[2], MEGA)
+    return f"{part:.0f}" if rate == 0 or part >= 9.95 else f"{part:.1f}"
+
+
+def run_lines(
+    run: RunView,
+    cursor: int | None,
+    width: int,
+    height: int,
+    marked: Collection[int] = (),
+) -> Lines:
+    """Return the whole screen of one run in `height` lines.
+
+    `cursor` is the index of a move, `marked` are those that are meant together.
+    """
+    order = in_order(run.moves)
+    at = order.index(cursor) if cursor in order else 0
+    roomy = height >= 30
+    gap: Lines = (BLANK,) if roomy else ()
+    said = said_lines(run, width)
+    top: Lines = (headline(run, width), overall(run, width), *said, *gap, move_header(width))
+    ending = ending_lines(run, width, roomy=roomy)
+    detail = detail_lines(run, order[at], width, roomy=roomy) if order else ()
+    taking_part = not (run.state.ended and not run.brokers)
+    room = height - len(top) - len(ending) - len(detail) - 2 * (1 + len(gap)) - len(gap)
+    brokers = min(len(run.brokers), max(room // 4, 2))
+    events = min(len(run.events), max((room - brokers) // 3, 2))
+    shown = min(len(order), max(room - brokers - events, 1))
+    events = min(len(run.events), max(room - brokers - shown, 0))
+    rows = move_lines(run.moves, order, at, width, shown, marked)
+    lines: list[Line] = [*top, *rows, *detail, *gap]
+    if taking_part:
+        note = "now / limit" if width >= 100 else ""
+        lines += [rule("brokers in this run", width, note=note)]
+        lines += [*broker_lines(run.brokers, width, brokers), *gap]
+    lines += [rule("what happened", width), *event_lines(run.events, width, events), *gap]
+    return tuple(lines[: height - len(ending)]) + ending
+
+
+def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
+    """Return what there is to know of one move beside its row: rates, range, batch, why."""
+    move = run.moves[index]
+    facts: list[Line] = []
+    flying = move.state in (MoveState.MOVING, MoveState.STUCK)
+    if flying and (now := rate_words(move)):
+        facts.append((plain(f"now {now}, average {format_rate(move.average_bytes_per_s)}"),))
+    if move.left_seconds is not None:
+        between = range_words(move.left_range) if move.left_range else ()
+        facts.append((bright(f"{format_duration(move.left_seconds)} left"), *between))
+    if move.held:
+        facts.append((Span("bytes as last known", Tone.LOOK),))
+    facts.append((dim(f"batch {move.batch} of {run.batches}"),))
+    facts.append((dim(f"{_ids(move.before)} → {_ids(move.after)}"),))
+    if move.done_at is not None:
+        facts.append((dim(f"at {move.done_at.astimezone(UTC):%H:%M:%S}Z"),))
+    why = _why(move)
+    if not roomy:
+        told = (Span(why, _tone(move)),) if why else ()
+        return (joined([*([told] if told else []), *facts], width),)
+    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrapped(why, width - 6, 2)]
+    return (BLANK, rule(str(move.tp), width), joined(facts, width), *(said if why else ()))
+
+
+def _why(move: MoveProgress) -> str:
+    if move.state is MoveState.STUCK:
+        return move.why if move.why.startswith("stuck") else f"stuck: {move.why}"
+    return move.why
+
+
+def _tone(move: MoveProgress) -> Tone:
+    match move.state:
+        case MoveState.FAILED:
+            return Tone.ACT
+        case MoveState.STUCK | MoveState.CANCELLED | MoveState.SKIPPED:
+            return Tone.LOOK
+        case _:
+            return Tone.DIM
+
+
+def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
+    """Return what stands below: that the run goes on alone, or what it left behind."""
+    lines: list[Line] = [rule("", width)]
+    attach = Span(f"trimtab runs attach {run.run}", Tone.YOURS)
+    if run.leftovers is not None:
+        gone = f"The process of this run (pid {run.pid}) is gone."
+        says = gone if run.state is RunState.DIED else "This run gave up before all was put back."
+        lines.append(fit((Span(f"  {says}", Tone.ACT, True),), width))
+        for text in leftover_words(run):
+            lines += [fit((plain(f"  {part}"),), width) for part in wrapped(text, width - 4, 2)]
+        show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
+        lines.append(fit((dim("  All of it, entry by entry:  "), show), width))
+    elif run.state.ended:
+        key = Span("enter", Tone.YOURS, bold=True)
+        words = dim("  its report: asked, done, changed and restored; e writes it to a file")
+        lines.append(fit((plain("  "), key, words), width))
+        if next_ := following(run):
+            lines.append(fit(next_, width))
+    else:
+        process = f" (pid {run.pid})" if run.pid else ""
+        alone = f"  The run goes on without this screen{process}. Attach again any time with "
+        if len(alone) + len(attach.text) > width:
+            alone = "  It goes on without this screen.  "
+        lines.append(fit((dim(alone), attach), width))
+        if roomy:
+            after = "  Throttles return to what they were, broker by broker, as moves end."
+            lines.append(fit((dim(after),), width))
+    return tuple(lines)
+
+
+def following(run: RunView) -> Line:
+    """Return which keys follow an ended run up, and with how much; nothing where nothing does."""
+    line: list[Span] = []
+    for key, count, words in (
+        ("a", run.undone, "tries {} again"),
+        ("R", run.moved_away, "moves {} back"),
+    ):
+        if count:
+            line += [plain("  "), Span(key, Tone.YOURS, bold=True), dim(f"  {words.format(count)}")]
+    return (*line, dim(", as another run, after asking")) if line else ()
+
+
+def leftover_words(run: RunView) -> list[str]:
+    """Return in words what a run that died or gave up left in the cluster."""
+    left_behind = run.leftovers
+    if not left_behind:
+        return ["It left nothing: no move in flight, no throttle."]
+    words = []
+    if left_behind.moves:
+        named = ", ".join(str(tp) for tp in left_behind.moves[:4])
+        more = f" and {len(left_behind.moves) - 4} more" if len(left_behind.moves) > 4 else ""
+        words.append(f"In flight as it died: {named}{more}; Kafka ends them without it.")
+    if left_behind.rates:
+        rates = ", ".join(
+            f"b{r.broker} {r.side.value} {format_rate(r.rate_bytes_per_s)}"
+            for r in left_behind.rates[:6]
+        )
+        words.append(f"Throttle rates still set: {rates}.")
+    if left_behind.lists:
+        topics = ", ".join(sorted({topic for topic, *_ in left_behind.lists})[:6])
+        words.append(f"Throttle lists still hold its entries: {topics}.")
+    if left_behind.retention:
+        lowered = ", ".join(f"{r.topic} {r.words}" for r in left_behind.retention[:3])
+        beyond = len(left_behind.retention) - 3
+        rest = f", and {beyond} more" if beyond > 0 else ""
+        words.append(f"Retention still lowered: {lowered}{rest}.")
+    return words
+
+
+def _ids(replicas: tuple[int, ...]) -> str:
+    return ",".join(map(str, replicas))

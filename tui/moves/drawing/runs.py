@@ -1,0 +1,134 @@
+"""The history of a cluster's runs as lines: how each ended, how much, how long, as estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from core.run.reporting.views import RunSummary
+from core.units import format_duration, format_rate
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    plain,
+    right,
+    rule,
+    window,
+)
+from tui.moves.drawing.rows import amount_words
+from tui.moves.drawing.status import look_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunHit:
+    """A click on a run of the list."""
+
+    run: str
+
+
+def runs_lines(
+    runs: Sequence[RunSummary] | None,
+    others: int,
+    cursor: int,
+    now: datetime,
+    width: int,
+    height: int,
+) -> Lines:
+    """Return the list; `runs` is None until it was read, `others` counts moves not ours."""
+    lines: list[Line] = []
+    going = [run for run in runs or () if not run.state.ended]
+    if others:
+        found = Span(f"  ◆ {others} in flight, not started here", Tone.LOOK, bold=True)
+        lines += [fit((found, dim("   f shows them")), width), BLANK]
+    elif runs is not None and not going:
+        lines += [BLANK, fit((bright("  Nothing is moving."),), width), BLANK]
+    lines += [rule("runs of this cluster", width, note=f"{len(runs)}" if runs else "")]
+    if runs is None:
+        return (*lines, fit((dim("  reading"),), width))
+    if not runs:
+        lines += [fit((dim("  none yet"),), width), BLANK, *_what_to_do(width)]
+        return tuple(lines[:height])
+    lines += [_header(width)]
+    room = height - len(lines) - 4
+    for i in window(len(runs), min(room, len(runs)), cursor):
+        line = run_line(runs[i], now, width, selected=i == cursor)
+        hit = RunHit(runs[i].run)
+        lines.append(highlighted(line, width, hit) if i == cursor else hitting(line, hit))
+    if not going:
+        lines += [BLANK, *_what_to_do(width)]
+    return tuple(lines[:height])
+
+
+def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> Line:
+    """Return one run: when, how it ended, how much, how long, by whom."""
+    mark, tone, word = look_of(run.state)
+    # A run that goes on tells by its cluster's clock, which a simulated one has for itself.
+    took = run.seconds or ((run.ended_at or now) - run.started_at).total_seconds()
+    c = _columns(width)
+    estimated = run.estimated_seconds
+    return fit(
+        (
+            Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
+            plain(left(f"{run.started_at.astimezone(UTC):{c.when}}Z", c.started)),
+            Span(left(f"{mark} {word}", 19), tone),
+            plain(right(f"{run.done} of {run.moves}", 10)),
+            plain(right(amount_words(run.moved_bytes, run.total_bytes), c.bytes)),
+            plain(right(format_duration(took), c.took)),
+            dim(right("" if estimated is None else format_duration(estimated), c.estimated)),
+            dim(right(format_rate(run.rate_bytes_per_s), c.rate) if c.rate else ""),
+            dim(f"  {run.run}  {run.who}" if c.rate else ""),
+        ),
+        width,
+    )
+
+
+class _Columns(NamedTuple):
+    """Widths, and how a time is written; `rate` 0 leaves out what a report tells too."""
+
+    when: str
+    started: int
+    bytes: int
+    took: int
+    estimated: int
+    rate: int
+
+
+def _columns(width: int) -> _Columns:
+    if width >= 110:
+        return _Columns("%Y-%m-%d %H:%M", 19, 17, 11, 12, 11)
+    return _Columns("%m-%d %H:%M", 14, 15, 9, 11, 0)
+
+
+def _header(width: int) -> Line:
+    c = _columns(width)
+    columns = (
+        left("  started", 2 + c.started)
+        + left("ended", 19)
+        + right("moves", 10)
+        + right("bytes", c.bytes)
+        + right("took", c.took)
+        + right("estimated", c.estimated)
+        + (right("a side", c.rate) + "  run" if c.rate else "")
+    )
+    return fit((dim(columns),), width)
+
+
+def _what_to_do(width: int) -> Lines:
+    def step(key: str, words: str) -> Line:
+        return fit((plain("  "), Span(f"{key:<4}", Tone.YOURS, bold=True), dim(words)), width)
+
+    return (
+        step("1", "make a plan on the map: pick a replica up, carry it, drop it"),
+        step("2", "look at what it would take, and apply it with A"),
+    )

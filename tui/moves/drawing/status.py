@@ -1,0 +1,192 @@
+"""Where a run stands, in its first lines: mark and word, how far, how long, what is wrong.
+
+What is not simply running is told by a mark, a word in capitals and a sentence, never by colour
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import NamedTuple
+
+from core.run.journal.rates import Bounds
+from core.run.reporting.views import PAUSING, MoveState, RunState, RunView
+from core.units import UNLIMITED, format_duration, format_rate
+from tui.drawing.bars import line_bar
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
+from tui.moves.drawing.rows import amount_words
+
+
+class Look(NamedTuple):
+    """How a state is written: its mark, its tone, and the word for it."""
+
+    mark: str
+    tone: Tone
+    word: str
+
+
+_LOOKS = {
+    RunState.SCHEDULED: Look("○", Tone.YOURS, "NOT BEGUN"),
+    RunState.STARTING: Look("●", Tone.YOURS, "starting"),
+    RunState.RECOVERING: Look("●", Tone.LOOK, "RECOVERING"),
+    RunState.RUNNING: Look("●", Tone.YOURS, "running"),
+    RunState.PAUSED: Look("‖", Tone.LOOK, "PAUSED"),
+    RunState.WAITING: Look("▲", Tone.LOOK, "WAITING"),
+    RunState.CANCELLING: Look("◂", Tone.LOOK, "CANCELLING"),
+    RunState.ROLLING_BACK: Look("◂", Tone.LOOK, "ROLLING BACK"),
+    RunState.DONE: Look("√", Tone.FINE, "done"),
+    RunState.CANCELLED: Look("·", Tone.LOOK, "cancelled"),
+    RunState.ROLLED_BACK: Look("◂", Tone.LOOK, "rolled back"),
+    RunState.INCOMPLETE: Look("▲", Tone.LOOK, "not complete"),
+    RunState.FAILED: Look("✗", Tone.ACT, "failed"),
+    RunState.DIED: Look("✗", Tone.ACT, "its process died"),
+}
+HALTED = (RunState.SCHEDULED, RunState.PAUSED, RunState.WAITING, RunState.DIED)
+"""States of which nobody can tell how long they last."""
+
+
+def is_paused(run: RunView) -> bool:
+    """Return whether a run is paused, or will be as soon as its process is back."""
+    asked = [r.kind for r in run.requests if r.kind in PAUSING and not r.refused]
+    return run.state is RunState.PAUSED or asked[-1:] == ["pause"]
+
+
+def goes_on(run: RunView | None) -> bool:
+    """Return whether a run may be asked for anything: a dead one may, it takes it up later."""
+    return run is not None and (not run.state.ended or run.state is RunState.DIED)
+
+
+def look_of(state: RunState) -> Look:
+    """Return how a state is written."""
+    return _LOOKS[state]
+
+
+def headline(run: RunView, width: int) -> Line:
+    """Return what the run is and how far: as many facts as fit, the most important ones first."""
+    mark, tone, word = look_of(run.state)
+    started = f"{mark} run {run.started_at.astimezone(UTC):%H:%M}Z"
+    amount = plain(amount_words(run.moved_bytes, run.total_bytes, " of "))
+    count = plain(f"{run.done:,} of {run.partitions:,} done")
+    facts: list[Line] = []
+    if run.state is RunState.RUNNING:
+        facts.append((Span(started, tone, bold=True),))
+    else:
+        facts.append((Span(started, tone, bold=True), Span(f" {word}", tone, bold=True)))
+    facts.append((count,))
+    if run.state.ended and run.state is not RunState.DIED:
+        after = "took" if run.state is RunState.DONE else "after"
+        took = f"{after} {format_duration(run.elapsed_seconds)}"
+        estimated = run.estimated_seconds
+        words = f" (estimated {format_duration(estimated)})" if estimated else ""
+        facts += [(bright(took), dim(words)), (amount,)]
+    else:
+        if run.state not in HALTED:
+            facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_range(run)))
+        if run.stuck:
+            facts.append((Span(f"▲ {run.stuck} stuck", Tone.LOOK, bold=True),))
+        if failed := run.count(MoveState.FAILED):
+            facts.append((Span(f"✗ {failed} failed", Tone.ACT, bold=True),))
+        facts.append((amount,))
+        facts += [(plain(words),) for words in _rates(run)]
+    return joined(facts, width)
+
+
+def overall(run: RunView, width: int) -> Line:
+    """Return the thin bar of the whole run: moved, being moved, still queued."""
+    if run.state is RunState.DONE:
+        return (plain(" "), Span("━" * (width - 2), Tone.FINE))
+    flying = [m for m in run.moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
+    coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in flying)
+    share = 1 / run.total_bytes if run.total_bytes else 0.0
+    begun = run.moved_bytes + coming
+    return (plain(" "), *line_bar(run.moved_bytes * share, begun * share, width - 2))
+
+
+def said_lines(run: RunView, width: int) -> Lines:
+    """Return in sentences what is not as usual: why it halts, and what waits to be taken up."""
+    tone = look_of(run.state).tone
+    lines: list[Line] = []
+    if sentence := _sentence(run):
+        name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
+        said = sentence if name else sentence[:1].upper() + sentence[1:]
+        lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4, 2)]
+    waiting = [request for request in run.requests if not request.taken]
+    if waiting and not (run.state.ended and run.state is not RunState.DIED):
+        what = ", ".join(request.what for request in waiting[:3])
+        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        how = "until its process is back" if run.state is RunState.DIED else "to be taken up"
+        asked = Span(f"   ▲ {len(waiting):,} asked, waiting {how}: ", Tone.LOOK, bold=True)
+        lines.append(fit((asked, plain(f"{what}{more}")), width))
+    elif run.requests and run.requests[-1].refused and not run.state.ended:
+        last = run.requests[-1]
+        lines.append(fit((Span(f"   ✗ {last.what}: {last.refused}", Tone.ACT),), width))
+    return tuple(lines)
+
+
+def _sentence(run: RunView) -> str:
+    match run.state:
+        case RunState.SCHEDULED:
+            at = f" at {run.starts_at.astimezone(UTC):%Y-%m-%d %H:%M}Z" if run.starts_at else ""
+            return f"It begins{at}. Nothing has been changed yet."
+        case RunState.PAUSED if run.paused_itself and run.why:
+            return f"{run.why}. P lets it go on."
+        case RunState.PAUSED:
+            flying = sum(move.state in (MoveState.MOVING, MoveState.STUCK) for move in run.moves)
+            last = next((r for r in reversed(run.requests) if r.kind == "pause"), None)
+            how = "are held" if last is not None and "hold" in last.what else "go on to their end"
+            goes = f"{flying} in flight {how}" if flying else "nothing is in flight"
+            return f"No batch begins until it is resumed (P); {goes}."
+        case RunState.RECOVERING:
+            return "Its process is back: it reads its journal and looks at the cluster."
+        case RunState.CANCELLING:
+            return run.why or "What is in flight goes back to the replicas and order it had."
+        case RunState.ROLLING_BACK:
+            return run.why or "What was in flight is taken back; what was done moves back."
+        case RunState.DIED:
+            return f"{run.why}. B brings it back: it goes on from its journal."
+        case _:
+            return run.why
+
+
+def _range(run: RunView) -> Line:
+    if run.left_range is None:
+        return ()
+    return range_words(run.left_range)
+
+
+def range_words(between: tuple[float, float]) -> Line:
+    """Return a range of times, dim; nothing when both ends read the same."""
+    low, high = (format_duration(seconds) for seconds in between)
+    return (dim(f"  ({low} – {high})"),) if low != high else ()
+
+
+def bounds_words(bounds: Bounds) -> str:
+    """Return between which rates an adaptive one stays."""
+    least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+    return f"{least} to {most}"
+
+
+def _rates(run: RunView) -> list[str]:
+    limit = run.rate_bytes_per_s
+    words = ["no throttle" if limit == UNLIMITED else f"{format_rate(limit)} a side"]
+    if run.bounds is not None:
+        words = [f"adaptive, {bounds_words(run.bounds)}"]
+    if run.bytes_per_s is not None:
+        words.append(f"now {format_rate(run.bytes_per_s)}")
+    if run.average_bytes_per_s:
+        words.append(f"average {format_rate(run.average_bytes_per_s)}")
+    return words
+
+
+def joined(facts: Sequence[Line], width: int) -> Line:
+    """Return facts three columns apart, as many as fit."""
+    spans: list[Span] = [plain(" ")]
+    used = 1
+    for fact in facts:
+        size = sum(len(span.text) for span in fact)
+        if used + 3 + size > width and used > 1:
+            continue
+        spans += [*((plain("   "),) if used > 1 else ()), *fact]
+        used += size + (3 if used > 1 else 0)
+    return fit(tuple(spans), width)

@@ -1,0 +1,249 @@
+"""The questions before a run is asked for something: what that does, and what it does not undo.
+
+They go with the run while they are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from textual.app import ComposeResult
+from textual.widgets import Button, Input, Label
+
+from core.run.reporting.views import DUE, FLYING, MoveProgress, MoveState, RunState, RunView
+from core.units import UNLIMITED, format_bytes
+from tui.dialogs.base import Ask, ChoiceDialog, ConfirmDialog, Question, Words, body, button
+from tui.dialogs.naming import NamedDialog
+from tui.moves.drawing.status import goes_on, is_paused
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
+    from tui.session import Session
+
+
+class TypedDialog(NamedDialog[bool]):
+    """Asks for a yes that takes the cluster's name; the way back is focused, escape takes it."""
+
+    def __init__(
+        self,
+        title: str,
+        words: Sequence[str],
+        *,
+        name: str,
+        no: str,
+        yes: str,
+        ask: Ask | None = None,
+    ) -> None:
+        super().__init__(name, "yes")
+        self._title_text, self._words, self._no, self._yes = title, words, no, yes
+        self._ask = ask
+
+    def compose(self) -> ComposeResult:
+        return body(
+            self._title_text,
+            (
+                Words.of(self._words),
+                Label(f"Type {self.name_wanted} to go on:", classes="dim", markup=False),
+                Input(compact=True, select_on_focus=False, id="name"),
+            ),
+            button("no", self._no),
+            button("yes", self._yes, disabled=True),
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+        self.follow(cast("Dashboard", self.app).session)
+
+    def follow(self, session: Session) -> None:
+        """Ask what is to be asked now."""
+        if self._ask is not None:
+            self.renew(self._ask(session))
+
+    def action_leave(self) -> None:
+        self.dismiss(False)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+
+def newest_of(session: Session, run: RunView) -> RunView:
+    """Return what is known of a run by now."""
+    newest = session.run
+    return newest if newest is not None and newest.run == run.run else run
+
+
+def follow_run(run: RunView, question: Callable[[RunView], Question]) -> Ask:
+    """Return what is to be asked about a run as it goes on; where nothing may be, it says why."""
+    known = run
+
+    def ask(session: Session) -> Question:
+        nonlocal known
+        known = newest_of(session, known)
+        found = question(known)
+        why = session.read_only_words
+        if not (why or goes_on(known)):
+            why = f"The run has ended meanwhile ({known.state.value})."
+        return Question(found.words, {"yes": why, "floor": why}) if why else found
+
+    return ask
+
+
+def pause_dialog(run: RunView) -> ChoiceDialog[bool | None]:
+    """Return the question how far a pause goes: True to hold what is in flight too, None not."""
+    return ChoiceDialog(
+        f"Pause run {run.run}?",
+        pause_question(run).words,
+        ("no", "Keep going", None),
+        ("yes", "No further batch", False),
+        ("floor", "Hold all", True),
+        ask=follow_run(run, pause_question),
+    )
+
+
+def pause_question(run: RunView) -> Question:
+    flying = sum(move.state in FLYING for move in run.moves)
+    words = (
+        f"No further batch: the {flying} in flight go on to their end.",
+        "Hold all: these are held at 1 byte a second too. What was copied stays.",
+        "P lets it go on; throttles stay set until the run has ended.",
+    )
+    refused = {}
+    if run.rate_bytes_per_s == UNLIMITED:
+        refused["floor"] = "They cannot be held: the run has no throttle. T gives it one."
+    if is_paused(run) and not run.paused_itself:
+        refused["yes"] = "The run is paused already."
+    if run.state is RunState.CANCELLING:
+        refused = dict.fromkeys(("yes", "floor"), "The run is being cancelled.")
+    return Question(words, refused)
+
+
+def _typed_dialog(
+    run: RunView, title: str, yes: str, question: Callable[[RunView], Question]
+) -> TypedDialog:
+    """Return a question about a run for which the cluster's name is typed."""
+    return TypedDialog(
+        title,
+        question(run).words,
+        name=run.cluster_name,
+        no="Keep going",
+        yes=yes,
+        ask=follow_run(run, question),
+    )
+
+
+def cancel_dialog(run: RunView) -> TypedDialog:
+    """Return the question before a run is cancelled, with what that does and does not undo."""
+    return _typed_dialog(run, f"Cancel run {run.run}?", "Cancel the run", cancel_question)
+
+
+def cancel_question(run: RunView) -> Question:
+    started = [move for move in run.moves if move.state in FLYING]
+    queued = sum(move.state is MoveState.QUEUED for move in run.moves)
+    lost = sum(move.moved_bytes for move in started)
+    return Question(
+        (
+            f"{len(started):,} in flight go back to their replicas, in the order they had; "
+            f"{format_bytes(lost)} that were copied are dropped.",
+            f"{queued} queued are not begun.",
+            f"{run.done} done stay where they are: R rolls them back.",
+            "Throttles return to what they were.",
+        )
+    )
+
+
+def roll_back_dialog(run: RunView) -> TypedDialog:
+    """Return the question before a run is rolled back."""
+    return _typed_dialog(run, f"Roll run {run.run} back?", "Roll back", roll_back_question)
+
+
+def roll_back_question(run: RunView) -> Question:
+    started = sum(move.state in FLYING for move in run.moves)
+    done = [move for move in run.moves if move.state is MoveState.DONE]
+    back = format_bytes(sum(move.total_bytes or 0 for move in done))
+    if any(move.total_bytes is None for move in done):
+        back = f"at least {back}"
+    words = (
+        f"{len(done):,} done move back to where they were: {back} to copy again.",
+        f"{started} in flight go back at once, in the order they had.",
+        "Queued ones are not begun. It takes the same throttle.",
+    )
+    if run.state is RunState.ROLLING_BACK:
+        return Question(words, {"yes": "The run is being rolled back already."})
+    if all(move.state is MoveState.QUEUED for move in run.moves):
+        why = "It has moved nothing yet: there is nothing to roll back. C cancels it."
+        return Question(words, {"yes": why})
+    return Question(words)
+
+
+def cancel_some_dialog(run: RunView, chosen: Sequence[int]) -> ConfirmDialog:
+    """Return the question before some moves of a run are cancelled, the run going on."""
+
+    def question(run: RunView) -> Question:
+        return cancel_some_question([run.moves[index] for index in chosen])
+
+    moves = [run.moves[index] for index in chosen]
+    return ConfirmDialog(
+        f"Cancel {named(moves)}?",
+        question(run).words,
+        no="Keep going",
+        yes="Cancel this move" if len(moves) == 1 else f"Cancel {len(moves):,} moves",
+        ask=follow_run(run, question),
+    )
+
+
+def cancel_some_question(moves: Sequence[MoveProgress]) -> Question:
+    """Return what is asked about these; those that have ended since are left out."""
+    left = [move for move in moves if move.state in DUE]
+    started = [move for move in left if move.state in FLYING]
+    words = []
+    if len(moves) == 1 and started:
+        words.append(
+            f"It goes back to {_ids(moves[0].before)}, in that order; "
+            f"{format_bytes(moves[0].moved_bytes)} that were copied are dropped."
+        )
+    elif started:
+        lost = format_bytes(sum(move.moved_bytes for move in started))
+        words.append(
+            f"{len(started):,} in flight go back to their replicas, in the order they had; "
+            f"{lost} that were copied are dropped."
+        )
+    if rest := len(left) - len(started):
+        words.append("It is not begun." if len(moves) == 1 else f"{rest} queued are not begun.")
+    if (ended := len(moves) - len(left)) and left:
+        words.append(f"{ended} of them ended meanwhile: left as they are.")
+    words.append("The run goes on with the others.")
+    if not left:
+        has = "It has" if len(moves) == 1 else "All of them have"
+        return Question(words, {"yes": f"{has} ended meanwhile."})
+    return Question(words)
+
+
+def recover_dialog(run: RunView) -> ConfirmDialog:
+    """Return the question before a dead run's process is brought back."""
+    return ConfirmDialog(
+        f"Bring run {run.run} back?",
+        recover_question(run).words,
+        no="Leave it",
+        yes="Bring it back",
+        ask=follow_run(run, recover_question),
+    )
+
+
+def recover_question(run: RunView) -> Question:
+    flying = len(run.leftovers.moves) if run.leftovers else 0
+    words = (
+        "Another process reads its journal, looks at the cluster, and goes on from there.",
+        f"{flying} were in flight as it died; throttles are put back as its moves end.",
+    )
+    back = run.state is not RunState.DIED
+    return Question(words, {"yes": "Its process is there again."} if back else {})
+
+
+def named(moves: Sequence[MoveProgress]) -> str:
+    """Return one move's partition, or how many there are."""
+    return str(moves[0].tp) if len(moves) == 1 else f"{len(moves):,} moves"
+
+
+def _ids(replicas: Sequence[int]) -> str:
+    return ",".join(map(str, replicas))

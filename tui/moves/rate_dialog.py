@@ -1,0 +1,285 @@
+"""Slower or faster: the throttle table of what is still to be moved, and the rate chosen in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widgets import Button, Static
+
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import Load
+from core.plan.plan import Plan
+from core.run.journal.rates import Bounds
+from core.run.reporting.views import DUE, RunView
+from core.run.throttles.rate_bounds import usual_bounds
+from core.units import UNLIMITED, format_duration, format_rate
+from tui.dialogs.base import TableDialog, body, button
+from tui.drawing.spans import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    plain,
+    right,
+    wrapped,
+)
+from tui.moves.drawing.status import bounds_words, goes_on
+from tui.plan.drawing.throttle_table import throttle_lines
+from tui.plan.study import Study, study
+from tui.plan.study_diff import Picture, is_alike
+from tui.plan.study_worker import StudyFailed, Studying
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
+    from tui.session import Session
+
+ROWS = 9
+EDGE = 10**9
+
+
+def rest_of(run: RunView) -> Plan:
+    """Return what the run still has to move, as a plan."""
+    return Plan(
+        run.cluster_id,
+        tuple(m.as_move() for m in run.moves if m.state in DUE),
+    )
+
+
+class RateDialog(TableDialog[int | Bounds | None]):
+    """Returns the rate chosen in bytes/s, or bounds to adapt it in; None when it was left.
+
+    `step` is -1 slower, 1 faster.
+    """
+
+    BINDINGS = [
+        ("escape", "leave", "Back"),
+        ("left", "app.focus_previous"),
+        ("right", "app.focus_next"),
+    ]
+    KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
+
+    class Studied(Message):
+        """A worker knows what is left at each rate, and what bounds would suit."""
+
+        def __init__(self, run: RunView, study: Study, bounds: Bounds) -> None:
+            super().__init__()
+            self.run, self.study, self.bounds = run, study, bounds
+
+    def __init__(self, run: RunView, state: ClusterState, load: Load, step: int) -> None:
+        super().__init__()
+        self._run, self._state, self._load = run, state, load
+        self._steps = [step]
+        self._studying = Studying(self)
+        self._looked_at: tuple[Picture, Plan] | None = None
+        """What was last asked to be studied."""
+        self._study: Study | None = None
+        self._failed = ""
+        """Why the newest picture could not be studied."""
+        self._read_only = ""
+        """Why no run may be asked for anything."""
+        self._bounds: Bounds | None = None
+        self._adapt = False
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        return body(
+            f"Throttle of run {self._run.run}",
+            (Static(id="table"),),
+            button("no", "Keep it"),
+            button("yes", "Change", disabled=True),
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+        self._have_studied()
+        self.draw()
+
+    def follow(self, session: Session) -> None:
+        """Go with the run and the cluster: what is left, at each rate, and whether it goes on."""
+        run = session.run
+        if run is not None and run.run == self._run.run:
+            self._run = run
+        if session.state is not None and session.load is not None:
+            self._state, self._load = session.state, session.load
+        self._read_only = session.read_only_words
+        if goes_on(self._run):
+            self._have_studied()
+        self.draw()
+
+    def _have_studied(self) -> None:
+        run, state, load, plan = self._run, self._state, self._load, rest_of(self._run)
+        seen = self._looked_at
+        if seen is not None and seen[1] == plan and is_alike(seen[0], (state, load), plan):
+            return
+
+        def work(go_on: Callable[[], None]) -> Message:
+            bounds = run.bounds or usual_bounds(state, load, plan, run.rate_bytes_per_s)
+            found = study(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
+            return self.Studied(run, found, bounds)
+
+        # One plan to whom it asks: that a move has ended is no reason to begin once more.
+        now = cast("Dashboard", self.app).monotonic()
+        if self._studying.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
+            self._looked_at = (state, load), plan
+
+    def on_study_failed(self, message: StudyFailed) -> None:
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._failed = f"What is left could not be studied: {message.error}"
+        self.draw()
+
+    def on_rate_dialog_studied(self, message: Studied) -> None:
+        """Take what is left at each rate; the rate that was chosen stays chosen."""
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        before = self._study
+        rate = message.run.rate_bytes_per_s
+        if before is not None and before.table:
+            rate = before.table[self._at].rate_bytes_per_s
+        self._study, self._bounds, self._failed = message.study, message.bounds, ""
+        self._at = message.study.row_of(rate)
+        if before is None:
+            for step in self._steps:
+                self._move(step)
+        self.draw()
+        if before is None:
+            self._go_to_change()
+
+    @property
+    def chosen(self) -> int | Bounds | None:
+        """Return what was chosen; None when it changes nothing or never ends."""
+        if self._failed or self._refused:
+            return None
+        if self._adapt:
+            return None if self._run.bounds else self._bounds
+        if self._study is None or not self._study.table:
+            return None
+        estimate = self._study.table[self._at]
+        rate = estimate.rate_bytes_per_s
+        as_it_is = self._run.bounds is None and rate == self._run.rate_bytes_per_s
+        usable = estimate.never is None and rate != UNLIMITED and not as_it_is
+        return rate if usable else None
+
+    @property
+    def _refused(self) -> str:
+        """Return why nothing can be changed, whatever is chosen; "" where it can."""
+        if goes_on(self._run):
+            return self._read_only
+        ended = f"The run has ended ({self._run.state.value})"
+        return f"{ended}: there is nothing to change any more."
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        super().draw()
+        button = self.query_one("#yes", Button)
+        if self.chosen is None and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = self.chosen is None
+
+    def _go_to_change(self) -> None:
+        """Have enter change it from now on, where there is something to change."""
+        button = self.query_one("#yes", Button)
+        if not button.disabled:
+            button.focus()
+
+    def table(self, width: int) -> Lines:
+        run = self._run
+        if why := self._refused:
+            return tuple((Span(part, Tone.LOOK),) for part in wrapped(why, width, 2))
+        limit = f"{format_rate(run.rate_bytes_per_s)} a side"
+        if run.bounds is not None:
+            limit = f"adaptive, {bounds_words(run.bounds)}"
+        now: Line = (
+            dim("now  "),
+            plain(f"{limit}   "),
+            bright(f"{format_duration(run.left_seconds)} left"),
+        )
+        if self._failed:
+            words = wrapped(self._failed, width, 3)
+            return (fit(now, width), (), *((Span(part, Tone.ACT),) for part in words))
+        if self._study is None:
+            return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
+        found = self._study
+        if not found.table:
+            return (fit(now, width), (), fit((dim("what is left is not known"),), width))
+        at = -1 if self._adapt else self._at
+        rows = min(ROWS, max(self.size.height - 12, 3))
+        table = throttle_lines(found.table, at, width, rows, focused=True)
+        return (fit(now, width), (), *table, self._adaptive(width), (), *self._meaning(width))
+
+    def _adaptive(self, width: int) -> Line:
+        """Return the row of the adaptive rate, under all others."""
+        assert self._bounds is not None
+        mark = Span("▸ " if self._adapt else "  ", Tone.YOURS, bold=True)
+        word = Span(right("adaptive", 10), Tone.YOURS if self._adapt else Tone.PLAIN, self._adapt)
+        line: Line = (
+            mark,
+            word,
+            plain(f"   {bounds_words(self._bounds)}   "),
+            Span("a", Tone.YOURS, bold=True),
+            dim(" adapts it"),
+        )
+        return highlighted(line, width) if self._adapt else fit(line, width)
+
+    def _meaning(self, width: int) -> Lines:
+        """Say what the rate under the cursor would do."""
+        assert self._study is not None
+        if self._adapt:
+            words = "as it is" if self._run.bounds else "each broker by how long its producers wait"
+            return ((dim(words),),)
+        estimate = self._study.table[self._at]
+        rate = estimate.rate_bytes_per_s
+        if estimate.never is not None:
+            words = f"never: {estimate.never}"
+            return tuple((Span(part, Tone.ACT),) for part in wrapped(words, width, 2))
+        if rate == self._run.rate_bytes_per_s and self._run.bounds is None:
+            return ((dim("as it is: up is slower, down is faster"),),)
+        if rate == UNLIMITED:
+            return ((dim("a run in progress keeps its throttles"),),)
+        how = "raised step by step" if rate > self._run.rate_bytes_per_s else "lowered at once"
+        if self._run.bounds is not None:
+            how = "adaptive no longer"
+        left = format_duration(estimate.seconds)
+        lines: list[Line] = [(bright(f"about {left} left"), dim(f" at {format_rate(rate)}, {how}"))]
+        if (crowd := estimate.crowded) is not None:
+            words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
+            lines.append((Span(words, Tone.LOOK),))
+        return tuple(fit(line, width) for line in lines)
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        step = self.KEYS.get(event.key)
+        if event.key == "a" and self._bounds is not None:
+            event.stop()
+            self._adapt = not self._adapt
+            self.draw()
+            self._go_to_change()
+        if step is None:
+            return
+        event.stop()
+        event.prevent_default()
+        if self._study is None:
+            self._steps.append(step)
+        else:
+            self._move(step)
+            self.draw()
+            self._go_to_change()
+
+    def _move(self, step: int) -> None:
+        assert self._study is not None
+        self._adapt = False
+        self._at = min(max(self._at + step, 0), max(len(self._study.table) - 1, 0))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(self.chosen if event.button.id == "yes" else None)

@@ -1,0 +1,343 @@
+"""Another destination for one move of a run: brokers to choose from, illegal ones said why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widgets import Button, Label, Static
+
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import Load
+from core.plan.checks.catalogue import OF_ITS_OWN, Severity, is_blind
+from core.plan.checks.check_plan import check_plan
+from core.plan.checks.disks import not_compared
+from core.plan.plan import Move, Plan
+from core.run.reporting.views import MoveProgress, MoveState, RunView
+from core.units import format_bytes
+from tui.dialogs.base import TableDialog, body, button
+from tui.drawing.spans import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    left,
+    window,
+    wrapped,
+)
+from tui.moves.drawing.status import goes_on
+from tui.moves.questions import named
+from tui.plan.study_diff import Picture, is_alike
+from tui.plan.study_worker import StudyFailed, Studying
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
+    from tui.session import Session
+
+ROWS = 10
+REST_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One broker that the move might go to: why it may not, or what is doubtful of it.
+
+    `allow` are the checks that speak against it, which choosing it allows.
+    """
+
+    broker: int
+    rack: str | None
+    after: tuple[int, ...]
+    refused: str = ""
+    doubt: str = ""
+    allow: frozenset[str] = frozenset()
+    unknown: bool = False
+    """Whether something is not known that would speak against it, or for it."""
+
+
+def choices_of(
+    state: ClusterState, load: Load, move: MoveProgress, instead_of: int
+) -> tuple[Choice, ...]:
+    """Return all brokers as targets in place of `instead_of`, the legal ones first."""
+    found = []
+    for broker in state.brokers:
+        after = instead(move, instead_of, broker.id)
+        refused, doubt, allow, unknown = "", "", set(), False
+        if broker.id == instead_of:
+            refused = "it goes there already"
+        elif broker.id in move.after:
+            refused = "holds a replica already"
+        elif broker.id in move.before:
+            refused = "comes from there: cancel it instead"
+        elif not broker.alive:
+            refused = "is down"
+        else:
+            plan = Plan(state.cluster_id, (Move(move.tp, move.before, after),))
+            found_of = [f for f in check_plan(state, load, plan) if f.id not in OF_ITS_OWN]
+            unknown = is_blind(found_of) or "disk" in not_compared(state, plan.moves)
+            for finding in found_of:
+                if finding.severity is Severity.ILLEGAL:
+                    refused = finding.sentence
+                elif finding.severity is Severity.UNSAFE:
+                    doubt = doubt or finding.sentence
+                    allow.add(finding.id)
+        found.append(
+            Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow), unknown)
+        )
+    return _legal_first(found)
+
+
+def instead(move: MoveProgress, old: int, new: int) -> tuple[int, ...]:
+    """Return the replicas that a move is to have with one destination in another's place."""
+    return tuple(new if broker == old else broker for broker in move.after)
+
+
+def leaving(state: ClusterState, move: MoveProgress) -> int | None:
+    """Return which destination another one would stand in for: one that is down before others."""
+    alive = {broker.id for broker in state.brokers if broker.alive}
+    adding = [b for b in move.after if b not in move.before]
+    return next((b for b in adding if b not in alive), adding[0] if adding else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Moves that are to go elsewhere together, by their index, and which brokers may take all."""
+
+    moves: Mapping[int, MoveProgress]
+    instead_of: Mapping[int, int]
+    choices: tuple[Choice, ...]
+
+    def request(self, index: int, broker: int) -> dict[str, Any]:
+        """Return what a run is asked for so that a move has `broker` as its destination."""
+        after = instead(self.moves[index], self.instead_of[index], broker)
+        allow = next(choice.allow for choice in self.choices if choice.broker == broker)
+        asked = {"move": index, "after": list(after)}
+        return asked | {"allow": sorted(allow)} if allow else asked
+
+
+def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress]) -> Targets:
+    """Return where these moves may go; those that only change their order are left out.
+
+    A broker that may not take one of them takes none, and says which.
+    """
+    found = {index: (move, leaving(state, move)) for index, move in moves.items()}
+    going = {index: (move, old) for index, (move, old) in found.items() if old is not None}
+    worst: dict[int, Choice] = {}
+    for move, old in going.values():
+        for choice in choices_of(state, load, move, old):
+            known = worst.get(choice.broker)
+            if len(going) > 1:
+                choice = replace(
+                    choice,
+                    refused=choice.refused and f"{move.tp}: {choice.refused}",
+                    doubt=choice.doubt and f"{move.tp}: {choice.doubt}",
+                )
+            allow = choice.allow | (known.allow if known else frozenset())
+            unknown = choice.unknown or bool(known and known.unknown)
+            if known and (known.refused or (known.doubt and not choice.refused)):
+                choice = known
+            worst[choice.broker] = replace(choice, allow=allow, unknown=unknown)
+    return Targets(
+        {index: move for index, (move, _) in going.items()},
+        {index: old for index, (_, old) in going.items()},
+        _legal_first(worst.values()),
+    )
+
+
+def _legal_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    return tuple(sorted(choices, key=lambda c: (bool(c.refused), bool(c.doubt), c.broker)))
+
+
+class RetargetDialog(TableDialog[int | None]):
+    """Returns the broker that the moves are to go to instead, None when it was left."""
+
+    BINDINGS = [
+        ("escape", "leave", "Back"),
+        ("left", "app.focus_previous"),
+        ("right", "app.focus_next"),
+    ]
+    KEYS = {"up": -1, "k": -1, "down": 1, "j": 1}
+
+    class Looked(Message):
+        """A worker knows where the moves may go now."""
+
+        def __init__(self, targets: Targets) -> None:
+            super().__init__()
+            self.targets = targets
+
+    def __init__(self, run: str, targets: Targets, picture: Picture) -> None:
+        super().__init__()
+        self._run = run
+        self._newest = run
+        """Which run was the newest as it was opened: an older one that died may be asked, too."""
+        self._picture: Picture | None = picture
+        """What was last asked to be studied."""
+        self._studying = Studying(self, rest_seconds=REST_SECONDS)
+        self._at = 0
+        self._gone = ""
+        """Why what was chosen cannot be any more, until another is."""
+        self._failed = ""
+        """Why it is not known where the moves may go by the newest picture."""
+        self._over = ""
+        """Why there is nothing left to choose for."""
+        self._read_only = ""
+        """Why no run may be asked for anything."""
+        self._take(targets)
+
+    def _take(self, targets: Targets) -> None:
+        self.targets, self._choices = targets, targets.choices
+        self._legal = sum(not choice.refused for choice in self._choices)
+
+    def follow(self, session: Session) -> None:
+        """Go with the cluster and the run: where the moves may go, and whether they still go."""
+        state, load, run = session.state, session.load, session.run
+        self._read_only = session.read_only_words
+        moves = {} if run is None or self._over else self._left(run)
+        self.draw()
+        if state is None or load is None or not moves:
+            return
+        plan = Plan(state.cluster_id, tuple(move.as_move() for move in moves.values()))
+        if self._picture is not None and is_alike(self._picture, (state, load), plan):
+            return
+
+        def work(go_on: Callable[[], None]) -> Message:
+            found = targets_of(state, load, moves)
+            go_on()
+            return self.Looked(found)
+
+        now = cast("Dashboard", self.app).monotonic()
+        if self._studying.ask(Plan(), 0, now, work, known=True):
+            self._picture = state, load
+
+    def _left(self, run: RunView) -> Mapping[int, MoveProgress]:
+        """Return the moves as the newest run has them; those that are done are not meant any more.
+
+        Where none is left, it is over.
+        """
+        if run.run != self._run:
+            if run.run != self._newest:
+                self._over = f"Run {run.run} has begun meanwhile: this one goes on no more."
+            return {}
+        if not goes_on(run):
+            self._over = "The run has ended meanwhile."
+            return {}
+        known = {index: run.moves[index] for index in self.targets.moves}
+        left = {index: move for index, move in known.items() if move.state is not MoveState.DONE}
+        if not left:
+            have = "The move has" if len(known) == 1 else "All of these moves have"
+            self._over = f"{have} ended meanwhile."
+        elif len(left) < len(known):
+            self.targets, self._picture = replace(self.targets, moves=left), None
+            self.query_one(".title", Label).update(self._title)
+        return left
+
+    def on_study_failed(self, message: StudyFailed) -> None:
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._failed = f"Where it may go now could not be studied: {message.error}"
+        self.draw()
+
+    def on_retarget_dialog_looked(self, message: Looked) -> None:
+        """Keep the broker that was chosen; where it may not be any more, none is."""
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._failed = ""
+        before = self._choices[self._at] if self._legal else None
+        meant = {i: move for i, move in message.targets.moves.items() if i in self.targets.moves}
+        self._take(replace(message.targets, moves=meant))
+        if before is not None and not self._gone:
+            choices = {choice.broker: choice for choice in self._choices}
+            now = choices.get(before.broker)
+            self._at = 0 if now is None or now.refused else self._choices.index(now)
+            if now is None:
+                self._gone = f"Broker {before.broker} is not there any more."
+            elif now.refused:
+                self._gone = f"Broker {now.broker} may not take it any more: {now.refused}."
+            elif now.allow - before.allow:
+                self._gone = f"Of broker {now.broker} is new: {now.doubt}"
+        self.draw()
+
+    def draw(self) -> None:
+        super().draw()
+        button = self.query_one("#yes", Button)
+        refused = not self._legal or bool(self._problem)
+        if refused and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = refused
+
+    @property
+    def _problem(self) -> str:
+        """Return why what is chosen may not be taken; "" where it may."""
+        return self._over or self._read_only or self._failed or self._gone
+
+    @property
+    def _title(self) -> str:
+        targets = self.targets
+        old = ", ".join(f"b{b}" for b in sorted({targets.instead_of[i] for i in targets.moves}))
+        what = named(list(targets.moves.values()))
+        return f"Another destination for {what}, instead of {old}"
+
+    def compose(self) -> ComposeResult:
+        return body(
+            self._title,
+            (Static(id="table"),),
+            button("no", "Keep it"),
+            button("yes", "Retarget", disabled=not self._legal),
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+        newest = cast("Dashboard", self.app).session.run
+        self._newest = self._run if newest is None else newest.run
+        self.draw()
+
+    def table(self, width: int) -> Lines:
+        moves = self.targets.moves.values()
+        lost = format_bytes(sum(move.moved_bytes for move in moves))
+        lines: list[Line] = []
+        rows = min(ROWS, max(self.size.height - 13, 3))
+        for i in window(len(self._choices), rows, self._at):
+            lines.append(self._line(self._choices[i], i == self._at and self._legal > 0, width))
+        if not self._legal:
+            what = "it" if len(moves) == 1 else "all of them: mark fewer"
+            lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
+        for part in wrapped(self._problem, width) if self._problem else ():
+            lines.append((Span(part, Tone.LOOK),))
+        taken = "It is" if len(moves) == 1 else "They are"
+        words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
+        return (*lines, (), *(fit((dim(part),), width) for part in wrapped(words, width)))
+
+    def _line(self, choice: Choice, chosen: bool, width: int) -> Line:
+        name = left(f"b{choice.broker}", 7)
+        rack = dim(left(f"rack {choice.rack}" if choice.rack else "", 14))
+        if choice.refused:
+            return fit((dim(f"  {name}"), rack, dim(f"✗ {choice.refused}")), width)
+        fine = Span("? not all is known", Tone.DIM) if choice.unknown else Span("√", Tone.FINE)
+        doubt = Span(f"▲ {choice.doubt}", Tone.LOOK) if choice.doubt else fine
+        mark = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
+        line: Line = (mark, bright(name) if chosen else Span(name), rack, doubt)
+        return highlighted(line, width) if chosen else fit(line, width)
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        step = self.KEYS.get(event.key)
+        if step is not None:
+            event.stop()
+            event.prevent_default()
+            self._gone = ""
+            self._at = min(max(self._at + step, 0), max(self._legal - 1, 0))
+            self.draw()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        chosen = self._choices[self._at].broker if self._legal else None
+        self.dismiss(chosen if event.button.id == "yes" else None)

@@ -1,0 +1,123 @@
+"""What applying a plan would mean, in a few lines: bytes, time, what it touches, what is unwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from core.cluster.state import ClusterState
+from core.plan.checks.catalogue import Severity
+from core.plan.estimate.estimate import Estimate
+from core.plan.impact.precautions import meanwhile
+from core.plan.plan import Plan
+from core.run.journal.rates import Bounds
+from core.units import UNLIMITED, counted, format_duration, format_rate
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
+from tui.plan.drawing.diff import copied_words, total_to_copy
+from tui.plan.drawing.throttle_table import SIDES
+from tui.plan.study import Study
+
+LABEL = 9
+LEFT_SHOWN = 2
+
+
+def summary_lines(
+    state: ClusterState | None,
+    plan: Plan,
+    study: Study | None,
+    rate: int,
+    width: int,
+    *,
+    bounds: Bounds | None = None,
+    left: Sequence[str] = (),
+    elects: bool = False,
+    changed: str = "",
+) -> Lines:
+    """Return the summary; until the plan is studied it says that it is being checked.
+
+    `bounds` are those of a rate that adapts itself, `left` says what is not in the plan, and why,
+    `elects` that preferred leaders are elected at the end, `changed` what is otherwise than as the
+    dialog was opened.
+    """
+    if state is None:
+        return ()
+    total, unknown = total_to_copy(state, plan)
+    data = sum(bool(move.receiving) for move in plan)
+    what: list[Span] = [bright(counted(data, "move"))]
+    if data:
+        what.append(bright(copied_words(total, unknown)))
+    if unknown:
+        what.append(Span(f", {unknown} of unknown size", Tone.LOOK))
+    if data < len(plan):
+        what.append(plain(f", {len(plan) - data} without data"))
+    lines: list[Line] = [
+        _row("" if i else "changed", (Span(text, Tone.LOOK, bold=True),), width)
+        for i, text in enumerate(wrapped(changed, width - LABEL, 3) if changed else ())
+    ]
+    lines.append(_row("moves", tuple(what), width))
+    more = [f"and {len(left) - LEFT_SHOWN} more"] if len(left) > LEFT_SHOWN else []
+    for i, text in enumerate((*left[:LEFT_SHOWN], *more)):
+        lines.append(_row("" if i else "left out", (Span(text, Tone.LOOK),), width))
+    if study is None:
+        return (*lines, _row("", (dim("checking and estimating"),), width))
+    estimate = study.estimate(rate)
+    if estimate is not None:
+        lines += [_row(label, line, width) for label, line in _time(estimate, bounds, width)]
+    lines += _touched(plan, width)
+    for finding in study.findings_at(rate):
+        if finding.severity is Severity.UNSAFE:
+            continue
+        tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM
+        label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
+        for i, text in enumerate(wrapped(finding.sentence, width - LABEL, 3)):
+            lines.append(_row("" if i else label, (Span(text, tone),), width))
+    alone = meanwhile(state, plan, elects=elects, by="tick elect leaders")
+    for sentence in (*study.not_compared, *alone):
+        for i, text in enumerate(wrapped(sentence, width - LABEL)):
+            lines.append(_row("" if i else "note", (dim(text),), width))
+    return tuple(lines)
+
+
+def _time(estimate: Estimate, bounds: Bounds | None, width: int) -> Iterable[tuple[str, Line]]:
+    rate = (
+        "no throttle"
+        if estimate.rate_bytes_per_s == UNLIMITED
+        else f"{format_rate(estimate.rate_bytes_per_s)} a side"
+    )
+    if bounds is not None:
+        rate = f"adaptive, reckoned with {rate}"
+    yield "throttle", (plain(rate),)
+    if estimate.never is not None:
+        for i, text in enumerate(wrapped(estimate.never, width - LABEL)):
+            yield "" if i else "time", (Span("never: " * (not i) + text, Tone.ACT, bold=not i),)
+        return
+    spans: list[Span] = [bright(format_duration(estimate.seconds))]
+    if estimate.range_seconds is not None:
+        low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
+        spans.append(dim(f"  ({low} – {high})"))
+    if estimate.limit is not None:
+        spans.append(plain(f"  slowest b{estimate.limit.broker} {SIDES[estimate.limit.side]}"))
+    yield "time", tuple(spans)
+    if estimate.calibration is not None:
+        yield "", (dim(estimate.calibration.words),)
+
+
+def _touched(plan: Plan, width: int) -> Iterable[Line]:
+    """Say which topics, brokers and leaders the plan touches."""
+    topics = sorted({move.tp.topic for move in plan})
+    shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+    yield _row("topics", (plain(shown),), width)
+    senders = _ids(b for move in plan for b in move.before[:1] if move.moves_data)
+    receivers = _ids(b for move in plan for b in move.adding)
+    if receivers:
+        yield _row("brokers", (plain(f"{senders} → {receivers}"),), width)
+    leaders = sum(move.before[:1] != move.after[:1] for move in plan)
+    if leaders:
+        yield _row("leaders", (plain(f"{counted(leaders, 'preferred leader')} changed"),), width)
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return " ".join(f"b{broker}" for broker in sorted(set(brokers)))
+
+
+def _row(label: str, line: Line, width: int) -> Line:
+    return fit((dim(f"{label:<{LABEL}}"), *line), width)

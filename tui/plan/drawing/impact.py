@@ -1,0 +1,141 @@
+"""Who notices a plan: in one line for the Plan screen, and as a page of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.plan.impact.clients import GroupTouched, Impact, TopicTouched
+from core.plan.impact.sentences import (
+    groups_sentence,
+    headroom_sentences,
+    in_short,
+    shrinking_command,
+    shrinking_sentences,
+    to_read_words,
+)
+from core.units import counted, format_duration, format_rate
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    left,
+    plain,
+    right,
+    rule,
+    shortened,
+    width_of,
+    wrapped,
+)
+
+NUMBERS = (6, 8, 13, 10, 15)
+"""Columns of a group's numbers: partitions, new leaders, lag, behind, then to read."""
+
+
+def impact_line(found: Impact, width: int) -> Line:
+    """Return the worst in a line, as much of it as fits, and the key that shows all."""
+    key = dim(" · i")
+    spans: list[Span] = []
+    for words in in_short(found):
+        tone = Tone.LOOK if found.headroom and not spans else Tone.PLAIN
+        more = (dim(" · "),) if spans else ()
+        if width_of((*spans, *more)) + len(words) + width_of((key,)) + 8 > width:
+            break
+        spans += (*more, Span(words, tone))
+    if not spans:
+        spans = [dim("nobody is known to read or write it")]
+    return fit((dim("  hits  "), *spans, key), width)
+
+
+def impact_lines(found: Impact, width: int) -> Lines:
+    """Return all that is known of who notices a plan, in as many lines as it takes."""
+    lines: list[Line] = [
+        (
+            plain(" "),
+            dim("impact  "),
+            bright(counted(found.moves, "partition")),
+            dim(f" · {found.copied:,} copied · {found.leader_changes:,} with another leader"),
+        ),
+        BLANK,
+        *_headroom(found, width),
+        rule("groups that read them", width),
+        *_said_of_groups(found, width),
+        *_groups(found.groups or (), width),
+        BLANK,
+        rule("topics that are written to", width),
+        *_topics(found.topics, width),
+    ]
+    shrunk = found.shrinking
+    if shrunk is not None:
+        lines += [BLANK, rule("retention to shrink first", width)]
+        lines += _wrapped(" ".join(shrinking_sentences(shrunk)), width)
+        command = shrinking_command(shrunk, "PLAN")
+        lines += [(plain("    "), Span(command, Tone.YOURS))] if command else []
+    return tuple(fit(line, width) for line in lines)
+
+
+def _headroom(found: Impact, width: int) -> Lines:
+    said = headroom_sentences(found.headroom)
+    if found.headroom_unknown:
+        said.append(f"It is not known of {counted(found.headroom_unknown, 'partition')}.")
+    if not said:
+        return ()
+    lines = [line for sentence in said for line in _wrapped(sentence, width)]
+    return (rule("replicas to spare for acks=all", width), *lines, BLANK)
+
+
+def _wrapped(sentence: str, width: int) -> list[Line]:
+    return [(plain("  "), plain(part)) for part in wrapped(sentence, width - 4)]
+
+
+def _said_of_groups(found: Impact, width: int) -> Lines:
+    said = groups_sentence(found)
+    return tuple((dim("  "), dim(part)) for part in wrapped(said, width - 4)) if said else ()
+
+
+def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
+    if not groups:
+        return ()
+    name = max(width - sum(NUMBERS) - 2 - 10, 8)
+    heads = ("parts", "leaders", "lag", "behind", "then to read")
+    head = "".join(right(word, room) for word, room in zip(heads, NUMBERS, strict=True))
+    rows: list[Line] = [(dim("  " + left("group", name) + left("", 10) + head),)]
+    for group in groups:
+        behind = group.behind_seconds
+        cells = (
+            str(len(group.partitions)),
+            str(group.leader_changes),
+            "?" if group.lag is None else f"{group.lag:,}",
+            "?" if behind is None else format_duration(behind),
+            to_read_words(group),
+        )
+        numbers = "".join(right(cell, room) for cell, room in zip(cells, NUMBERS, strict=True))
+        rows.append(
+            (
+                plain("  "),
+                bright(left(shortened(group.id, name), name)),
+                dim(left(group.state, 10)),
+                plain(numbers),
+            )
+        )
+    return tuple(rows)
+
+
+def _topics(topics: Sequence[TopicTouched], width: int) -> Lines:
+    if not topics:
+        return ((dim("  Nothing is written to any of them."),),)
+    name = max(width - 2 - 33, 8)
+    heads = right("at", 11) + right("leaders", 11) + right("copied", 11)
+    rows: list[Line] = [(dim("  " + left("topic", name) + heads),)]
+    for topic in topics:
+        numbers = (
+            right(format_rate(topic.in_bytes_per_s), 11)
+            + right(str(topic.leader_changes), 11)
+            + right(str(topic.copied), 11)
+        )
+        rows.append((plain("  "), bright(left(shortened(topic.topic, name), name)), plain(numbers)))
+    return tuple(rows)

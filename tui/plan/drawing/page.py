@@ -1,0 +1,313 @@
+"""The Plan screen as lines: the diff and what speaks against it, beside throttle and impact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.cluster.state import ClusterState
+from core.plan.checks.catalogue import Finding, Severity, is_blind
+from core.plan.plan import Plan
+from core.plan.planner.evenness import Evenness
+from core.plan.rebase import Rebased
+from core.units import counted, format_duration, format_rate
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    beside,
+    bright,
+    dim,
+    fit,
+    plain,
+    rule,
+    width_of,
+)
+from tui.plan.drawing.broker_tables import (
+    balance_spans,
+    bar_lines,
+    effect_lines,
+    effect_sentence,
+    worst_spans,
+)
+from tui.plan.drawing.checks import check_lines
+from tui.plan.drawing.diff import copied_words, diff_header, diff_lines, total_to_copy
+from tui.plan.drawing.impact import impact_line, impact_lines
+from tui.plan.drawing.throttle_table import reason_lines, throttle_lines
+from tui.plan.drawing.time_lanes import lane_lines
+from tui.plan.study import Study
+from tui.plan.suggested_plan import Made
+
+SIDE_BY_SIDE = 110
+"""Columns from which throttle and impact stand beside the diff."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """What the Plan screen shows: `study` is None until the first one of this plan is done."""
+
+    state: ClusterState
+    plan: Plan
+    study: Study | None
+    rate_bytes_per_s: int
+    cursor: int
+    on_throttle: bool
+    wished: bool = False
+    """Whether keys wait for the table to choose a rate from."""
+    even: Evenness | None = None
+    made: Made | None = None
+    """The plan that was suggested last."""
+    planning: str = ""
+    """What is said while one is being made."""
+    on_brokers: bool = False
+    """Whether all brokers are shown instead of the moves, `broker` among them."""
+    broker: int = 0
+    on_impact: bool = False
+    """Whether who notices it is shown instead of the moves, from line `top` on."""
+    top: int = 0
+    rate_chosen: bool = False
+    """Whether somebody has chosen the rate; else it is the one that suits."""
+    order: tuple[int, ...] | None = None
+    """The moves' indices, those that help most for their bytes first; None by topic."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the planner says that no plan can do, while its plan is there."""
+        made = self.made
+        return made.found.notes if made is not None and made.has_part_in(self.plan) else ()
+
+    @property
+    def checks_title(self) -> str:
+        """Return at which rate it is checked: the one chosen, else the one that apply proposes."""
+        estimate = None if self.study is None else self.study.estimate(self.rate_bytes_per_s)
+        if estimate is None or not estimate.total_bytes or estimate.rate_bytes_per_s < 0:
+            return "checks"
+        proposed = "" if self.rate_chosen else ", as proposed"
+        return f"checks at {format_rate(estimate.rate_bytes_per_s)}{proposed}"
+
+    @property
+    def estimating(self) -> Line:
+        """Return what stands where the table will be."""
+        return (dim("  estimating" + ("; your choice is taken then" if self.wished else "")),)
+
+
+def plan_lines(view: PlanView, width: int, height: int) -> Lines:
+    """Return the whole screen in `height` lines."""
+    if not len(view.plan):
+        lines = empty_lines(width)
+        return (_planning_line(view, width), *lines[1:]) if view.planning else lines
+    if view.on_brokers and view.even is not None:
+        head = (*head_lines(view, width), BLANK)
+        return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
+    if view.on_impact and view.study is not None:
+        lines = impact_lines(view.study.impact, width)
+        top = min(view.top, max(len(lines) - height, 0))
+        return lines[top : top + height]
+    if width >= SIDE_BY_SIDE:
+        panel = 70 if width >= 160 else 52
+        main = width - panel - 4
+        separator = (plain(" "), Span("│", Tone.FAINT), plain(" "))
+        first = _main(view, main, height)
+        second = _panel(view, panel, height)
+        blank: Lines = (BLANK,) * (height - max(len(first), len(second)))
+        return beside((*first, *blank), second, main, gap=separator)
+    return _stacked(view, width, height)
+
+
+def empty_lines(width: int) -> Lines:
+    """Return what to do when there is no plan yet."""
+
+    def step(key: str, words: str) -> Line:
+        return fit((plain("    "), Span(f"{key:<7}", Tone.YOURS, bold=True), plain(words)), width)
+
+    return (
+        BLANK,
+        fit((bright("  The plan is empty."),), width),
+        fit((dim("  Nothing is sent to the cluster while you edit one."),), width),
+        BLANK,
+        step("a", "ask for a whole plan: balance, drain, fill, replace, racks"),
+        step("1", "or open the map"),
+        step("space", "pick the replica under the cursor up"),
+        step("h l", "carry it along its row; what it would do is shown at each broker"),
+        step("enter", "drop it: the move is in the plan"),
+        step("a", "there: take the move that the map suggests"),
+    )
+
+
+def title_line(view: PlanView, width: int) -> Line:
+    """Return the plan in numbers."""
+    total, unknown = total_to_copy(view.state, view.plan)
+    data = sum(bool(move.receiving) for move in view.plan)
+    others = len(view.plan) - data
+    spans: list[Span] = [
+        plain(" "),
+        Span("plan  ", Tone.DIM),
+        bright(counted(data, "move")),
+        *((bright(copied_words(total, unknown)),) if data else ()),
+    ]
+    if unknown:
+        spans.append(Span(f"   {unknown} of unknown size", Tone.LOOK))
+    if others:
+        spans.append(Span(f"   {others} without data", Tone.FINE))
+    return fit((*spans, *_verdict(view)), width)
+
+
+def head_lines(view: PlanView, width: int) -> Lines:
+    """Return the plan in two lines: what it costs, and what it comes to."""
+    second: Line = ()
+    if view.planning:
+        return (title_line(view, width), _planning_line(view, width))
+    if view.study is not None and view.study.rebased.changes:
+        return (title_line(view, width), _changed_line(view.study.rebased, width))
+    if view.even is not None and view.study is not None:
+        estimate = view.study.estimate(view.rate_bytes_per_s)
+        time: Line = ()
+        if estimate is not None and estimate.seconds is not None and estimate.total_bytes:
+            rate = format_rate(estimate.rate_bytes_per_s)
+            time = (dim(" · "), bright(format_duration(estimate.seconds)), dim(f" at {rate}"))
+        balance, worst = balance_spans(view.even), worst_spans(view.even)
+        first = (plain(" "), *balance, *time)
+        whole = (*first, dim(" · "), *worst)
+        second = fit(whole if worst and width_of(whole) <= width else first, width)
+    return (title_line(view, width), second)
+
+
+def _planning_line(view: PlanView, width: int) -> Line:
+    return fit((plain(" "), Span(view.planning, Tone.YOURS)), width)
+
+
+def _changed_line(rebased: Rebased, width: int) -> Line:
+    """Say that the cluster has changed below the plan, what of it holds, and which key helps."""
+    said = f"the cluster has changed: {rebased.words}"
+    mark = Span("▲ ", Tone.LOOK, bold=True)
+    return fit((plain(" "), mark, plain(said), dim(" · R rebases")), width)
+
+
+def why_line(view: PlanView, width: int) -> Line:
+    """Return why the move under the cursor is in the plan: the broker and measure it is for."""
+    moves = view.plan.moves
+    if view.made is None or view.cursor >= len(moves):
+        return BLANK
+    because = view.made.because(moves[view.cursor])
+    dirs = view.made.dir_words(moves[view.cursor])
+    if because is None:
+        of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
+        return fit((dim("  why   "), *of), width)
+    words = because.words
+    if because.leaves or because.asked:  # no share of a broker's is why
+        return fit((dim("  why   "), plain(words), *((plain(f", {dirs}"),) if dirs else ())), width)
+    if view.even is not None and because.broker in view.even.brokers:
+        row = view.even.brokers.index(because.broker)
+        now, then = (
+            float(loads[row, because.measure]) for loads in (view.even.before, view.even.after)
+        )
+        words = f"b{because.broker} {because.measure.words} {now:.0%} → {then:.0%}"
+    more = plain(f", {dirs}" if dirs else "")
+    return fit((dim("  why   "), plain(words), dim(" of its fair share"), more), width)
+
+
+def _verdict(view: PlanView) -> Line:
+    """Return in a word whether this plan can be applied as it is."""
+    if view.study is None:
+        return (dim("   checking"),)
+    found = view.study.findings_at(view.rate_bytes_per_s)
+    worst = {severity: _of(found, severity) for severity in Severity}
+    for severity, mark, tone, word in (
+        (Severity.ILLEGAL, "✗", Tone.ACT, "illegal"),
+        (Severity.UNSAFE, "▲", Tone.LOOK, "to allow"),
+    ):
+        if worst[severity]:
+            return (Span(f"   {mark} {worst[severity]} {word}", tone, bold=True),)
+    if is_blind(found) or view.study.not_compared:
+        return (Span("   ? safe", Tone.LOOK),)
+    return (Span("   √ safe", Tone.FINE),)
+
+
+def _of(findings: tuple[Finding, ...], severity: Severity) -> int:
+    return len({finding.id for finding in findings if finding.severity is severity})
+
+
+def _main(view: PlanView, width: int, height: int) -> Lines:
+    lines: list[Line] = [*head_lines(view, width)]
+    checks = _checks(view, width, max((height - 3) // 3, 4))
+    topics = len({move.tp.topic for move in view.plan})
+    hits = () if view.study is None else (impact_line(view.study.impact, width),)
+    room = height - len(lines) - len(checks) - 2 - len(hits)
+    lines += _moves(view, width, min(room, len(view.plan) + topics + 1), room)
+    return (*lines, why_line(view, width), *hits, rule(view.checks_title, width), *checks)
+
+
+def _panel(view: PlanView, width: int, height: int) -> Lines:
+    lines: list[Line] = [rule("throttle", width)]
+    if view.study is None:
+        return (*lines, view.estimating)
+    lines += _throttle(view, view.study, width, 11)
+    reasons = _reasons(view, view.study, width, 4)
+    lines += [BLANK, *reasons] if reasons else []
+    if view.even is not None:
+        room = max((height - len(lines) - 4) // 2, 4)
+        lines += [BLANK, rule("brokers, % of their fair share", width)]
+        lines += bar_lines(view.even, 0, width, room)
+    lines += [BLANK, rule("brokers, before and after", width)]
+    effect = view.study.effect_at(view.rate_bytes_per_s)
+    lines += effect_lines(effect, view.study.parts, width, height - len(lines))
+    return tuple(lines)
+
+
+def _stacked(view: PlanView, width: int, height: int) -> Lines:
+    head: list[Line] = [*head_lines(view, width)]
+    below: list[Line] = []
+    if view.study is None:
+        below.append(view.estimating)
+    else:
+        checks = _checks(view, width, 3)
+        why = [why_line(view, width)] if view.made is not None else []
+        below += [*why, rule(view.checks_title, width), *checks, rule("throttle", width)]
+        rows = min(max(height - len(head) - len(below) - 10, 4), 9)
+        below += _throttle(view, view.study, width, rows)
+        below += _reasons(view, view.study, width, 2)
+        then = effect_sentence(view.study.effect_at(view.rate_bytes_per_s), view.study.parts)
+        below += [fit((dim("  then  "), plain(then)), width)]
+        below += [impact_line(view.study.impact, width)]
+    room = max(height - len(head) - len(below), 3)
+    diff = _moves(view, width, room, room)
+    blank: Lines = (BLANK,) * (room - len(diff))
+    return (*head, *diff, *blank, *below)[:height]
+
+
+def _moves(view: PlanView, width: int, room: int, most: int) -> Lines:
+    """Return the moves in `room` lines; while a rate is chosen how it goes over time, in `most`."""
+    study = view.study
+    if view.on_throttle and study is not None and study.table:
+        goes = study.time_lines[study.row_of(view.rate_bytes_per_s)]
+        if goes is not None:
+            return lane_lines(goes, width, most)
+    moves = diff_lines(
+        view.state,
+        view.plan,
+        view.cursor,
+        width,
+        room - 1,
+        focused=not view.on_throttle,
+        order=view.order,
+    )
+    return (diff_header(width), *moves)
+
+
+def _checks(view: PlanView, width: int, height: int) -> Lines:
+    if view.study is None:
+        return ((dim("  checking"),),)
+    found = view.study.findings_at(view.rate_bytes_per_s)
+    return check_lines((*view.notes, *view.study.not_compared), found, width, height)
+
+
+def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:
+    chosen = study.row_of(view.rate_bytes_per_s)
+    return throttle_lines(study.table, chosen, width, height, focused=view.on_throttle)
+
+
+def _reasons(view: PlanView, study: Study, width: int, height: int) -> Lines:
+    chosen = study.row_of(view.rate_bytes_per_s)
+    lines = reason_lines(study.table[chosen], width - 4, height, table_width=width)
+    return tuple((plain("  "), *line) for line in lines)

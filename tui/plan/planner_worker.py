@@ -1,0 +1,193 @@
+"""Asking for a whole plan: the form, the planner in a thread, and its result as one edit."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.estimate import Estimate
+from core.plan.plan import Plan
+from core.plan.planner.planner import suggest
+from core.plan.planner.result import no_plan, time_of
+from core.plan.rebase import rebase
+from core.units import format_duration
+from tui.plan.suggest_dialog import SuggestDialog
+from tui.plan.suggest_form import NAMES, Asked, Wish
+from tui.plan.suggested_plan import Made
+from tui.screen.app_base import guarded
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from core.cluster.state import ClusterState
+    from core.load.snapshot.format import Load
+    from tui.plan.screen import PlanScreen
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Making:
+    """A plan that a thread is making since `began` (monotonic seconds)."""
+
+    asked: Asked
+    began: float
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class Found(Message):
+    """The planner has ended: with a plan and what its deadline needs, or with an error.
+
+    `estimate` is None where there is no deadline, or nothing to copy.
+    """
+
+    making: Making
+    made: Made | None = None
+    estimate: Estimate | None = None
+    error: TrimtabError | None = None
+
+    @property
+    def rate_bytes_per_s(self) -> int | None:
+        """Return the throttle that keeps the deadline, None where none is needed or known."""
+        estimate = self.estimate
+        if estimate is None or estimate.never is not None:
+            return None
+        return estimate.recommended_bytes_per_s
+
+
+class Planning:
+    """Has plans made for the Plan screen, one at a time."""
+
+    def __init__(self, screen: PlanScreen) -> None:
+        self._screen = screen
+        self._making: Making | None = None
+        self._ticks: Timer | None = None
+
+    @property
+    def words(self) -> str:
+        """Return what is being done, and for how long; empty when nothing is."""
+        if self._making is None:
+            return ""
+        seconds = int(self._screen.trimtab.monotonic() - self._making.began)
+        return f"making a plan · {seconds} s · esc stops it"
+
+    def ask(self) -> None:
+        """Open the form."""
+        screen, session = self._screen, self._screen.session
+        if session.state is None or session.load is None:
+            return
+        if self._making is not None:
+            screen.say("A plan is being made; esc stops it.")
+            return
+        broker, topic = session.pointed_at or (None, None)
+        wish = session.wish or Wish()
+        screen.app.push_screen(
+            SuggestDialog(wish, session.state, session.plan, broker, topic), self._answered
+        )
+
+    def _answered(self, answer: tuple[Wish, Asked] | None) -> None:
+        screen, session = self._screen, self._screen.session
+        if answer is None or session.state is None or session.load is None:
+            return
+        session.wish, asked = answer
+        making = self._making = Making(asked, screen.trimtab.monotonic())
+        session.making_plan = True
+        state, load, known = session.state, session.load, session.calibration
+
+        def work() -> None:
+            found = guarded(lambda: found_for(making, state, load, known or NOTHING_LEARNED))
+            if isinstance(found, TrimtabError):
+                found = Found(making, error=found)
+            screen.post_message(found)
+
+        screen.run_worker(work, thread=True, group="planning")
+        self._ticks = screen.set_interval(1.0, self._tick)
+        screen.show(session)
+
+    def _tick(self) -> None:
+        if self._screen.app.screen is self._screen:
+            self._screen.show(self._screen.session)
+
+    def stop(self) -> None:
+        """Stop the plan that is being made; nothing changes."""
+        if self._making is not None:
+            self._making.stopped.set()
+            self._end()
+            self._screen.show(self._screen.session)
+            self._screen.say("Stopped: the plan is as it was.")
+
+    def _end(self) -> None:
+        self._making, self._screen.session.making_plan = None, False
+        if self._ticks is not None:
+            self._ticks.stop()
+            self._ticks = None
+
+    def take(self, message: Found) -> Plan | None:
+        """Return the plan that was found, as far as it holds for the present picture."""
+        if message.making is not self._making:
+            return None
+        self._end()
+        screen, session = self._screen, self._screen.session
+        if message.error is not None:
+            session.take_trouble(message.error)
+            screen.show(session)
+            screen.say_trouble(message.error)
+        if message.made is None or session.state is None:
+            return None
+        found = message.made.found
+        plan = rebase(session.state, found.plan).plan
+        left = len(found.plan) - len(plan)
+        if not len(plan):
+            screen.say(_nothing(message.made), "fine" if message.made.reached else "look")
+            return None
+        session.made = message.made
+        if message.made.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
+            planned = session.plan.by_partition
+            plan = Plan.of(
+                [*session.plan, *(move for move in plan if move.tp not in planned)],
+                cluster_id=plan.cluster_id,
+            )
+        session.edit(plan)
+        if message.rate_bytes_per_s is not None:
+            session.choose_rate(message.rate_bytes_per_s)
+        screen.trimtab.draw()
+        self._say(message, left)
+        return plan
+
+    def _say(self, message: Found, left: int) -> None:
+        asked, screen = message.making.asked, self._screen
+        if left:
+            screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
+        elif message.estimate is not None and message.estimate.never is not None:
+            within = format_duration(asked.within_seconds)
+            screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
+        elif message.estimate is not None and message.estimate.seconds is None:
+            why = message.estimate.note
+            screen.say(f"How long it takes is not known. {why} u takes the plan back.", "look")
+        else:
+            screen.say("The plan is made; u takes it back.", "fine")
+
+
+def found_for(making: Making, state: ClusterState, load: Load, known: Calibration) -> Found:
+    """Return what the planner finds; it looks whether it is to stop now and then.
+
+    `known` is what earlier runs taught about times. Raises UsageError for what contradicts.
+    """
+    asked = making.asked
+    limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
+    found = suggest(state, load, replace(asked.wanted, limits=limits), NAMES)
+    estimate = None
+    if asked.within_seconds is not None and not making.stopped.is_set():
+        whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
+        estimate = time_of(state, load, whole, asked.within_seconds, known)
+    return Found(making, Made(asked, found), estimate)
+
+
+def _nothing(made: Made) -> str:
+    """Say why a plan is empty."""
+    notes = () if made.reached else made.found.notes[:1]
+    return " ".join((no_plan(made.found, made.asked.wanted, "", reached=made.reached), *notes))

@@ -1,0 +1,305 @@
+"""What applying a plan comes to, studied against each new picture: a summary, and boxes to tick."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC
+from typing import TYPE_CHECKING, cast
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from core.plan.checks.catalogue import Finding, Severity
+from core.plan.estimate.calibration import NOTHING_LEARNED
+from core.plan.estimate.estimate import Estimate, at_rate, estimate_sparing
+from core.plan.estimate.uncertainty import Task
+from core.plan.impact.precautions import elected, to_elect
+from core.plan.plan import Plan
+from core.run.journal.rates import Bounds
+from core.run.throttles.rate_bounds import usual_bounds
+from core.units import UNLIMITED
+from tui.dialogs.naming import NamingDialog
+from tui.dialogs.ticks import Adapt, Allow, Elect, PauseIfRemoved, Spare, Tick
+from tui.drawing.spans import Lines
+from tui.plan.drawing.apply_summary import summary_lines
+from tui.plan.study import Study, is_refused, study
+from tui.plan.study_diff import Picture, Read, changed
+from tui.plan.study_worker import StudyFailed, Studying
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
+    from tui.session import Session
+
+SCROLLBAR = 1
+REST_SECONDS = 1.0
+"""How long an open dialog rests after a study, where that took less than a quarter of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A plan to be carried out; with a rate of its own, nothing is proposed over that."""
+
+    plan: Plan
+    title: str
+    rate_bytes_per_s: int | None = None
+    bounds: Bounds | None = None
+    """It is to be adapted between these, as it was before."""
+    left: tuple[str, ...] = ()
+    """What is not in the plan though it was asked for, and why."""
+    elect: bool | None = None
+    """Whether preferred leaders were elected before; None where the plan is a new one."""
+    pause_if_removed: bool = False
+    """It was to pause before when its throttles are removed time and again."""
+
+
+class PlanReview(NamingDialog[str | None]):
+    """A dialog about an order: `#summary` and `#ticks` say what holds for the newest picture.
+
+    Nothing is applied here.
+    """
+
+    class Studied(Message):
+        """The plan was studied against a picture.
+
+        `bounds` would suit an adaptive rate; `sparing` is with lower rates where they will do.
+        """
+
+        def __init__(
+            self,
+            picture: Picture,
+            study: Study,
+            bounds: Bounds,
+            sparing: Estimate | None,
+        ) -> None:
+            super().__init__()
+            self.picture, self.study, self.bounds, self.sparing = picture, study, bounds, sparing
+
+    def __init__(self, session: Session, order: Order) -> None:
+        super().__init__()
+        self._session, self._order = session, order
+        self._studying = Studying(self, rest_seconds=REST_SECONDS)
+        self._looked_at: Picture | None = None
+        """The picture that was last asked to be studied."""
+        self._state, self._load = session.state, session.load
+        """What the newest study is of."""
+        self._study: Study | None = None
+        self._studied: PlanReview.Studied | None = None
+        self._first: Read | None = None
+        """What was read as it was opened."""
+        self._drawn: Lines = ()
+        self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
+        """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
+
+    @abstractmethod
+    def renewed(self, unticked: list[str]) -> None:
+        """Take another study in, which left these boxes unticked; called before it is drawn."""
+
+    @abstractmethod
+    def not_studied(self, error: TrimtabError) -> None:
+        """Say that the newest picture could not be studied: one that differs will be."""
+
+    @abstractmethod
+    def enable(self) -> None:
+        """Enable what may be done now."""
+
+    # -- the study -------------------------------------------------------------------------------
+
+    def _have_studied(self, *, at_once: bool = False) -> None:
+        session = self._session
+        state, load = session.state, session.load
+        assert state is not None
+        assert load is not None
+        plan, rate, known = self._order.plan, self._rate, session.calibration
+        proposes = self._order.rate_bytes_per_s is None and self._study is None
+        fixed = not proposes or session.rate_chosen
+        spared = None if self._sparing is None else self._sparing.apart
+        bounds_before = self._order.bounds
+
+        def work(go_on: Callable[[], None]) -> Message:
+            bounds = bounds_before or usual_bounds(state, load, plan, rate)
+            found = study(state, load, plan, rate, None, known, go_on=go_on)
+            plain = found.estimate((not fixed and found.default_rate_bytes_per_s) or rate)
+            learned = known or NOTHING_LEARNED
+            sparing: Estimate | None
+            if spared is not None:
+                sparing = at_rate(Task.of(state, load, plan), rate, learned, apart=spared)
+            else:
+                sparing = plain and estimate_sparing(state, load, plan, plain, calibration=learned)
+            return self.Studied((state, load), found, bounds, sparing)
+
+        if self._studying.ask(plan, rate, self._now, work, known=True, at_once=at_once):
+            self._looked_at = state, load
+
+    @property
+    def _now(self) -> float:
+        return cast("Dashboard", self.app).monotonic()
+
+    def on_study_failed(self, message: StudyFailed) -> None:
+        self._studying.done(self._now)
+        self.not_studied(message.error)
+
+    async def on_plan_review_studied(self, message: Studied) -> None:
+        self._studying.done(self._now)
+        first = self._study is None
+        (self._state, self._load), self._study = message.picture, message.study
+        self._studied = message
+        if first and self._order.rate_bytes_per_s is None:
+            self._session.take_study(message.study)
+            self._rate = self._session.rate_bytes_per_s
+        unticked = await self._put_ticks(message)
+        if self._first is None:
+            self._first = self._read
+        self.renewed(unticked)
+        self._draw()
+
+    @property
+    def _read(self) -> Read | None:
+        """Return what is shown, as far as it is known."""
+        if self._study is None or self._state is None:
+            return None
+        return Read(self._state, self._study, self._expected)
+
+    # -- the boxes -------------------------------------------------------------------------------
+
+    async def _put_ticks(self, message: Studied) -> list[str]:
+        """Show the boxes of a study; return those that are not ticked any more, as it is another.
+
+        Boxes that stay are the same widgets, so that nothing that was ticked or focused is lost.
+        """
+        wanted = {tick.subject: tick for tick in self._ticks_of(message)}
+        there = {tick.subject: tick for tick in self.query(Tick)}
+        unticked = []
+        for key, tick in there.items():
+            if key in wanted:
+                if tick.renew(wanted[key]):
+                    unticked.append(tick.word)
+            else:
+                if tick.has_focus:
+                    self.query_one("#name").focus()
+                await tick.remove()
+        boxes = self.query_one("#ticks")
+        for at, (key, tick) in enumerate(wanted.items()):
+            if key not in there:
+                await boxes.mount(tick, before=at if at < len(boxes.children) else None)
+        return unticked
+
+    def _ticks_of(self, message: Studied) -> list[Tick]:
+        ticks: list[Tick] = []
+        if any(move.receiving for move in self._order.plan):
+            adapt = Adapt(message.bounds)
+            adapt.ticked = self._order.bounds is not None
+            ticks.append(adapt)
+        sparing = message.sparing
+        if sparing is not None and sparing.rate_bytes_per_s == self._rate and sparing.apart:
+            ticks.append(Spare(sparing))
+        ticks += self._elections()
+        if any(move.receiving for move in self._order.plan) and self._expected != UNLIMITED:
+            ticks.append(PauseIfRemoved(ticked=self._order.pause_if_removed))
+        unsafe: dict[str, list[Finding]] = {}
+        for finding in message.study.findings_at(self._expected):
+            if finding.severity is Severity.UNSAFE:
+                unsafe.setdefault(finding.id, []).append(finding)
+        return [*ticks, *(Allow(*findings) for findings in unsafe.values())]
+
+    def _elections(self) -> list[Tick]:
+        """Return the box for electing leaders, where some are to change by that only, or did."""
+        state, plan, asked = self._state, self._order.plan, self._order.elect
+        if state is None or not (to_elect(state, plan) or (asked and elected(state, plan))):
+            return []
+        return [Elect(elected(state, plan), ticked=asked is not False)]
+
+    async def on_tick_turned(self, message: Tick.Turned) -> None:
+        if message.tick.ticked and isinstance(message.tick, Adapt | Spare):
+            for other in self.query(Tick):  # a rate that adapts itself is each broker's own
+                if isinstance(other, Adapt | Spare) and other is not message.tick:
+                    other.turn(False)
+        if self._studied is not None:  # at another rate something else may stand in the way
+            await self._put_ticks(self._studied)
+        self._draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        lines = summary_lines(
+            self._state,
+            self._order.plan,
+            self._study,
+            self._expected,
+            self.width - SCROLLBAR,
+            bounds=self._bounds,
+            left=self._order.left,
+            elects=self._elects,
+            changed=self._changed,
+        )
+        if lines != self._drawn:
+            self._drawn = lines
+            self.put("#summary", lines)
+        self.query_one("#ticks").display = bool(self.query(Tick))
+        self.share_height()
+        self.enable()
+
+    @property
+    def _changed(self) -> str:
+        """Say what is otherwise than as it was opened; "" while nothing is."""
+        first, now = self._first, self._read
+        if first is None or now is None:
+            return ""
+        first = replace(first, rate_bytes_per_s=now.rate_bytes_per_s)
+        words = changed(first, now)
+        since = f"{first.state.fetched_at.astimezone(UTC):%H:%M}Z"
+        return f"since {since}: {'; '.join(words)}" if words else ""
+
+    def share_height(self) -> None:
+        """Have summary and ticks scroll rather than push the name and the buttons out of sight."""
+        ticks = self.lines(self.query(Tick), self.width - SCROLLBAR)
+        gap = 1 if ticks else 0
+        ticks = min(ticks, max(self.room // 2, 1))
+        self.query_one("#ticks").styles.max_height = ticks
+        self.query_one("#about").styles.max_height = max(self.room - ticks - gap, 1)
+
+    # -- what is chosen --------------------------------------------------------------------------
+
+    @property
+    def _bounds(self) -> Bounds | None:
+        """Return what the rate is to adapt itself between, None for a fixed one."""
+        return next((adapt.bounds for adapt in self.query(Adapt) if adapt.ticked), None)
+
+    @property
+    def _sparing(self) -> Estimate | None:
+        """Return the estimate with lower rates of some sides, None where all get the same."""
+        return next((spare.estimate for spare in self.query(Spare) if spare.ticked), None)
+
+    @property
+    def _elects(self) -> bool:
+        return any(elect.ticked for elect in self.query(Elect))
+
+    @property
+    def _pauses_if_removed(self) -> bool:
+        return any(pause.ticked for pause in self.query(PauseIfRemoved))
+
+    @property
+    def _expected(self) -> int:
+        """Return the rate to reckon with."""
+        bounds = self._bounds
+        if bounds is None:
+            return self._rate
+        most = bounds.most_bytes_per_s
+        rate = most if self._rate == UNLIMITED else self._rate
+        return min(max(rate, bounds.least_bytes_per_s), most)
+
+    @property
+    def _allowed(self) -> frozenset[str]:
+        return frozenset(allow.finding.id for allow in self.query(Allow) if allow.allowed)
+
+    @property
+    def _is_clear(self) -> bool:
+        """Return whether nothing stands in the way, as far as it was studied."""
+        sparing = self._sparing
+        if self._study is None or (sparing is not None and sparing.never):
+            return False
+        return not is_refused(self._study.findings_at(self._expected), self._allowed)

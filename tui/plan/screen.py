@@ -1,0 +1,310 @@
+"""The Plan: what would change, what speaks against it, how long it takes at which rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from textual.message import Message
+from textual.widget import Widget
+
+from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import Load
+from core.plan.estimate.calibration import Calibration
+from core.plan.formats.plan_file import dump
+from core.plan.impact.clients import impact_of
+from core.plan.plan import Plan
+from core.plan.planner.evenness import Evenness
+from core.plan.rebase import rebase
+from tui.actions.table import PLAN, bindings_of
+from tui.drawing.page import Page
+from tui.memoize import latest
+from tui.plan.drawing.diff import MoveHit
+from tui.plan.drawing.impact import impact_lines
+from tui.plan.drawing.page import PlanView, plan_lines
+from tui.plan.drawing.throttle_table import RateHit
+from tui.plan.editing import PlanKeys
+from tui.plan.planner_worker import Found, Planning
+from tui.plan.study import Study, study
+from tui.plan.study_diff import alive, is_alike
+from tui.plan.study_worker import StudyFailed, Studying
+from tui.plan.suggested_plan import Made, evenness_of, helpful_first
+from tui.screen.list_screen import CursorKeys
+from tui.session import Session
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Basis:
+    """What a study rests on beside its plan and rate."""
+
+    state: ClusterState
+    load: Load
+    made: Made | None
+    calibration: Calibration | None
+    groups: Sequence[DocumentGroup] | None
+
+
+class PlanScreen(CursorKeys, PlanKeys):
+    """Diff, checks, throttle table and impact of the plan being edited."""
+
+    PLACE = PLAN
+    BINDINGS = bindings_of(PLAN)
+
+    class Studied(Message):
+        """A worker has studied a plan; `order` is what helps most first, None by topic."""
+
+        def __init__(
+            self, study: Study, even: Evenness, order: tuple[TopicPartition, ...] | None
+        ) -> None:
+            super().__init__()
+            self.study, self.even, self.order = study, even, order
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cursor = 0
+        self._on_throttle = False
+        self._on_brokers = False
+        self._broker = 0
+        self._on_impact = False
+        self._top = 0
+        self._planning = Planning(self)
+        self._study: Study | None = None
+        self._even: Evenness | None = None
+        self._helpful: tuple[TopicPartition, ...] | None = None
+        self._studying = Studying(self)
+        self._basis: Basis | None = None
+        """What the study rests on that was begun last."""
+        self._failed: tuple[Plan, int] | None = None
+        """What could not be studied, and at which rate, as things are in `_basis`."""
+        self._is_alike = latest(_is_alike)
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id="plan-page")
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def show_body(self, session: Session) -> None:
+        page = self.query_one("#plan-page", Page)
+        if session.state is None or session.load is None:
+            page.show((), self.palette, self.glyphs)
+            return
+        self._cursor = min(self._cursor, max(len(session.plan) - 1, 0))
+        self._have_studied(session, session.state, session.load)
+        view = PlanView(
+            session.state,
+            session.plan,
+            self._study,
+            session.rate_bytes_per_s,
+            self._order[self._cursor] if len(session.plan) else 0,
+            self._on_throttle,
+            wished=bool(session.rate_steps),
+            even=self._even if self._study is not None else None,
+            made=session.made,
+            planning=self._planning.words,
+            on_brokers=self._on_brokers,
+            broker=self._broker,
+            on_impact=self._on_impact,
+            top=self._top,
+            rate_chosen=session.rate_chosen,
+            order=None if self._helpful is None else self._order,
+        )
+        lines = plan_lines(view, page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+    def footer_words(self) -> Mapping[str, str]:
+        empty = not len(self.session.plan)
+        words = {"throttle": "moves" if self._on_throttle else "throttle", "drop_move": "drop"}
+        if empty:
+            words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers", "impact"), "")
+        if empty or self._study is None or not self._study.rebased.changes:
+            words["rebase"] = ""
+        if self._on_brokers:
+            words |= {"brokers": "moves", "drop_move": ""}
+        if self._on_impact:
+            words |= {"impact": "moves", "drop_move": ""}
+        if not self._planning.words:
+            words["stop"] = ""
+        if not self.session.history.undo:
+            words["undo"] = ""
+        return words
+
+    def _have_studied(self, session: Session, state: ClusterState, load: Load) -> None:
+        """Start a study unless this plan and rate have one that holds, or is young enough."""
+        plan, rate = session.plan, session.rate_bytes_per_s
+        if not len(plan):
+            self._study = self._helpful = None
+            self._studying.forget()
+            return
+        if self._study is not None and self._study.plan.moves != plan.moves:
+            self._study = None  # what it says is of another plan
+        known = self._study is not None and any(
+            row.rate_bytes_per_s == rate for row in self._study.table
+        )
+        made, groups, learned = session.made, session.groups, session.calibration
+        basis, before = Basis(state, load, made, learned, groups), self._basis
+        failed = self._failed is not None and self._failed[0] is plan and self._failed[1] == rate
+        same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
+        if same and before is not None and before.groups is groups:
+            return
+        had, even, order = self._study if same and not failed else None, self._even, self._helpful
+        if same and before is not None:
+            basis = replace(before, groups=groups)
+
+        def work(go_on: Callable[[], None]) -> Message:
+            if had is not None and even is not None:  # lags are read twice a minute
+                impact = impact_of(state, load, plan, groups)
+                return self.Studied(replace(had, impact=impact), even, order)
+            found = study(state, load, plan, rate, groups, learned, go_on=go_on)
+            evenness = evenness_of(state, load, plan, made)
+            go_on()
+            return self.Studied(found, evenness, helpful_first(state, load, plan, made))
+
+        # What is said of a broker that has died since cannot wait for its turn.
+        urgent = before is not None and alive(before.state) != alive(state)
+        if self._studying.ask(plan, rate, session.now, work, known=known, at_once=urgent):
+            self._basis = basis
+
+    def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
+        """Return whether a study of the plan would come to the same now, but for its groups."""
+        return (
+            before.made is now.made
+            and before.calibration == now.calibration
+            and before.load.as_of == now.load.as_of
+            and self._is_alike(before.state, before.load, now.state, now.load, plan)
+        )
+
+    def on_study_failed(self, message: StudyFailed) -> None:
+        self._studying.done(self.session.now)
+        self._failed = message.plan, message.rate_bytes_per_s
+
+    def on_plan_screen_studied(self, message: Studied) -> None:
+        self._studying.done(self.session.now)
+        self._failed = None
+        if message.study.plan.moves == self.session.plan.moves:
+            self._study, self._even = message.study, message.even
+            self._helpful = message.order
+            self.session.take_study(message.study)
+            self.show(self.session)
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        """Return the indices of the plan's moves as they are shown; new ones come last."""
+        moves = self.session.plan.moves
+        if self._helpful is None:
+            return tuple(range(len(moves)))
+        index = {move.tp: at for at, move in enumerate(moves)}
+        known = [at for tp in self._helpful if (at := index.pop(tp, None)) is not None]
+        return (*known, *index.values())
+
+    # -- moving about ----------------------------------------------------------------------------
+
+    def action_throttle(self) -> None:
+        if len(self.session.plan):
+            self._on_brokers = self._on_impact = False
+            self._on_throttle = not self._on_throttle
+            self.show(self.session)
+
+    def action_brokers(self) -> None:
+        if len(self.session.plan):
+            self._on_brokers, self._on_throttle = not self._on_brokers, False
+            self._on_impact = False
+            self.show(self.session)
+
+    def action_impact(self) -> None:
+        if len(self.session.plan):
+            self._on_impact, self._top = not self._on_impact, 0
+            self._on_brokers = self._on_throttle = False
+            self.show(self.session)
+
+    def step(self, rows: int) -> None:
+        if self._on_impact:
+            self._scroll(rows)
+        elif self._on_brokers:
+            count = len(self._even.brokers) if self._even is not None else 1
+            self._broker = min(max(self._broker + rows, 0), count - 1)
+            self.show(self.session)
+        elif self._on_throttle and self._study is None:
+            self.session.rate_steps += (rows,)
+            self.show(self.session)
+        elif self._on_throttle and self._study is not None:
+            at = self._study.row_of(self.session.rate_bytes_per_s)
+            self._choose(min(max(at + rows, 0), len(self._study.table) - 1))
+        elif len(self.session.plan):
+            self._cursor = min(max(self._cursor + rows, 0), len(self.session.plan) - 1)
+            self.show(self.session)
+
+    def _scroll(self, rows: int) -> None:
+        if self._study is not None:
+            room = self.query_one("#plan-page", Page).size
+            lines = len(impact_lines(self._study.impact, room.width))
+            self._top = min(max(self._top + rows, 0), max(lines - room.height, 0))
+            self.show(self.session)
+
+    def _choose(self, row: int) -> None:
+        if self._study is not None and row < len(self._study.table):
+            self.session.choose_rate(self._study.table[row].rate_bytes_per_s)
+            self.show(self.session)
+
+    def on_page_hit(self, message: Page.Hit) -> None:
+        match message.hit:
+            case MoveHit(index):
+                self._on_throttle, self._cursor = False, self._order.index(index)
+                self.show(self.session)
+            case RateHit(index):
+                self._on_throttle = True
+                self._choose(index)
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self.step(message.steps)
+
+    # -- a whole plan ----------------------------------------------------------------------------
+
+    def action_suggest(self) -> None:
+        self._planning.ask()
+
+    def action_stop(self) -> None:
+        if self._planning.words:
+            self._planning.stop()
+        else:
+            self._on_throttle = self._on_brokers = self._on_impact = False
+            self.show(self.session)
+
+    def on_found(self, message: Found) -> None:
+        if self._planning.take(message) is not None:
+            self._cursor = self._broker = 0
+            self._on_throttle = self._on_impact = False
+
+    # -- editing ---------------------------------------------------------------------------------
+
+    def action_drop_move(self) -> None:
+        plan = self.session.plan
+        if len(plan) and not (self._on_brokers or self._on_impact):
+            self.session.edit(plan.without(plan.moves[self._order[self._cursor]].tp))
+            self.show(self.session)
+
+    def action_rebase(self) -> None:
+        """Put the plan on the newest picture, as one edit."""
+        session = self.session
+        if session.state is None or not len(session.plan):
+            return
+        found = rebase(session.state, session.plan)
+        session.edit(found.plan)
+        self.trimtab.draw()
+        if found.lost:
+            self.say(f"Rebased: {found.words}; {found.lost[0]}. u takes it back.", "look")
+        elif found.changes:
+            self.say(f"Rebased: {found.words}. u takes it back.", "fine")
+        else:
+            self.say("All of the plan holds as it is.", "fine")
+
+    def copy_text(self) -> str | None:
+        """Return the plan as Kafka's reassignment JSON, for the clipboard."""
+        return dump(self.session.plan) if len(self.session.plan) else None
+
+
+def _is_alike(
+    before: ClusterState, load_before: Load, state: ClusterState, load: Load, plan: Plan
+) -> bool:
+    return is_alike((before, load_before), (state, load), plan)

@@ -1,0 +1,227 @@
+"""The form that a whole plan is asked for with; it only reads what is typed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Button, Input, Label
+
+from core.cluster.state import ClusterState
+from core.plan.plan import Plan
+from tui.dialogs.base import Dialog
+from tui.plan.suggest_form import TOGETHER, Asked, Wish, read
+
+if TYPE_CHECKING:
+    from tui.session import Session
+
+FIELDS = {
+    "drain": ("drain", "none; ids like 3,4"),
+    "add": ("add", "none; ids of new ones"),
+    "replace": ("replace", "none; old:new"),
+    "replicas": ("replicas", "as they are"),
+    "brokers": ("only on", "any broker; ids"),
+    "topics": ("topics", "all; a pattern"),
+    "keep": ("keep", "none; a pattern"),
+    "exclude": ("exclude", "no broker; ids"),
+    "band": ("band %", "10"),
+    "max_bytes": ("max bytes", "no limit; like 500GB"),
+    "max_moves": ("max moves", "no limit; like 200"),
+    "per_broker": ("per broker", "no limit; moves like 50"),
+    "max_replicas": ("max replicas", "no limit on a broker"),
+    "within": ("within", "no deadline; like 6h"),
+}
+"""Each field's name and what is dim in it while it is empty."""
+TOGGLES = {
+    "leaders": "leaders only",
+    "racks": "repair racks",
+    "ignore_racks": "ignore racks",
+    "beside": "keep the plan",
+    "disks": "log dirs",
+    "balance": "brokers too",
+}
+TOGGLE_ROWS = (("leaders", "racks", "ignore_racks", "beside"), ("disks", "balance"))
+
+
+class Toggle(Widget, can_focus=True):
+    """A yes or no of the wish; space and a click turn it."""
+
+    BINDINGS: ClassVar = [Binding("space", "turn", "Turn")]
+    DEFAULT_CSS = """
+    Toggle { height: 1; width: auto; margin-right: 1; }
+    Toggle:focus { background: $secondary; text-style: bold; }
+    .-plain Toggle:focus { text-style: bold reverse; }
+    """
+
+    class Turned(Message):
+        """It is the other way round now."""
+
+        def __init__(self, field: str, value: bool) -> None:
+            super().__init__()
+            self.field, self.value = field, value
+
+    def __init__(self, field: str, value: bool) -> None:
+        super().__init__(id=field)
+        self._field, self.value = field, value
+
+    def render(self) -> Text:
+        return Text(f"[{'x' if self.value else ' '}] {TOGGLES[self._field]}", no_wrap=True)
+
+    def action_turn(self) -> None:
+        self.value = not self.value
+        self.refresh()
+        self.post_message(self.Turned(self._field, self.value))
+
+    def on_click(self) -> None:
+        self.focus()
+        self.action_turn()
+
+
+class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
+    """Returns what was asked for, as typed and as read; None when it was left."""
+
+    DEFAULT_CSS = """
+    SuggestDialog .dialog { padding: 0 3; }
+    SuggestDialog .title { margin: 0; }
+    SuggestDialog .row { height: auto; }
+    SuggestDialog .row .name { width: 13; color: $text-muted; }
+    SuggestDialog .row Input { width: 24; margin: 0; }
+    SuggestDialog .row .wrong { width: 1fr; margin-left: 2; color: $error; }
+    SuggestDialog .toggles { height: 1; }
+    SuggestDialog #meaning { height: auto; min-height: 2; color: $text-muted; }
+    SuggestDialog #meaning.-wrong { color: $error; }
+    SuggestDialog .buttons { margin: 0; }
+    """
+    BINDINGS: ClassVar = [
+        Binding("escape", "leave", "Back"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(
+        self,
+        wish: Wish,
+        state: ClusterState,
+        plan: Plan,
+        broker: int | None = None,
+        topic: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._wish, self._state, self._plan = wish, state, plan
+        self._broker, self._topic = broker, topic
+        self._asked: Asked | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label("Suggest a plan", classes="title", markup=False)
+            for field, (name, hint) in FIELDS.items():
+                with Horizontal(classes="row", id=f"row-{field}"):
+                    yield Label(name, classes="name", markup=False)
+                    yield Input(
+                        str(getattr(self._wish, field)),
+                        placeholder=self._hint(field, hint),
+                        compact=True,
+                        select_on_focus=False,
+                        id=field,
+                    )
+                    yield Label("", classes="wrong", markup=False, id=f"wrong-{field}")
+            for row in TOGGLE_ROWS:
+                with Horizontal(classes="toggles"):
+                    for field in row:
+                        if field != "beside" or len(self._plan):
+                            yield Toggle(field, bool(getattr(self._wish, field)))
+            yield Label("", id="meaning", markup=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel", compact=True)
+                yield Button("Make the plan", id="make", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#drain", Input).focus()
+        self._draw()
+
+    def follow(self, session: Session) -> None:
+        """Read what is typed by the cluster as it is now."""
+        state = session.state
+        if state is None or (state is self._state and session.plan is self._plan):
+            return
+        self._state, self._plan = state, session.plan
+        self._draw()
+
+    def _hint(self, field: str, hint: str) -> str:
+        """Return what a field says while it is empty, by what the cursor is on where it can."""
+        if field == "topics" and self._topic:
+            return f"all; like {self._topic}"
+        if field == "drain" and self._broker is not None:
+            return f"none; ids like {self._broker}"
+        if field == "replace" and self._broker is not None:
+            return f"none; old:new like {self._broker}:"
+        return hint
+
+    # -- what is typed ---------------------------------------------------------------------------
+
+    def on_toggle_turned(self, message: Toggle.Turned) -> None:
+        turned: dict[str, Any] = {message.field: message.value}
+        self._wish = replace(self._wish, **turned)
+        self._draw()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        typed: dict[str, Any] = {event.input.id or "": event.value}
+        self._wish = replace(self._wish, **typed)
+        self._draw()
+
+    def _draw(self) -> None:
+        """Say beside each field what is wrong with it, under all what is asked for, or why not."""
+        self._asked, wrong = read(self._wish, self._state, self._plan)
+        for field in FIELDS:
+            _say(self.query_one(f"#wrong-{field}", Label), wrong.get(field, ""))
+        meaning = self.query_one("#meaning", Label)
+        meaning.set_class(TOGETHER in wrong, "-wrong")
+        words = self._asked.meaning if self._asked is not None else ""
+        _say(meaning, wrong.get(TOGETHER, f"{words} {self._planned()}".strip()))
+        self.query_one("#make", Button).disabled = self._asked is None
+
+    def _planned(self) -> str:
+        """Say what becomes of what is planned already."""
+        count = len(self._plan)
+        if not count:
+            return ""
+        if self._wish.beside:
+            stay = "move stays" if count == 1 else f"{count:,} moves stay"
+            return f"The plan's {stay} as planned."
+        moves = "1 move makes" if count == 1 else f"{count:,} moves make"
+        return f"The plan's {moves} room for it; u brings them back."
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "enter" and isinstance(self.focused, Toggle):
+            event.stop()
+            self._make()
+
+    def on_input_submitted(self) -> None:
+        self._make()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        if event.button.id == "make":
+            self._make()
+        else:
+            self.action_leave()
+
+    def _make(self) -> None:
+        if self._asked is not None:
+            self.dismiss((self._wish, self._asked))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def _say(label: Label, text: str) -> None:
+    if label.content != text:
+        label.update(text)

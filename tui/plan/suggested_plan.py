@@ -1,0 +1,86 @@
+"""Made: a suggested plan as the dashboard keeps it; what of it holds for a newer picture. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.snapshot.format import Load
+from core.plan.move_order import order
+from core.plan.plan import Move, Plan
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.model.problem import BAND
+from core.plan.planner.model.scope import outside
+from core.plan.planner.result import Because, Suggested, is_reached
+from tui.plan.suggest_form import Asked
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Made:
+    """What was asked for and what was found."""
+
+    asked: Asked
+    found: Suggested
+
+    @property
+    def reached(self) -> bool:
+        return is_reached(self.found, self.asked.wanted)
+
+    def because(self, move: Move) -> Because | None:
+        """Return why a move is in the plan; None for one that was made by hand."""
+        if self.found.plan.by_partition.get(move.tp) != move:
+            return None
+        return self.found.because.get(move.tp)
+
+    def dir_words(self, move: Move) -> str:
+        """Return which log dirs a move is for, "" for none and for one that was made by hand."""
+        dirs = self.found.dirs
+        if dirs is None or self.found.plan.by_partition.get(move.tp) != move:
+            return ""
+        lands = [f"lands in {path}" for path in move.arriving_dirs.values()]
+        return ", ".join([why.words for why in dirs.because.get(move.tp, ())] + lands)
+
+    def has_part_in(self, plan: Plan) -> bool:
+        """Return whether a plan still holds a move of this one."""
+        known = self.found.plan.by_partition
+        return any(known.get(move.tp) == move for move in plan)
+
+
+def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) -> Evenness:
+    """Return brokers before and after a plan, counted as it was asked for.
+
+    A broker that is drained has no share while the plan takes anything off it, nor has one that is
+    not of those that alone hold the topics.
+    """
+    if made is None or not made.has_part_in(plan):
+        return evenness(state, load, plan, band=BAND)
+    wanted = made.asked.wanted
+    taken = {broker for move in plan for broker in move.removing}
+    known, others = state.broker_by_id, outside(state, wanted.brokers, wanted.exclude)
+    return evenness(
+        state,
+        load,
+        plan,
+        leaving=[broker for broker in wanted.leaving if broker in taken],
+        excluded=[broker for broker in known if broker in wanted.exclude or broker in others],
+        band=wanted.band,
+    )
+
+
+def helpful_first(
+    state: ClusterState, load: Load, plan: Plan, made: Made | None
+) -> tuple[TopicPartition, ...] | None:
+    """Return a suggested plan's partitions, those that help most for their bytes first.
+
+    It is the order that a run takes them in; None for a plan that was made by hand.
+    """
+    if made is None or not made.has_part_in(plan):
+        return None
+    sizes = state.partition_size_bytes
+    copied = []
+    for move in plan:
+        row = state.find(move.tp)
+        size = 0.0 if row is None else float(max(sizes[row], 0))
+        copied.append(max(size * len(move.adding), 1.0))
+    return tuple(plan.moves[at].tp for at in order(state, load, plan, copied))

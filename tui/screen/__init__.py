@@ -1,0 +1,1 @@
+"""What all screens share: header, footer, keys, filter, help and the command palette."""

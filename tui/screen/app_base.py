@@ -1,0 +1,122 @@
+"""How the parts of the dashboard reach the open screen: drawn, told, and worked for beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from textual.app import App
+from textual.message import Message
+from textual.timer import Timer
+from textual.worker import WorkerFailed
+
+from core.errors import TrimtabError
+from tui.screen.base import DashboardScreen
+from tui.screen.services import Follower
+
+if TYPE_CHECKING:
+    from tui.feed.feed import Feed
+    from tui.session import Session
+
+Done = TypeVar("Done")
+
+
+class Speaking(App[int]):
+    """The part of the dashboard that the others stand on; nothing here reads a cluster."""
+
+    session: Session
+    feed: Feed | None
+    monotonic: Callable[[], float]
+    _age_timer: Timer | None = None
+
+    def draw(self) -> None:
+        """Have the open screen draw the session, and wake up when an age reads differently.
+
+        It is drawn under a dialog too: what goes on does not wait for an answer. So is the dialog.
+        """
+        self.session.now = self.monotonic()
+        for screen in reversed(self.screen_stack):
+            if not isinstance(screen, DashboardScreen):
+                if screen.is_mounted and isinstance(screen, Follower):
+                    screen.follow(self.session)
+                continue
+            screen.show(self.session)
+            if self.feed is not None and self.session.state is not None:
+                self.call_after_refresh(self.painted)
+            break
+        if self._age_timer is not None:
+            self._age_timer.stop()
+            self._age_timer = None
+        left = self.session.next_age_change
+        if left is not None and self.feed is not None:
+            self._age_timer = self.set_timer(left + 0.02, self.draw)
+
+    def painted(self) -> None:
+        """The session is in sight: what takes long and can wait until then may begin."""
+        if self.feed is not None:
+            self.feed.painted()
+
+    def tell(self, error: TrimtabError) -> None:
+        """Say what went wrong in the footer; the whole of it is a key away."""
+        self.session.take_trouble(error)
+        if (screen := self._shown) is not None:
+            screen.say_trouble(error)
+
+    def say(self, text: str, role: str) -> None:
+        """Say something in the footer of the screen, also of one that lies under a dialog."""
+        if (screen := self._shown) is not None:
+            screen.say(text, role)
+
+    @property
+    def _shown(self) -> DashboardScreen | None:
+        """Return the screen of the dashboard that is open, or lies under a dialog."""
+        screens = reversed(self.screen_stack)
+        found = (one for one in screens if isinstance(one, DashboardScreen) and one.is_mounted)
+        return next(found, None)
+
+    def beside(
+        self,
+        group: str,
+        work: Callable[[], Done],
+        answer: Callable[[Done | TrimtabError], Message],
+    ) -> None:
+        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
+
+        def answered() -> None:
+            self.post_message(answer(guarded(work)))
+
+        self.run_worker(answered, thread=True, group=group, exit_on_error=False)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Go on where a thread of a screen fails, and say why: only its answer is missing."""
+        if not isinstance(error, WorkerFailed):
+            super()._handle_exception(error)
+            return
+        if isinstance(error.error, TrimtabError):
+            self.tell(error.error)
+            return
+        self._exception = self._exception or error  # tests are to fail by it
+        self.tell(_bug())
+
+
+def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
+    """Return what some work in a thread comes to, or why it could not be done.
+
+    A bug is one more reason: whoever waits for the answer must get one.
+    """
+    try:
+        return work()
+    except TrimtabError as error:
+        return error
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        return TrimtabError(f"The operating system refuses it: {error.strerror or error}{place}.")
+    except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
+        return _bug()
+
+
+def _bug() -> TrimtabError:
+    """Return what to say of the exception being handled, which goes to the log."""
+    from core.bug_log import log_bug
+
+    return TrimtabError("This is a bug in trimtab: what was asked for broke off.", detail=log_bug())

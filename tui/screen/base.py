@@ -1,0 +1,172 @@
+"""What all screens share: header, footer, `show(session)`, and painting by cells.
+
+A screen gives its body in `compose_body` and draws it in `show_body`; it never asks the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui.actions.table import GLOBAL, Action, actions_of, footer_of
+from tui.drawing.canvas import Canvas
+from tui.drawing.compositor import PreciseCompositor, hand_up
+from tui.screen.footer import MOST_LINES, FooterLine, LongMessage
+from tui.screen.header import HeaderLine
+from tui.theming import Glyphs, Palette
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from core.errors import TrimtabError
+    from tui.screen.services import Dashboard
+    from tui.session import Session
+
+FADED = Style(dim=True)
+"""Laid over what is shown of a cluster that does not answer: weaker, in whatever colours."""
+
+
+class DashboardScreen(Screen[None]):
+    """One of the screens; `PLACE` is its name in the table of actions."""
+
+    PLACE: ClassVar[str]
+    ALLOW_SELECT = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = PreciseCompositor()
+
+    @property
+    def trimtab(self) -> Dashboard:
+        return cast("Dashboard", self.app)
+
+    @property
+    def session(self) -> Session:
+        return self.trimtab.session
+
+    @property
+    def palette(self) -> Palette:
+        return self.trimtab.palette
+
+    @property
+    def glyphs(self) -> Glyphs:
+        return self.trimtab.glyphs
+
+    def compose(self) -> ComposeResult:
+        yield HeaderLine(self.palette, self.glyphs)
+        yield from self.compose_body()
+        yield FooterLine(self.palette)
+        yield LongMessage()
+
+    def compose_body(self) -> Iterable[Widget]:
+        """Return the widgets between header and footer."""
+        return ()
+
+    def show(self, session: Session) -> None:
+        """Draw the session; called when it changed, when the size did, and on coming here."""
+        if not (self.is_mounted and self.display and self.app.is_running) or not self.size.width:
+            return  # not there yet, or leaving: its widgets go before it does
+        self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
+        faded = self.palette.style("dim") + FADED if session.lost_since is not None else None
+        for canvas in self.query(Canvas):
+            if not isinstance(canvas, HeaderLine | FooterLine | LongMessage):
+                canvas.fade(faded)
+        self.show_body(session)
+        self.show_footer()
+
+    def show_body(self, session: Session) -> None:
+        """Draw what is between header and footer."""
+
+    def look_again(self) -> None:
+        """Ask anew for what this screen alone asks for."""
+
+    # -- the footer ------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> str:
+        """Return where the user is, in the table of actions; a screen may have several modes."""
+        return self.PLACE
+
+    def footer_words(self) -> Mapping[str, str]:
+        """Return words for actions whose name depends on the moment; "" leaves one out."""
+        return {}
+
+    def show_footer(self) -> None:
+        greyed = (
+            frozenset()
+            if self.session.writable
+            else frozenset(
+                action.id
+                for action in (*actions_of(self.place), *actions_of(GLOBAL))
+                if action.needs_write
+            )
+        )
+        drills = self.session.ground is not None
+        actions: tuple[Action, ...] = footer_of((self.place, GLOBAL), drills=drills)
+        words = {action.id: action.name for action in actions} | dict(self.footer_words())
+        if not (self.session.unread or self.session.problem):
+            words["show_problems"] = ""
+        words = {id: self._written(word) for id, word in words.items()}
+        footer, width = self.query_one(FooterLine), self.size.width
+        footer.show(actions, words, greyed, self.trimtab.user_keys, width)
+        self.query_one(LongMessage).show(footer.message, width, self.palette)
+
+    def copy_text(self) -> str | None:
+        """Return what `y` copies here; None when there is nothing."""
+        return None
+
+    def say(self, text: str, role: str = "text") -> None:
+        """Show a message in the footer until the next key; roles are the palette's."""
+        self.query_one(FooterLine).message = (self._written(text), role)
+        self.show_footer()
+
+    def say_trouble(self, error: TrimtabError) -> None:
+        """Show shortly that something went wrong, and the key that shows all of it."""
+        more = " — E shows it" if not self.trimtab.ascii_only else " - E shows it"
+        room = (MOST_LINES - 1) * (self.size.width - 2) - len(more)
+        words = " ".join(part for part in (error.title, error.next) if part)
+        if len(words) > room:
+            words = error.title
+        if len(words) > room:
+            words = words[: room - 1] + self.glyphs.ellipsis
+        self.say(words + more, "look")
+
+    def _written(self, text: str) -> str:
+        """Return text in the characters that this terminal was said to have."""
+        return text.replace("…", self.glyphs.ellipsis).replace("√", self.glyphs.fine)
+
+    def hush(self) -> None:
+        """Take the message in the footer away."""
+        footer = self.query_one(FooterLine)
+        if footer.message is not None:
+            footer.message = None
+            self.show_footer()
+
+    # -- under a dialog --------------------------------------------------------------------------
+
+    def _compositor_refresh(self) -> None:
+        if not hand_up(self):
+            super()._compositor_refresh()
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        self.hush()
+
+    def on_screen_resume(self) -> None:
+        self.call_after_refresh(self.trimtab.draw)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.trimtab.draw()
+
+    def repaint(self, palette: Palette) -> None:
+        """Draw everything in another theme."""
+        self.query_one(HeaderLine).palette = palette
+        self.query_one(FooterLine).palette = palette
+        self.show(self.session)

@@ -1,0 +1,153 @@
+"""The command palette: type a name or a key, enter does it. Commands are the table of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+
+from tui.actions.table import Action, keys_of, written
+from tui.drawing.canvas import Canvas, Row
+from tui.drawing.compositor import hand_up
+from tui.screen.list_screen import pasted
+from tui.theming import Glyphs, Palette
+
+WIDTH = 92
+HELP_AT = 17
+SHOWN = 10
+
+
+def rank(action: Action, words: str, keys: Mapping[str, str]) -> int | None:
+    """Return how well an action answers what was typed, 0 best; None when not at all."""
+    typed = words.strip().lower()
+    name = action.name.lower()
+    if not typed:
+        return 5
+    if typed == name or words.strip() in [written(key) for key in keys_of(action, keys)]:
+        return 0
+    if name.startswith(typed):
+        return 1
+    if typed in name:
+        return 2
+    if all(word in f"{name} {action.help.lower()}" for word in typed.split()):
+        return 3
+    return None
+
+
+def found(actions: Sequence[Action], words: str, keys: Mapping[str, str]) -> list[Action]:
+    """Return the actions that answer what was typed, best first."""
+    ranked = [
+        (place, n, action)
+        for n, action in enumerate(actions)
+        if (place := rank(action, words, keys)) is not None
+    ]
+    return [action for _, _, action in sorted(ranked, key=lambda item: item[:2])]
+
+
+class CommandScreen(ModalScreen[Action | None]):
+    """Returns the action chosen, None when it was left."""
+
+    DEFAULT_CSS = """
+    CommandScreen { align: center top; background: $background 50%; }
+    CommandScreen Canvas { margin-top: 2; max-width: 100%; max-height: 100%; }
+    """
+
+    def __init__(
+        self,
+        actions: Sequence[Action],
+        keys: Mapping[str, str],
+        palette: Palette,
+        glyphs: Glyphs,
+        elsewhere: Mapping[str, Sequence[Action]] | None = None,
+    ) -> None:
+        """Offer `actions`; those `elsewhere`, by the screen's title, are only told of."""
+        super().__init__()
+        self._actions = actions
+        self._elsewhere = elsewhere or {}
+        self._keys = keys
+        self._palette = palette
+        self._glyphs = glyphs
+        self._typed = ""
+        self._at = 0
+
+    def _compositor_refresh(self) -> None:
+        if not hand_up(self):
+            super()._compositor_refresh()
+
+    def compose(self) -> ComposeResult:
+        canvas = Canvas(id="commands")
+        canvas.styles.width = WIDTH
+        canvas.styles.height = SHOWN + 2
+        yield canvas
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._draw()
+
+    @property
+    def _found(self) -> list[Action]:
+        return found(self._actions, self._typed, self._keys)
+
+    @property
+    def _nothing(self) -> str:
+        """Say that nothing answers what was typed, and on which screen something does."""
+        on = {action: title for title, actions in self._elsewhere.items() for action in actions}
+        best = next(iter(found(list(on), self._typed, self._keys)), None)
+        if best is None:
+            return "no command is called that"
+        key = written(keys_of(best, self._keys)[0])
+        return f"no command here; on {on[best]}: {best.name}, {key}"
+
+    def on_key(self, event: events.Key) -> None:
+        match event.key:
+            case "escape":
+                self.dismiss(None)
+            case "enter":
+                choices = self._found
+                self.dismiss(choices[self._at] if choices else None)
+            case "down" | "tab" | "ctrl+n":
+                self._at = min(self._at + 1, max(0, len(self._found) - 1))
+            case "up" | "shift+tab":
+                self._at = max(0, self._at - 1)
+            case "backspace":
+                self._typed, self._at = self._typed[:-1], 0
+            case _ if event.is_printable and event.character:
+                self._typed, self._at = self._typed + event.character, 0
+        event.stop()
+        event.prevent_default()
+        self._draw()
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._typed, self._at = self._typed + pasted(event.text), 0
+        event.stop()
+        self._draw()
+
+    def _draw(self) -> None:
+        palette, width = self._palette, min(WIDTH, self.size.width)
+        choices = self._found
+        head = Row(width, palette.style("text", "panel"))
+        x = head.put(1, ":", palette.style("yours", "panel", bold=True))
+        x = head.put(x + 1, self._typed, palette.style("bright", "panel", bold=True))
+        head.put(x, " ", palette.style("on_strong", "yours"))
+        rows = [head]
+        first = max(0, self._at - SHOWN + 1)
+        for n, action in enumerate(choices[first : first + SHOWN], first):
+            on = "cursor" if n == self._at else "panel"
+            row = Row(width, palette.style("text", on))
+            row.put(3, action.name, palette.style("bright" if n == self._at else "text", on))
+            key = written(keys_of(action, self._keys)[0])
+            room = width - HELP_AT - len(key) - 3
+            help = action.help
+            if len(help) > room:
+                help = help[: max(0, room - 1)] + self._glyphs.ellipsis
+            row.put(HELP_AT, help, palette.style("dim", on))
+            row.put_right(width - 1, key, palette.style("yours", on))
+            rows.append(row)
+        if not choices:
+            row = Row(width, palette.style("text", "panel"))
+            row.put(3, self._nothing, palette.style("dim", "panel"))
+            rows.append(row)
+        while len(rows) < SHOWN + 2:
+            rows.append(Row(width, palette.style("text", "panel")))
+        self.query_one(Canvas).put_rows(rows)

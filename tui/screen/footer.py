@@ -1,0 +1,106 @@
+"""The last line of every screen: what can be done here, and the newest message for a while.
+
+A message that one line does not hold covers the lines above it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui.actions.table import Action, keys_of, written
+from tui.drawing.canvas import Canvas, Row
+from tui.drawing.spans import wrapped
+from tui.theming import Palette
+
+EDGE = 1
+GAP = 3
+MOST_LINES = 3
+"""Of a message: what is being looked at is not covered by it."""
+
+
+def footer_row(
+    actions: Sequence[Action],
+    words: Mapping[str, str],
+    greyed: frozenset[str],
+    keys: Mapping[str, str],
+    width: int,
+    palette: Palette,
+) -> Row:
+    """Return the keys that fit, each with its word; `words` replaces names, the last stays."""
+    row = Row(width, palette.style("text", "panel"))
+    parts = [
+        (
+            action.footer_key or written(keys_of(action, keys)[0]),
+            words.get(action.id, action.name),
+            action.id,
+        )
+        for action in actions
+    ]
+    parts = [part for part in parts if part[1]]
+
+    def taken(chosen: Sequence[tuple[str, str, str]]) -> int:
+        return sum(len(key) + 1 + len(word) + GAP for key, word, _ in chosen) - GAP + 2 * EDGE
+
+    if taken(parts) > width:
+        # What an action is set to can be seen elsewhere, too.
+        parts = [(key, word.partition(":")[0], id) for key, word, id in parts]
+    while len(parts) > 1 and taken(parts) > width:
+        # The last one is how to find all the others: it goes last.
+        parts.pop(-2)
+    x = EDGE
+    for key, word, id in parts:
+        off = id in greyed
+        x = row.put(x, key, palette.style("dim" if off else "yours", "panel", bold=not off))
+        x = row.put(x + 1, word, palette.style("dim" if off else "text", "panel")) + GAP
+    return row
+
+
+class FooterLine(Canvas):
+    """The footer; `say` shows a message instead until the next key."""
+
+    DEFAULT_CSS = "FooterLine { height: 1; dock: bottom; background: $surface; }"
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__(id="footer")
+        self.palette = palette
+        self.message: tuple[str, str] | None = None
+
+    def show(
+        self,
+        actions: Sequence[Action],
+        words: Mapping[str, str],
+        greyed: frozenset[str],
+        keys: Mapping[str, str],
+        width: int,
+    ) -> None:
+        if self.message is None:
+            self.put_rows([footer_row(actions, words, greyed, keys, width, self.palette)])
+            return
+        self.put_rows(message_rows(self.message, width, self.palette)[-1:])
+
+
+class LongMessage(Canvas):
+    """What of a message is above its last line, which the footer has."""
+
+    DEFAULT_CSS = "LongMessage { layer: above; dock: bottom; margin-bottom: 1; display: none; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="message")
+
+    def show(self, message: tuple[str, str] | None, width: int, palette: Palette) -> None:
+        above = message_rows(message, width, palette)[:-1] if message else []
+        self.display = bool(above)
+        if above:
+            self.styles.height = len(above)
+        self.put_rows(above)
+
+
+def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list[Row]:
+    """Return a message in as many lines as it needs, at most MOST_LINES."""
+    text, role = message
+    room = width - 2 * EDGE
+    rows = []
+    for line in wrapped(text, room, MOST_LINES):
+        rows.append(Row(width, palette.style("text", "panel")))
+        rows[-1].put(EDGE, line, palette.style(role, "panel", bold=role in ("look", "act")))
+    return rows

@@ -1,0 +1,154 @@
+"""The first line of every screen: where am I, may I write, how old is each source, which screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import events
+from textual.message import Message
+
+from core.load.snapshot.format import Source
+from tui.actions.table import SCREENS
+from tui.drawing.canvas import Canvas, Row
+from tui.session import Session, age_words
+from tui.theming import Glyphs, Palette
+
+EDGE = 1
+NAME_WIDTH = 24
+WIDE = 110
+KNOWN_THEN = "shown is what was known then"
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """Where a screen's name is drawn, for the mouse."""
+
+    screen: str
+    start: int
+    end: int
+
+
+def header_row(
+    session: Session,
+    active: str,
+    width: int,
+    palette: Palette,
+    glyphs: Glyphs,
+) -> tuple[Row, tuple[Tab, ...]]:
+    """Return the header and where its tabs are; what does not fit is left out, least first."""
+    row = Row(width, palette.style("dim", "panel"))
+    shown = [(f" {n} {SCREENS[screen]} ", screen) for n, screen in enumerate(SCREENS, 1)]
+    name = session.cluster_name
+    if len(name) > NAME_WIDTH:
+        name = name[: NAME_WIDTH - 1] + glyphs.ellipsis
+    counts = _counts(session, glyphs)
+    ages = _ages(session, glyphs, width)
+    ages_width = sum(len(text) for text, _ in ages)
+    access = " EDIT " if session.writable else " READ "
+    fixed = EDGE * 2 + len(name) + len(access) + ages_width + 4
+    own = [tab for tab in shown if tab[1] == active]
+    variants = [
+        *((facts, shown) for facts in counts[:-2]),
+        *((facts, own) for facts in counts),
+        ("", []),
+    ]
+    # Facts before tabs that a digit opens; the name, the access and the ages always stay.
+    facts, placed = variants[-1]
+    for facts, placed in variants:
+        if fixed + len(facts) + 2 + sum(len(text) for text, _ in placed) <= width:
+            break
+    x = row.put(EDGE, name, palette.style("bright", "panel", bold=True)) + 2
+    if facts:
+        x = row.put(x, facts, palette.style("dim", "panel"))
+    if session.writable:
+        x = row.put(x + 1, access, palette.style("on_strong", "look", bold=True))
+    else:
+        x = row.put(x, access, palette.style("dim", "panel", bold=True))
+    x += 2
+    for text, role in ages:
+        x = row.put(x, text, palette.style(role, "panel", bold=role in ("look", "act")))
+    at = width - EDGE - sum(len(text) for text, _ in placed)
+    found = []
+    for text, screen in placed:
+        here = screen == active
+        style = (
+            palette.style("bright", "raised", bold=True) if here else palette.style("dim", "panel")
+        )
+        row.put(at, text, style)
+        found.append(Tab(screen, at, at + len(text)))
+        at += len(text)
+    return row, tuple(found)
+
+
+def _counts(session: Session, glyphs: Glyphs) -> list[str]:
+    state = session.state
+    if state is None:
+        return ["waiting for a password" if session.awaits_password else "connecting"]
+    brokers = f"{len(state.brokers)} brokers"
+    racks = len({broker.rack for broker in state.brokers if broker.rack is not None})
+    partitions = f"{state.partition_count:,} partitions"
+    dot = f" {glyphs.dot} "
+    full = [brokers, *([f"{racks} racks"] if racks > 1 else []), partitions]
+    short = f"{brokers}{dot}{state.partition_count:,} part."
+    return [dot.join(full), dot.join([brokers, partitions]), short, brokers, ""]
+
+
+def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]:
+    """Return the ages as (text, role), amber when older than twice the interval.
+
+    Of a cluster that does not answer, since when: that is how old all of it is.
+    """
+    parts: list[tuple[str, str]] = []
+    if words := session.lost_words:
+        return [(words + (f": {KNOWN_THEN}" if width >= WIDE else ""), "act")]
+    metadata = session.metadata_age
+    if metadata is not None:
+        stale = metadata.stale(session.now)
+        parts.append((f"kafka {age_words(metadata.age(session.now))}", "look" if stale else "dim"))
+        parts.append((f" {glyphs.dot} ", "dim"))
+    age, load = session.load_age, session.load
+    if session.then is not None and load is not None and load.source is not None:
+        parts.append(("load of then", "dim"))
+    elif load is not None and load.source is Source.DOCUMENT:
+        parts.append(("load saved", "dim"))
+    elif age is None or load is None or load.source is None:
+        parts.append(("load waiting" if session.load_wanted else "no load", "dim"))
+    else:
+        word = "live" if load.source is Source.LIVE else "load"
+        stale = age.stale(session.now)
+        parts.append((f"{word} {age_words(age.age(session.now))}", "look" if stale else "dim"))
+    if (auto := session.autopilot) is not None and auto.switch.mode.value != "off":
+        gone = auto.process is None
+        words = f"auto {auto.switch.mode.value}" + (" gone" if gone else "")
+        parts.append((f" {glyphs.dot} ", "dim"))
+        parts.append((words, "look" if gone else "yours"))
+    if session.paused:
+        parts.append((f" {glyphs.dot} paused", "yours"))
+    return parts
+
+
+class HeaderLine(Canvas):
+    """The header; a click on a tab asks for that screen."""
+
+    DEFAULT_CSS = "HeaderLine { height: 1; dock: top; background: $surface; }"
+
+    @dataclass
+    class ScreenAsked(Message):
+        """The user clicked on a screen's name."""
+
+        screen_name: str
+
+    def __init__(self, palette: Palette, glyphs: Glyphs) -> None:
+        super().__init__(id="header")
+        self.palette = palette
+        self.glyphs = glyphs
+        self._tabs: tuple[Tab, ...] = ()
+
+    def show(self, session: Session, active: str, width: int) -> None:
+        row, self._tabs = header_row(session, active, width, self.palette, self.glyphs)
+        self.put_rows([row])
+
+    def on_click(self, event: events.Click) -> None:
+        for tab in self._tabs:
+            if tab.start <= event.x < tab.end:
+                self.post_message(self.ScreenAsked(tab.screen))

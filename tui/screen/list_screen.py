@@ -1,0 +1,125 @@
+"""Screens that list rows: the keys that move the cursor, and the filter that is typed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from textual import events
+
+from tui.actions.action import Action
+from tui.actions.table import actions_of, keys_of
+from tui.screen.base import DashboardScreen
+
+
+def type_filter(words: str, key: str, character: str | None) -> tuple[str, bool] | None:
+    """Return the filter after a key and whether it goes on being typed; None for other keys."""
+    match key:
+        case "enter":
+            return words, False
+        case "escape":
+            return "", False
+        case _ if key.startswith("alt+"):
+            # Esc and another key, which a slow line delivered in one piece.
+            return "", False
+        case "backspace":
+            return words[:-1], True
+        case _ if character is not None and character.isprintable():
+            return words + character, True
+    return None
+
+
+def pasted(text: str) -> str:
+    """Return what a paste types: the first line that says something, without controls."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return "".join(c for c in line if c.isprintable()).strip()
+
+
+EDGE = 10**9
+
+
+class CursorKeys:
+    """Up, down, pages and ends; a screen says in `step` what a row is."""
+
+    @property
+    def page(self) -> int:
+        """Return how many rows half a page is."""
+        return 10
+
+    @abstractmethod
+    def step(self, rows: int) -> None:
+        """Move the cursor by rows, up to the first or the last one."""
+
+    def action_up(self) -> None:
+        self.step(-1)
+
+    def action_down(self) -> None:
+        self.step(1)
+
+    def action_page_up(self) -> None:
+        self.step(-self.page)
+
+    def action_page_down(self) -> None:
+        self.step(self.page)
+
+    def action_top(self) -> None:
+        self.step(-EDGE)
+
+    def action_bottom(self) -> None:
+        self.step(EDGE)
+
+
+class Filtering(DashboardScreen):
+    """A screen with a filter; while that is being typed, keys go to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.typing = False
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """Return the filter as far as it is typed."""
+
+    @property
+    @abstractmethod
+    def can_filter(self) -> bool:
+        """Return whether there is anything to filter."""
+
+    @abstractmethod
+    def filter_by(self, words: str) -> None:
+        """Show what these words find."""
+
+    def action_filter(self) -> None:
+        if self.can_filter:
+            self.typing = True
+            self.show(self.session)
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys go to the filter while it is being typed.
+
+        It opens here, not through its binding: bindings run later, and the letters of a paste,
+        or of a fast hand on a slow line, would be taken for commands before that.
+        """
+        super().on_key(event)
+        if not self.typing:
+            if event.key in keys_of(_filter_of(self.PLACE), self.trimtab.user_keys):
+                event.stop()
+                event.prevent_default()
+                self.action_filter()
+            return
+        typed = type_filter(self.words, event.key, event.character)
+        if typed is None:
+            return
+        words, self.typing = typed
+        event.stop()
+        event.prevent_default()
+        self.filter_by(words)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.typing:
+            self.filter_by(self.words + pasted(event.text))
+            event.stop()
+
+
+def _filter_of(place: str) -> Action:
+    return next(action for action in actions_of(place) if action.id == "filter")

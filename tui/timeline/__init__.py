@@ -1,0 +1,1 @@
+"""The Timeline: what happened, and the cluster as it was."""

@@ -1,0 +1,241 @@
+"""The Timeline as lines: lanes of brokers, below what happened, the newest last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from core.errors import TrimtabError
+from core.units import format_duration
+from core.watch.timeline.coverage import SILENT
+from core.watch.timeline.events import Kind
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    plain,
+    rule,
+    window,
+    wrapped,
+)
+from tui.session import Session
+from tui.timeline.history import Compared, Past, PastRow
+from tui.timeline.lane_lines import lane_lines
+
+
+def why_nothing(session: Session, error: TrimtabError | None, *, looked: bool) -> tuple[str, ...]:
+    """Return a title and sentences."""
+    if error is not None:
+        return (error.title, error.next or "")
+    if session.state is None:
+        return (f"asking {session.cluster_name} …",)
+    if not looked:
+        return ("reading …",)
+    if session.address is None:
+        return (
+            "A saved document has no past.",
+            "Open the cluster itself: what happens there is recorded while this is open.",
+        )
+    if session.address.simulated:
+        return (
+            "Simulated clusters are not recorded.",
+            "They are gone with their demo. On real brokers a recorder runs beside this "
+            "dashboard: trimtab sandbox demo starts some on this machine.",
+        )
+    here = f"trimtab -b {session.address.bootstrap} timeline --record"
+    if not session.load_wanted:
+        return (
+            "Nothing has been recorded of this cluster on this machine.",
+            "With --no-load no recorder runs beside the dashboard.",
+            f"Open it without that, or record by hand: {here}",
+        )
+    return (
+        "Nothing has been recorded yet.",
+        "The recorder has just been started: its first look takes some seconds.",
+        f"If it does not come: {here}",
+    )
+
+
+_MARKS = (
+    (Kind.BROKER_DOWN | Kind.OFFLINE, "✗", Tone.ACT),
+    (Kind.ISR_SHRINK, "!", Tone.LOOK),
+    (Kind.UNSEEN | Kind.TOPIC_DELETED, "▲", Tone.LOOK),
+    (Kind.BROKER_UP | Kind.ISR_EXPAND, "√", Tone.FINE),
+    (Kind.LEADER | Kind.CONTROLLER, "●", Tone.YOURS),
+    (Kind.CLIENT | Kind.LOAD | Kind.FAULT, "◆", Tone.LOOK),
+    (Kind.RUN | Kind.GROUP | Kind.AUTOPILOT, "◆", Tone.YOURS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowHit:
+    """A click on a row of the list."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TimelineView:
+    """What the Timeline shows; without `past` it says why there is none."""
+
+    past: Past | None
+    why: tuple[str, ...]
+    """A title, and sentences, for when nothing was recorded."""
+    rows: tuple[PastRow, ...]
+    cursor: int
+    compared: Compared | None
+    """What differs between two moments, when that is listed instead of what happened."""
+    fine_at: datetime | None
+    following: bool
+    horizon: float | None
+    """Seconds that the lanes show, None for all."""
+    now: datetime
+    """When the cluster was last looked at, by its clock."""
+    typing: bool
+
+    @property
+    def silent(self) -> bool:
+        """Return whether nobody records any more."""
+        return self.past is not None and self.now - self.past.span[1] > SILENT
+
+
+def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
+    """Return the whole screen in at most `height` lines."""
+    past = view.past
+    if past is None:
+        return _nothing(view.why, width)[:height]
+    head: list[Line] = [_title(view, past, width)]
+    if view.typing or past.asked.words or past.asked.kind:
+        head.append(_filter(view, past, width))
+    if height >= 30:
+        head.append(BLANK)
+    brokers = min(len(past.lanes.brokers), max((height - len(head)) // 3, 2))
+    head += lane_lines(past, view.horizon, _moments(view), width, brokers, silent=view.silent)
+    if height >= 30:
+        head.append(BLANK)
+    if view.compared is None:
+        note = f"{len(past.found):,} of {_count(len(past.events))}"
+        head.append(rule("what happened", width, note=note))
+    else:
+        note = f"{len(view.compared.found):,} of {_count(view.compared.changes)}"
+        head.append(rule(f"what is different since {clock(view.compared.since)}", width, note=note))
+    return (*head, *_list(view, past, width, height - len(head)))[:height]
+
+
+def _nothing(why: Sequence[str], width: int) -> Lines:
+    title, *sentences = why
+    lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
+    for sentence in sentences:
+        lines += [fit((dim(f"  {text}"),), width) for text in wrapped(sentence, min(width - 4, 90))]
+    return tuple(lines)
+
+
+def _count(events: int) -> str:
+    return f"{events:,} change{'' if events == 1 else 's'}"
+
+
+def _title(view: TimelineView, past: Past, width: int) -> Line:
+    since, until = past.span
+    days = "" if since.date() == until.date() else f"{since:%Y-%m-%d} "
+    row = view.rows[view.cursor] if view.rows else None
+    at: Line = (bright("now"),)
+    if view.compared is not None:
+        second = "now" if view.compared.now else clock(view.compared.until)
+        lasted = (view.compared.until - view.compared.since).total_seconds()
+        at = (
+            bright(f"{clock(view.compared.since)} against {second}"),
+            dim(f"  {format_duration(lasted)}"),
+        )
+    elif row is not None and not view.following:
+        ago = (view.now - row.until).total_seconds()
+        at = (bright(f"{clock(row.until)}"), dim(f"  {format_duration(max(ago, 0))} ago"))
+    fine = () if view.fine_at is None else (Span(f"   √ fine at {clock(view.fine_at)}", Tone.FINE),)
+    silent = view.silent
+    recorded = f"recorded since {days}{since:%H:%M} UTC, {until:%-d %b}"
+    if silent:
+        recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
+    if past.cut or past.told_cut:
+        recorded += ", the newest shown"
+    words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
+    return fit((plain(" "), *at, *fine, plain("   "), words), width)
+
+
+def _filter(view: TimelineView, past: Past, width: int) -> Line:
+    words = (Span(" / ", Tone.YOURS, bold=True), plain(past.asked.words))
+    typing = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
+    kind = (dim("   only "), bright(past.asked.kind)) if past.asked.kind else ()
+    return fit((*words, *(typing if view.typing else ()), *kind), width)
+
+
+def _moments(view: TimelineView) -> tuple[datetime, ...]:
+    """Return the moments that are marked in the lanes, the one that must be in sight first."""
+    if view.compared is not None:
+        return (view.compared.since, view.compared.until)
+    fine = () if view.fine_at is None else (view.fine_at,)
+    if view.rows and not view.following:
+        return (view.rows[view.cursor].until, *fine)
+    return fine
+
+
+# -- what happened --------------------------------------------------------------------------------
+
+
+def clock(at: datetime) -> str:
+    here = at.astimezone(UTC)
+    return f"{here:%H:%M:%S}.{here.microsecond // 100_000}"
+
+
+def dated(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d} {clock(at)}"
+
+
+def _list(view: TimelineView, past: Past, width: int, height: int) -> Lines:
+    if not view.rows:
+        none = (
+            "nothing here is what is asked for: esc drops the filter"
+            if past.events
+            else f"Nothing has changed since {past.span[0]:%H:%M:%S}."
+        )
+        if view.compared is not None and not view.compared.changes:
+            none = "Nothing is different: all that changed meanwhile has gone back."
+        return (fit((dim(f"  {none}"),), width),)
+    days = past.span[0].date() != past.span[1].date()
+    lines = []
+    for n in window(len(view.rows), height, view.cursor):
+        line = _row(view, n, width, days=days)
+        hit = RowHit(n)
+        lines.append(highlighted(line, width, hit) if n == view.cursor else hitting(line, hit))
+    return tuple(lines)
+
+
+def _row(view: TimelineView, n: int, width: int, *, days: bool) -> Line:
+    row, at = view.rows[n], view.rows[n].at.astimezone(UTC)
+    day = f"{at:%m-%d} " if days else ""
+    when = "" if view.compared else f"{day}{clock(at)} "  # a difference has no time of its own
+    cursor = Span("▸ " if n == view.cursor else "  ", Tone.YOURS, bold=True)
+    if row.event is not None:
+        indent = " " * 8 if when else " " * 4
+        return fit((cursor, dim(f"{when}{indent}"), plain(row.text)), width)
+    mark, tone = next(
+        ((mark, tone) for kinds, mark, tone in _MARKS if kinds & row.key.kind), (" ", Tone.PLAIN)
+    )
+    many = len(row.happening.events) > 1
+    weight = tone in (Tone.ACT, Tone.LOOK)
+    return fit(
+        (
+            cursor,
+            dim(when),
+            dim("+ " if many else "  "),
+            Span(f"{mark} ", tone, bold=weight),
+            Span(row.text, tone if weight else Tone.PLAIN, bold=tone is Tone.ACT),
+        ),
+        width,
+    )

@@ -1,0 +1,99 @@
+"""Reads a cluster's timeline for the dashboard; for worker threads, which open it for each look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from heapq import merge
+
+from core import paths
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.watch.timeline.changes import changes
+from core.watch.timeline.events import Told
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.text import happenings
+from tui.timeline.history import Asked, Compared, Past
+from tui.timeline.lanes import lanes_of
+
+MOST_EVENTS = 20_000
+"""So many changes are held, the newest; the command line has them all."""
+_NEXT = timedelta(milliseconds=1)
+"""The timeline's times are kept to the millisecond."""
+
+
+@contextmanager
+def _opened(cluster_id: str) -> Iterator[Timeline]:
+    with closing(Timeline.read(paths.timeline_file(cluster_id))) as timeline, timeline.as_of_now():
+        yield timeline
+
+
+def read_past(cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
+    """Return what the timeline holds now; `known` itself when that is what is known.
+
+    None when nothing was recorded. Raises TrimtabError.
+    """
+    try:
+        with _opened(cluster_id) as timeline:
+            return _read(timeline, cluster_id, asked, known)
+    except UsageError:  # nothing is there yet
+        return None
+
+
+def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
+    span = timeline.span
+    if span is None:
+        return None
+    if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
+        known = None  # another cluster, or the oldest went: read anew
+    told_upto = timeline.last_told
+    now_known = (span, told_upto, asked)
+    if known is not None and (known.span, known.told_upto, known.asked) == now_known:
+        return known
+    if known is not None and len(known.events) < 2 * MOST_EVENTS:
+        seen, cut = (
+            [event for event in known.events if not isinstance(event.after, Told)],
+            known.cut,
+        )
+        seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
+    else:
+        newest = timeline.since_newest(MOST_EVENTS)
+        seen, cut = list(timeline.seen(newest)), newest is not None
+    # Somebody may tell of what was a while ago: this is read anew, the newest of it.
+    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_told(MOST_EVENTS)
+    told_cut = told_since is not None and (seen_since is None or told_since > seen_since)
+    told = timeline.told(told_since if told_cut else seen_since)
+    events = tuple(merge(seen, told, key=lambda event: event.at))
+    first = max(events[0].at - _NEXT, span[0]) if cut else span[0]
+    start = timeline.state_at(first)
+    assert start is not None  # a picture of that time is there: all is read as of one moment
+    found = happenings((event for event in events if asked.has(event)), asked.kinds)
+    lanes = lanes_of(start, events)
+    return Past(cluster_id, span, events, told_upto, cut, told_cut, asked, tuple(found), lanes)
+
+
+def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
+    """Return the cluster as it was; None before it was first seen. Raises TrimtabError."""
+    with _opened(cluster_id) as timeline:
+        return timeline.state_at(moment)
+
+
+def compare(
+    cluster_id: str, first: datetime, second: datetime | None, asked: Asked
+) -> Compared | None:
+    """Return what differs between two moments, whichever is earlier; None for `second` is now.
+
+    None when the cluster had not been seen at one of them. Raises TrimtabError.
+    """
+    with _opened(cluster_id) as timeline:
+        span = timeline.span
+        if span is None:
+            return None
+        since, until = sorted((first, second or span[1]))
+        before, after = timeline.state_at(since), timeline.state_at(until)
+    if before is None or after is None:
+        return None
+    differ = changes(before, after)
+    found = happenings((event for event in differ if asked.has(event)), asked.kinds)
+    return Compared(since, until, second is None, tuple(found), len(differ))

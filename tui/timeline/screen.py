@@ -1,0 +1,327 @@
+"""The Timeline: what happened in the cluster and since when, from the file that is recorded.
+
+It looks at the file every second while it is open, in a worker; it never asks the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+
+from core.errors import TrimtabError
+from core.units import format_duration
+from core.watch.timeline.text import markdown
+from tui.actions.table import TIMELINE, actions_of, bindings_of
+from tui.dialogs.export import export_timeline
+from tui.drawing.page import Page
+from tui.screen.list_screen import EDGE, CursorKeys
+from tui.session import Session
+from tui.timeline.comparison import Comparing
+from tui.timeline.filter import Asking
+from tui.timeline.history import Asked, Past, PastRow, RowKey, key_of, row_at, rows_of
+from tui.timeline.lane_lines import HORIZONS, BrokerHit, LaneHit, usual_horizon
+from tui.timeline.page import RowHit, TimelineView, dated, timeline_lines, why_nothing
+from tui.timeline.reader import read_past
+
+LOOK_SECONDS = 1.0
+
+
+class TimelineScreen(CursorKeys, Asking, Comparing):
+    """What happened, folded, the newest at the bottom; a lane for each broker above it."""
+
+    PLACE = TIMELINE
+    BINDINGS = bindings_of(TIMELINE)
+
+    class Read(Message):
+        """A worker has looked at the file; None when nothing was recorded."""
+
+        def __init__(self, past: Past | None, error: TrimtabError | None = None) -> None:
+            super().__init__()
+            self.past, self.error = past, error
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._past: Past | None = None
+        self._looked = False
+        self._reading = False
+        self._error: TrimtabError | None = None
+        self._rows: tuple[PastRow, ...] = ()
+        self._unfolded: frozenset[RowKey] = frozenset()
+        self._key: RowKey | None = None
+        """The row under the cursor; None follows the newest."""
+        self._found_at: tuple[tuple[PastRow, ...], RowKey | None, int] = ((), None, 0)
+        """Where the row under the cursor was found last: there may be very many."""
+        self._key_before: RowKey | None = None
+        self._comparing = False
+        self._horizon: float | None = None
+        self._horizon_chosen = False
+        self._timer: Timer | None = None
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id="timeline-page")
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(LOOK_SECONDS, self._follow)
+
+    def on_screen_suspend(self) -> None:
+        if self._timer is not None:
+            self._timer.pause()
+
+    def on_screen_resume(self) -> None:
+        """Catch up; Textual calls the handler that draws, too."""
+        self._meet()
+        if self._timer is not None:
+            self._timer.resume()
+        self._look()
+
+    def _follow(self) -> None:
+        if not self.session.paused:
+            self._look()
+
+    def _look(self) -> None:
+        """Look at the file, unless somebody does already; the answer comes as `Read`."""
+        state = self.session.state
+        if state is None or self._reading:
+            return
+        self._reading = True
+        cluster_id, asked, known = state.cluster_id, self.asked, self._past
+
+        def work() -> None:
+            try:
+                self.post_message(self.Read(read_past(cluster_id, asked, known)))
+            except TrimtabError as error:
+                self.post_message(self.Read(known, error))
+
+        self.run_worker(work, thread=True, group="timeline")
+
+    def on_timeline_screen_read(self, message: Read) -> None:
+        self._reading = False
+        if message.error is not None and str(message.error) != str(self._error):
+            self.say_trouble(message.error)
+        same = self._looked and message.past is self._past
+        self._error, self._past, self._looked = message.error, message.past, True
+        if self._past is not None and self._past.asked != self.asked:
+            self._look()  # more was typed meanwhile
+        if not same:
+            self.compare_later()
+            self._fold()
+
+    def _fold(self) -> None:
+        """Make the rows anew, and draw them."""
+        shown = self.compared or self._past
+        self._rows = rows_of(shown.found, self._unfolded) if shown else ()
+        self.session.past = self._past
+        self.show(self.session)
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> int:
+        rows, key, index = self._found_at
+        if rows is not self._rows or key != self._key:
+            index = row_at(self._rows, self._key)
+            self._found_at = (self._rows, self._key, index)
+        return index
+
+    @property
+    def horizon(self) -> float | None:
+        if self._past is not None and not self._horizon_chosen:
+            return usual_horizon(self._past)
+        return self._horizon
+
+    def show_body(self, session: Session) -> None:
+        if not self._looked:
+            self._look()
+        past = self._past
+        if past is not None and past.asked != self.asked:
+            past = replace(past, asked=self.asked)  # what is typed shows before it is found
+        view = TimelineView(
+            past=past,
+            why=why_nothing(session, self._error, looked=self._looked),
+            rows=self._rows,
+            cursor=self.cursor,
+            compared=self.compared,
+            fine_at=self.fine_at,
+            following=self._key is None,
+            horizon=self.horizon,
+            now=self._now(session),
+            typing=self.typing,
+        )
+        page = self.query_one("#timeline-page", Page)
+        lines = timeline_lines(view, page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+    def _now(self, session: Session) -> datetime:
+        seen = session.state.fetched_at if session.state else datetime.now(UTC)
+        return max(seen, self._past.span[1]) if self._past else seen
+
+    def footer_words(self) -> Mapping[str, str]:
+        if self._past is None:
+            there = (action.id for action in actions_of(TIMELINE) if action.footer)
+            return dict.fromkeys(there, "")
+        row = self._rows[self.cursor] if self._rows else None
+        many = row is not None and len(row.happening.events) > 1
+        folded = row is not None and self._head(row) not in self._unfolded
+        seconds = self.horizon
+        return {
+            "changed": "what happened" if self.compared else "what changed",
+            "enter": ("unfold" if folded else "fold") if many else "",
+            "kind": f"kind: {self.asked.kind or 'all'}",
+            "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",
+        }
+
+    # -- moving about ----------------------------------------------------------------------------
+
+    def _to(self, index: int) -> None:
+        """Put the cursor on a row; on the last one it follows."""
+        if not self._rows:
+            return
+        index = min(max(index, 0), len(self._rows) - 1)
+        self._key = None if index == len(self._rows) - 1 else self._rows[index].key
+        self.show(self.session)
+
+    def step(self, rows: int) -> None:
+        self._to(self.cursor + rows)
+
+    def _step_happenings(self, steps: int) -> None:
+        """Go to what happened so many happenings before or after, whatever is unfolded."""
+        heads = [n for n, row in enumerate(self._rows) if row.event is None]
+        if not heads:
+            return
+        at = self.cursor
+        inside = self._rows[at].event is not None
+        here = max(i for i, n in enumerate(heads) if n <= at)
+        if inside and steps < 0:
+            steps += 1
+        self._to(heads[min(max(here + steps, 0), len(heads) - 1)])
+
+    def action_earlier(self) -> None:
+        self._step_happenings(-1)
+
+    def action_later(self) -> None:
+        self._step_happenings(1)
+
+    def action_ten_earlier(self) -> None:
+        self._step_happenings(-10)
+
+    def action_ten_later(self) -> None:
+        self._step_happenings(10)
+
+    @staticmethod
+    def _head(row: PastRow) -> RowKey:
+        return replace(row.key, event=None)
+
+    def action_enter(self) -> None:
+        row = self._rows[self.cursor] if self._rows else None
+        if row is None or len(row.happening.events) < 2:
+            return
+        head = self._head(row)
+        self._key = head
+        self._unfolded ^= {head}
+        self._fold()
+
+    @property
+    def moment(self) -> datetime | None:
+        return self._rows[self.cursor].until if self._rows and self._key is not None else None
+
+    def asked_for(self) -> Asked:
+        return self.asked
+
+    @property
+    def can_filter(self) -> bool:
+        return self._past is not None
+
+    def asked_anew(self) -> None:
+        self._look()
+        self.compare_again()
+        self.show(self.session)
+
+    def turned(self) -> None:
+        """Show the other list; the cursor of what happened is found again afterwards."""
+        if self._comparing and self.compared is None:
+            self._key = self._key_before
+        elif self.compared is not None and not self._comparing:
+            self._key_before, found = self._key, self.compared.found
+            self._key = key_of(found[0]) if found else None
+        self._comparing = self.compared is not None
+        self._fold()
+
+    def action_map_then(self) -> None:
+        if self.compared is not None:
+            self.travel(self.compared.since)
+        elif self._rows:
+            self.travel(self._rows[self.cursor].until)
+
+    def arrived(self) -> None:
+        self.trimtab.action_show_screen("map")
+
+    def _meet(self) -> None:
+        """Put the cursor where the map of the past has gone meanwhile."""
+        then = self.session.then
+        if then is None or (self._rows and self._rows[self.cursor].until == then.at):
+            return
+        for row in self._rows:
+            if row.until == then.at:
+                self._key = row.key
+                return
+
+    def action_horizon(self) -> None:
+        at = HORIZONS.index(self.horizon)
+        self._horizon, self._horizon_chosen = HORIZONS[(at + 1) % len(HORIZONS)], True
+        self.show(self.session)
+
+    def action_back(self) -> None:
+        if self.asked != Asked():
+            self.ask(Asked())
+        elif self.is_comparing:
+            self.compare_no_more()
+        elif self._unfolded:
+            self._unfolded = frozenset()
+            self._key = self._key and replace(self._key, event=None)
+            self._fold()
+        else:
+            self._to(EDGE)
+
+    def on_page_hit(self, message: Page.Hit) -> None:
+        match message.hit:
+            case RowHit(index):
+                self._to(index)
+                if message.twice:
+                    self.action_enter()
+            case LaneHit(at) if self._rows:
+                before = [n for n, row in enumerate(self._rows) if row.at <= at]
+                self._to(before[-1] if before else 0)
+            case BrokerHit(broker):
+                words = "" if self.asked.words == f"b{broker}" else f"b{broker}"
+                self.ask(replace(self.asked, words=words))
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self.step(message.steps * 3)
+
+    # -- out of here -----------------------------------------------------------------------------
+
+    def copy_text(self) -> str | None:
+        """Return what is listed as a Markdown table, unfolded as it is here."""
+        if not self._rows or self._past is None:
+            return None
+        name = self.session.cluster_name
+        rows = ((row.at, ("· " if row.event else "") + row.text) for row in self._rows)
+        if self.compared is not None:
+            since, until = self.compared.since, self.compared.until
+            return markdown(f"What differs in {name} since {dated(since)} UTC", rows)
+        since, until = self._past.span
+        return markdown(f"Timeline of {name}, {dated(since)} to {dated(until)} UTC", rows)
+
+    def action_export(self) -> None:
+        text = self.copy_text()
+        if text is None:
+            self.say("Nothing is listed: nothing to export.")
+        else:
+            export_timeline(self, text)

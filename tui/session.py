@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.plan.plan import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from core.autopilot.daemon import Standing
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView
     from core.watch.clients.report import Report
-    from tui.map.view import Lit
-    from tui.plan.study import Study
-    from tui.plan.suggest_form import Wish
-    from tui.plan.suggested_plan import Made
-    from tui.timeline.history import Past, Then
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
@@ -127,6 +123,37 @@ class PlanHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class Lit:
+    """Partitions that the map shows marked, and what they are of: a consumer group's id."""
+
+    of: str
+    partitions: frozenset[TopicPartition]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(tp.topic for tp in self.partitions)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Then:
+    """The cluster as it was; sizes were not kept, and its load where Spark's windows still are."""
+
+    at: datetime
+    state: ClusterState
+    load: Load | None = None
+
+
+class RecordedMoments(Protocol):
+    """The recorded timeline, as far as the map of the past steps through it."""
+
+    def moment_after(self, at: datetime, steps: int) -> datetime:
+        """Return when so many happenings later, or earlier, than `at` all of it had happened."""
+
+    def told_at(self, at: datetime) -> str:
+        """Return what had just happened at a moment; "" for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handed:
     """A plan that a run was started with, and that stays until the run's own checks are passed."""
 
@@ -179,13 +206,9 @@ class Session:
     """Moves in flight that no run of this machine is carrying out."""
     making_plan: bool = False
     """Whether a whole plan is being made that will take the place of the one being edited."""
-    wish: Wish | None = None
-    """What a plan was asked for with the last time, None when none was."""
-    made: Made | None = None
-    """The plan that was suggested last; the one being edited may have gone on from it."""
     pointed_at: tuple[int, str | None] | None = None
     """The broker and topic that the map's cursor is on."""
-    past: Past | None = None
+    past: RecordedMoments | None = None
     """What was read of the timeline last."""
     then: Then | None = None
     """The cluster as it was at the moment that the map shows; None while it shows what is."""
@@ -253,14 +276,15 @@ class Session:
         if rate_bytes_per_s is not None and not self.rate_chosen:
             self.rate_bytes_per_s = rate_bytes_per_s
 
-    def take_study(self, study: Study) -> None:
-        """Take the rate that a study proposes, then the steps that waited for its table."""
-        self.propose_rate(study.default_rate_bytes_per_s)
-        if self.rate_steps and study.table:
-            at = study.row_of(self.rate_bytes_per_s)
+    def take_rates(self, rates: Sequence[int], proposed: int | None) -> None:
+        """Take the rate that suits the plan, then the steps that waited for the table of rates."""
+        self.propose_rate(proposed)
+        if self.rate_steps and rates:
+            nearest = min(rates, key=lambda rate: abs(rate - self.rate_bytes_per_s))
+            at = rates.index(nearest)
             for step in self.rate_steps:
-                at = min(max(at + step, 0), len(study.table) - 1)
-            self.choose_rate(study.table[at].rate_bytes_per_s)
+                at = min(max(at + step, 0), len(rates) - 1)
+            self.choose_rate(rates[at])
         self.rate_steps = ()
 
     def hand_over(self, run: str, plan: Plan) -> None:

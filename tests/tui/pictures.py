@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from core.cluster.connect import Address
+from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from core.run.reporting.views import (
     BrokerProgress,
@@ -24,9 +25,10 @@ from core.run.reporting.views import (
     RunState,
     RunView,
 )
-from tui.app import TrimtabApp
+from tui.app import Seen, TrimtabApp
 from tui.drawing.canvas import Canvas
 from tui.drawing.page import Page
+from tui.feed.events import Event, PictureSeen
 from tui.session import PlanHistory, Session
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -189,3 +191,38 @@ def a_run(state: RunState = RunState.RUNNING, **other: object) -> RunView:
         batches=4,
     )
     return replace(run, **other)  # type: ignore[arg-type]
+
+
+class Clock:
+    """Goes on only with what is told, so that each picture is studied."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def told(pilot: Pilot[int], *events: Event) -> None:
+    for event in events:
+        clock = pilot.app.monotonic  # type: ignore[attr-defined]
+        clock.now += 60.0
+        pilot.app.post_message(Seen(event))
+    await rested(pilot)
+
+
+def picture(state: ClusterState) -> PictureSeen:
+    return PictureSeen(state, LOAD, None, None, None)
+
+
+def grown(times: float, state: ClusterState = STATE) -> ClusterState:
+    """Return the cluster with partitions so many times as large, later."""
+    size = state.size_bytes.copy()
+    size[size > 0] = (size[size > 0] * times).astype(size.dtype)
+    return replace(state, size_bytes=size, fetched_at=at(3, 14))
+
+
+def down(ids: Iterable[int], state: ClusterState = STATE) -> ClusterState:
+    dead = set(ids)
+    brokers = tuple(replace(b, alive=b.alive and b.id not in dead) for b in state.brokers)
+    return replace(state, brokers=brokers)

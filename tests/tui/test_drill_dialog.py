@@ -28,7 +28,7 @@ from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from tui.feed.events import GroundFound
 from tui.global_actions.drill_dialog import WORDS, Choices, DrillDialog
-from tui.timeline.history import Then
+from tui.session import Then
 
 
 class Ground:

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from tui.drawing.canvas import Canvas
 from tui.screen.command_palette import CommandScreen
-from tui.screen.list_screen import pasted
+from tui.screen.text_filter import pasted
 
 
 async def paste(pilot: Pilot[int], words: str) -> None:

@@ -352,7 +352,7 @@ def key_table() -> str:
     lines = [
         "# Keys",
         "",
-        "Made from `tui/actions/table.py` by `python -m tui.actions.table`; a test holds it current.",
+        "Made by `python -m tui.actions.table`; a test holds it current.",
     ]
     for place, title in PLACES.items():
         rows = actions_of(place)

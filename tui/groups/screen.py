@@ -18,9 +18,8 @@ from tui.groups.detail import PartitionHit
 from tui.groups.page import GroupHit, groups_lines
 from tui.groups.poller import Looking
 from tui.groups.view import GroupsView, Order, at_partition, chosen_of, listed, partitions_of
-from tui.map.view import Lit
 from tui.screen.list_screen import CursorKeys, Filtering
-from tui.session import Session, age_words
+from tui.session import Lit, Session, age_words
 
 
 class GroupsScreen(CursorKeys, Filtering, Looking):

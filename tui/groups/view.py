@@ -12,7 +12,7 @@ from core.cluster.groups import Member
 from core.cluster.metadata import TopicPartition
 from core.watch.groups.lag import GroupView, PartitionView
 from core.watch.groups.rebalances import Rebalance
-from tui.map.view import matches
+from tui.screen.text_filter import matches
 
 _NUMBERS = re.compile(r"(\D*)(\d*)")
 

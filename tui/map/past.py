@@ -17,7 +17,7 @@ from tui.theming import Glyphs, Palette
 from tui.timeline.time_travel import TimeTravel
 
 if TYPE_CHECKING:
-    from tui.timeline.history import Then
+    from tui.session import Then
 
 
 def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -> Row:

@@ -17,24 +17,14 @@ from core.load.snapshot.format import Load
 from core.load.view.heat import HeatMap, Metric, Order, PartitionMap, heat_map, partition_map
 from core.load.view.totals import BrokerTotals, broker_totals
 from core.load.view.verdicts import Verdict, Weight
+from tui.screen.text_filter import matches
+from tui.session import Lit
 
 
 class Zoom(Enum):
     TOPICS = "topics"
     PARTITIONS = "partitions"
     PARTITION = "partition"
-
-
-@dataclass(frozen=True, slots=True)
-class Lit:
-    """Partitions that the map shows marked, and what they are of: a consumer group's id."""
-
-    of: str
-    partitions: frozenset[TopicPartition]
-
-    @property
-    def topics(self) -> frozenset[str]:
-        return frozenset(tp.topic for tp in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +82,6 @@ class MapView:
     def next_order(self) -> MapView:
         orders = list(Order)
         return replace(self, order=orders[(orders.index(self.order) + 1) % len(orders)])
-
-
-def matches(name: str, words: str) -> bool:
-    """Return whether a name passes a filter: every word is in it, and no word that begins with !.
-
-    Case does not matter, as in k9s.
-    """
-    name = name.lower()
-    for word in words.lower().split():
-        if word.startswith("!"):
-            if len(word) > 1 and word[1:] in name:
-                return False
-        elif word not in name:
-            return False
-    return True
 
 
 @dataclass(frozen=True, eq=False)

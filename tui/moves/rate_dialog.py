@@ -31,8 +31,8 @@ from tui.drawing.spans import (
     right,
     wrapped,
 )
-from tui.moves.drawing.status import bounds_words, goes_on
-from tui.plan.drawing.throttle_table import throttle_lines
+from tui.moves.drawing.status import goes_on
+from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
 from tui.plan.study import Study, study
 from tui.plan.study_diff import Picture, is_alike
 from tui.plan.study_worker import StudyFailed, Studying

@@ -17,7 +17,7 @@ from core.run.journal.rates import Bounds
 from core.run.reporting.views import DUE, MoveState, RunState, RunView
 from core.run.service import recover
 from core.units import format_rate
-from tui.moves.drawing.status import bounds_words, goes_on, is_paused
+from tui.moves.drawing.status import goes_on, is_paused
 from tui.moves.questions import (
     cancel_dialog,
     cancel_some_dialog,
@@ -29,6 +29,7 @@ from tui.moves.questions import (
 )
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import RetargetDialog, targets_of
+from tui.plan.drawing.throttle_table import bounds_words
 from tui.screen.app_base import guarded
 from tui.screen.base import DashboardScreen
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from core.cluster.state import ClusterState
     from core.load.snapshot.format import Load
-    from tui.plan.screen import PlanScreen
+    from tui.screen.base import DashboardScreen
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,8 +62,12 @@ class Found(Message):
 class Planning:
     """Has plans made for the Plan screen, one at a time."""
 
-    def __init__(self, screen: PlanScreen) -> None:
+    def __init__(self, screen: DashboardScreen) -> None:
         self._screen = screen
+        self.wish = Wish()
+        """What a plan was asked for with the last time."""
+        self.made: Made | None = None
+        """The plan that was suggested last; the one being edited may have gone on from it."""
         self._making: Making | None = None
         self._ticks: Timer | None = None
 
@@ -84,16 +88,15 @@ class Planning:
             screen.say("A plan is being made; esc stops it.")
             return
         broker, topic = session.pointed_at or (None, None)
-        wish = session.wish or Wish()
         screen.app.push_screen(
-            SuggestDialog(wish, session.state, session.plan, broker, topic), self._answered
+            SuggestDialog(self.wish, session.state, session.plan, broker, topic), self._answered
         )
 
     def _answered(self, answer: tuple[Wish, Asked] | None) -> None:
         screen, session = self._screen, self._screen.session
         if answer is None or session.state is None or session.load is None:
             return
-        session.wish, asked = answer
+        self.wish, asked = answer
         making = self._making = Making(asked, screen.trimtab.monotonic())
         session.making_plan = True
         state, load, known = session.state, session.load, session.calibration
@@ -144,7 +147,7 @@ class Planning:
         if not len(plan):
             screen.say(_nothing(message.made), "fine" if message.made.reached else "look")
             return None
-        session.made = message.made
+        self.made = message.made
         if message.made.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
             planned = session.plan.by_partition
             plan = Plan.of(

@@ -21,8 +21,9 @@ from core.run.journal.rates import Bounds
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED
 from tui.dialogs.naming import NamingDialog
-from tui.dialogs.ticks import Adapt, Allow, Elect, PauseIfRemoved, Spare, Tick
+from tui.dialogs.ticks import Tick
 from tui.drawing.spans import Lines
+from tui.plan.apply_options import Adapt, Allow, Elect, PauseIfRemoved, Spare
 from tui.plan.drawing.apply_summary import summary_lines
 from tui.plan.study import Study, is_refused, study
 from tui.plan.study_diff import Picture, Read, changed
@@ -146,7 +147,7 @@ class PlanReview(NamingDialog[str | None]):
         (self._state, self._load), self._study = message.picture, message.study
         self._studied = message
         if first and self._order.rate_bytes_per_s is None:
-            self._session.take_study(message.study)
+            self._session.take_rates(message.study.rates, message.study.default_rate_bytes_per_s)
             self._rate = self._session.rate_bytes_per_s
         unticked = await self._put_ticks(message)
         if self._first is None:

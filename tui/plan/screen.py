@@ -69,7 +69,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._broker = 0
         self._on_impact = False
         self._top = 0
-        self._planning = Planning(self)
+        self.planning = Planning(self)
         self._study: Study | None = None
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
@@ -101,8 +101,8 @@ class PlanScreen(CursorKeys, PlanKeys):
             self._on_throttle,
             wished=bool(session.rate_steps),
             even=self._even if self._study is not None else None,
-            made=session.made,
-            planning=self._planning.words,
+            made=self.planning.made,
+            planning=self.planning.words,
             on_brokers=self._on_brokers,
             broker=self._broker,
             on_impact=self._on_impact,
@@ -124,7 +124,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             words |= {"brokers": "moves", "drop_move": ""}
         if self._on_impact:
             words |= {"impact": "moves", "drop_move": ""}
-        if not self._planning.words:
+        if not self.planning.words:
             words["stop"] = ""
         if not self.session.history.undo:
             words["undo"] = ""
@@ -142,7 +142,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         known = self._study is not None and any(
             row.rate_bytes_per_s == rate for row in self._study.table
         )
-        made, groups, learned = session.made, session.groups, session.calibration
+        made, groups, learned = self.planning.made, session.groups, session.calibration
         basis, before = Basis(state, load, made, learned, groups), self._basis
         failed = self._failed is not None and self._failed[0] is plan and self._failed[1] == rate
         same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
@@ -185,7 +185,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         if message.study.plan.moves == self.session.plan.moves:
             self._study, self._even = message.study, message.even
             self._helpful = message.order
-            self.session.take_study(message.study)
+            self.session.take_rates(message.study.rates, message.study.default_rate_bytes_per_s)
             self.show(self.session)
 
     @property
@@ -262,17 +262,17 @@ class PlanScreen(CursorKeys, PlanKeys):
     # -- a whole plan ----------------------------------------------------------------------------
 
     def action_suggest(self) -> None:
-        self._planning.ask()
+        self.planning.ask()
 
     def action_stop(self) -> None:
-        if self._planning.words:
-            self._planning.stop()
+        if self.planning.words:
+            self.planning.stop()
         else:
             self._on_throttle = self._on_brokers = self._on_impact = False
             self.show(self.session)
 
     def on_found(self, message: Found) -> None:
-        if self._planning.take(message) is not None:
+        if self.planning.take(message) is not None:
             self._cursor = self._broker = 0
             self._on_throttle = self._on_impact = False
 

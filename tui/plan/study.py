@@ -49,9 +49,13 @@ class Study:
     not_compared: tuple[str, ...] = ()
     """What checks could not compare, as it is not known: a sentence each."""
 
+    @property
+    def rates(self) -> list[int]:
+        return [estimate.rate_bytes_per_s for estimate in self.table]
+
     def row_of(self, rate_bytes_per_s: int) -> int:
         """Return the row of a rate, else of the nearest one; 0 when there is none."""
-        rates = [estimate.rate_bytes_per_s for estimate in self.table]
+        rates = self.rates
         return min(range(len(rates)), key=lambda i: abs(rates[i] - rate_bytes_per_s), default=0)
 
     def estimate(self, rate_bytes_per_s: int) -> Estimate | None:

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from tui.actions.table import Action, keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import hand_up
-from tui.screen.list_screen import pasted
+from tui.screen.text_filter import pasted
 from tui.theming import Glyphs, Palette
 
 WIDTH = 92

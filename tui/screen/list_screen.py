@@ -9,30 +9,7 @@ from textual import events
 from tui.actions.action import Action
 from tui.actions.table import actions_of, keys_of
 from tui.screen.base import DashboardScreen
-
-
-def type_filter(words: str, key: str, character: str | None) -> tuple[str, bool] | None:
-    """Return the filter after a key and whether it goes on being typed; None for other keys."""
-    match key:
-        case "enter":
-            return words, False
-        case "escape":
-            return "", False
-        case _ if key.startswith("alt+"):
-            # Esc and another key, which a slow line delivered in one piece.
-            return "", False
-        case "backspace":
-            return words[:-1], True
-        case _ if character is not None and character.isprintable():
-            return words + character, True
-    return None
-
-
-def pasted(text: str) -> str:
-    """Return what a paste types: the first line that says something, without controls."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    return "".join(c for c in line if c.isprintable()).strip()
-
+from tui.screen.text_filter import pasted, type_filter
 
 EDGE = 10**9
 

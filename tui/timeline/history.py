@@ -6,8 +6,6 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
 from core.watch.timeline.events import WORDS, Event, Kind
 from core.watch.timeline.text import Happening, told
 from tui.timeline.lanes import Lanes
@@ -119,15 +117,6 @@ class Compared:
     found: tuple[Happening, ...]
     changes: int
     """How many changes there are, also those that are not asked for."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Then:
-    """The cluster as it was; sizes were not kept, and its load where Spark's windows still are."""
-
-    at: datetime
-    state: ClusterState
-    load: Load | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from core.errors import TrimtabError
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
-    from tui.timeline.history import Then
+    from tui.session import Then
 
 
 class TimeTravel(DashboardScreen):
@@ -42,7 +42,7 @@ class TimeTravel(DashboardScreen):
         def work() -> None:
             # Here, and not for the first paint, which needs no timeline.
             from core.load.lookup import load_at
-            from tui.timeline.history import Then
+            from tui.session import Then
             from tui.timeline.reader import read_state
 
             then: Then | None = None

@@ -14,15 +14,19 @@ from pictures import (
     MB,
     RACKS,
     STATE,
+    Clock,
     a_run,
     a_session,
     at,
     dashboard,
+    down,
     footer,
+    grown,
     in_sight,
+    picture,
     pressed,
+    told,
 )
-from test_apply_left_open import Clock, down, grown, picture, told
 from textual.pilot import Pilot
 from textual.widgets import Button, Label, Static
 
@@ -294,8 +298,8 @@ async def test_what_is_wrong_with_a_wish_goes_with_the_cluster() -> None:
     fewer = cluster(held, brokers=list(RACKS), racks=RACKS)
     assert fewer.topics == STATE.topics
     session = a_session(Plan(STATE.cluster_id))
-    session.wish = Wish(max_replicas="2")
     async with dashboard(session, "plan", monotonic=Clock()) as pilot:
+        pilot.app.screen.planning.wish = Wish(max_replicas="2")  # type: ignore[attr-defined]
         await pressed(pilot, "a")
         screen = pilot.app.screen
         wrong, make = screen.query_one("#wrong-max_replicas", Label), screen.query_one("#make")

@@ -15,8 +15,8 @@ from core.cli.common.context import Target
 from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.errors import UnreachableError
-from tui.feed.feed import feed
-from tui.feed.feed import prefetch as first_look
+from tui.feed import feed
+from tui.feed import prefetch as first_look
 from tui.feed.prefetch import FirstLook
 
 ADDRESS = Address("127.0.0.1:1")

@@ -13,7 +13,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
 from core.plan.estimate.rate_table import rate_table
 from core.plan.plan import Plan
-from tui.map.view import Lit
+from tui.session import Lit
 
 BROKERS = (1, 2, 3, 4, 5)
 

@@ -40,11 +40,10 @@ from tui.map import estimates as map_ahead
 from tui.map import view as map_view
 from tui.map.drag_controller import MapCanvas
 from tui.map.drawing.topic_rows import short_racks
-from tui.map.view import Zoom, matches
+from tui.map.view import Zoom
 from tui.screen.header import HeaderLine
-from tui.screen.list_screen import type_filter
-from tui.session import Freshness
-from tui.timeline.history import Then
+from tui.screen.text_filter import matches, type_filter
+from tui.session import Freshness, Then
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -31,9 +31,9 @@ from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import MoveState, RunState
-from tui.dialogs.ticks import Adapt
 from tui.plan import apply as apply_module
 from tui.plan.apply import ApplyDialog
+from tui.plan.apply_options import Adapt
 from tui.session import Session
 
 NAME = "prod-eu"

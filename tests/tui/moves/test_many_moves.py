@@ -25,12 +25,12 @@ from textual.widgets import Static
 from core.run.control import Asked
 from core.run.journal.rates import Bounds
 from core.run.reporting.views import MoveProgress, MoveState, RunView
-from tui.dialogs.ticks import Adapt
 from tui.moves import requests as module
 from tui.moves.questions import cancel_some_question
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import targets_of
 from tui.plan import apply as apply_module
+from tui.plan.apply_options import Adapt
 from tui.session import Session
 
 

@@ -38,12 +38,12 @@ from core.run.journal.throttle_values import Side
 from core.run.reporting.views import RunState
 from tui.app import Seen
 from tui.dialogs.base import ChoiceDialog
-from tui.dialogs.ticks import Adapt, Allow, Elect, PauseIfRemoved, Spare
 from tui.feed.events import Event, RunSeen
 from tui.moves.history import RunHistory
 from tui.plan import apply as apply_module
 from tui.plan import review as review_module
 from tui.plan.apply import ApplyDialog
+from tui.plan.apply_options import Adapt, Allow, Elect, PauseIfRemoved, Spare
 from tui.plan.review import Order
 from tui.plan.study import Study
 from tui.session import PlanHistory, Session

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from clusters import tp
 from hands import rested
-from pictures import GB, LOAD, MB, SIZES, STATE, a_run, a_session, at, dashboard, pressed
+from pictures import (
+    GB,
+    MB,
+    SIZES,
+    STATE,
+    Clock,
+    a_run,
+    a_session,
+    at,
+    dashboard,
+    down,
+    grown,
+    picture,
+    pressed,
+    told,
+)
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label, Static
 
-from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import Plan
 from core.run.reporting.views import RunState
 from tui.app import Seen
-from tui.dialogs.ticks import Allow
-from tui.feed.events import ClusterLost, Event, PictureSeen, RunSeen
+from tui.feed.events import ClusterLost, Event, RunSeen
 from tui.plan import apply as apply_module
 from tui.plan import review as review_module
 from tui.plan.apply import ApplyDialog
+from tui.plan.apply_options import Allow
 from tui.session import Session
-
-
-class Clock:
-    """Goes on only with what is told, so that each picture is studied."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -59,31 +62,6 @@ async def opened(
         await pressed(pilot, "A")
         assert isinstance(pilot.app.screen, ApplyDialog)
         yield pilot
-
-
-async def told(pilot: Pilot[int], *events: Event) -> None:
-    for event in events:
-        clock = pilot.app.monotonic  # type: ignore[attr-defined]
-        clock.now += 60.0
-        pilot.app.post_message(Seen(event))
-    await rested(pilot)
-
-
-def picture(state: ClusterState) -> PictureSeen:
-    return PictureSeen(state, LOAD, None, None, None)
-
-
-def grown(times: float, state: ClusterState = STATE) -> ClusterState:
-    """Return the cluster with partitions so many times as large, later."""
-    size = state.size_bytes.copy()
-    size[size > 0] = (size[size > 0] * times).astype(size.dtype)
-    return replace(state, size_bytes=size, fetched_at=at(3, 14))
-
-
-def down(ids: Iterable[int], state: ClusterState = STATE) -> ClusterState:
-    dead = set(ids)
-    brokers = tuple(replace(b, alive=b.alive and b.id not in dead) for b in state.brokers)
-    return replace(state, brokers=brokers)
 
 
 def said(pilot: Pilot[int], id: str = "#summary") -> str:

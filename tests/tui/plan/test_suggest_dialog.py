@@ -26,6 +26,8 @@ from tui.drawing.spans import Tone, text_of
 from tui.plan import planner_worker as planning
 from tui.plan import screen as plan_screen
 from tui.plan.drawing.broker_tables import bar_lines, worst_spans
+from tui.plan.planner_worker import Planning
+from tui.plan.screen import PlanScreen
 from tui.plan.suggest_dialog import SuggestDialog, Toggle
 from tui.plan.suggest_form import NAMES, TOGETHER, Wish, read
 from tui.plan.suggested_plan import Made, helpful_first
@@ -166,16 +168,22 @@ def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
 # -- the form ------------------------------------------------------------------------------------
 
 
+def planner(pilot: Pilot[int]) -> Planning:
+    screen = pilot.app.get_screen("plan")
+    assert isinstance(screen, PlanScreen)
+    return screen.planning
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_plan_is_asked_for_with_two_keys(size: tuple[int, int]) -> None:
     session = demo_session()
     async with dashboard(session, "plan", size) as pilot:
         await pressed(pilot, "a", "enter")
-        assert session.made is not None
+        assert planner(pilot).made is not None
         assert session.plan.moves == suggest(*demo_picture(), Wanted()).plan.moves
         text = body(pilot)
         assert "balanced no → yes" in text
-        assert f"{session.made.found.moves} moves" in text
+        assert f"{planner(pilot).made.found.moves} moves" in text
         assert "The plan is made; u takes it back." in footer(pilot)
 
 
@@ -197,14 +205,14 @@ async def test_the_whole_form_is_on_the_screen_and_its_buttons_can_be_clicked(
         assert await pilot.click("#cancel")
         await rested(pilot)
         assert session.plan.moves == planned.moves
-        assert session.wish is None
+        assert planner(pilot).wish == Wish()
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, int]) -> None:
     session = demo_session()
-    session.wish = Wish(band="5")
     async with dashboard(session, "plan", size) as pilot:
+        planner(pilot).wish = Wish(band="5")
         await pressed(pilot, "a", *["up"] * 4, "space")
         meaning = form(pilot).query_one("#meaning", Label)
         assert str(meaning.render()) == (
@@ -319,7 +327,7 @@ async def test_esc_stops_a_plan_that_is_being_made(held: threading.Event) -> Non
         held.set()
         await rested(pilot)
         assert session.plan.moves == a_plan().moves
-        assert session.made is None
+        assert planner(pilot).made is None
 
 
 async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
@@ -418,11 +426,11 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
     session = demo_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "a", "enter")
-        assert session.made is not None
-        best = helpful_first(*demo_picture(), session.plan, session.made)
+        assert planner(pilot).made is not None
+        best = helpful_first(*demo_picture(), session.plan, planner(pilot).made)
         assert best is not None
         first = session.plan.by_partition[best[0]]
-        because = session.made.found.because[first.tp]
+        because = planner(pilot).made.found.because[first.tp]
         assert f"why   {because.words} of its fair share" in body(pilot)
         count = len(session.plan)
         title = body(pilot).split("\n")[0]

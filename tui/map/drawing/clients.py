@@ -11,6 +11,7 @@ from core.load.view.verdicts import Verdict, Weight
 from core.units import format_duration
 from tui.drawing.canvas import Row
 from tui.map.drawing.columns import Columns
+from tui.map.drawing.sentences import Sentence, Word
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.watch.clients.health_detector import BrokerSeen
     from core.watch.clients.report import Report
-    from tui.map.drawing.inspector import Sentence
 
 
 def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
@@ -50,7 +50,6 @@ def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
 def client_words(seen: BrokerSeen) -> Sentence:
     """Return what clients feel at one broker in a line."""
     from core.watch.clients.health_detector import Health, milliseconds
-    from tui.map.drawing.inspector import Word
 
     match seen.health:
         case Health.WAITING:
@@ -71,7 +70,6 @@ def client_words(seen: BrokerSeen) -> Sentence:
 def client_words_short(seen: BrokerSeen) -> Sentence:
     """Return the same where there is little room: p99 alone."""
     from core.watch.clients.health_detector import Health, milliseconds
-    from tui.map.drawing.inspector import Word
 
     if seen.health not in (Health.FINE, Health.SLOW):
         return (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.load.view.heat import Metric, Role, partition_values, roles
 from core.units import counted, format_bytes, format_duration, format_rate
+from tui.map.drawing.sentences import Sentence, Word
 from tui.map.view import Model
 from tui.theming import Glyphs
 
@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from core.plan.single_move import Suggestion
 
 HOTTEST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A piece of a sentence and its role in the palette."""
-
-    text: str
-    role: str = "text"
-    bold: bool = False
-
-
-Sentence = tuple[Word, ...]
 
 
 def cell_title(model: Model) -> str:

@@ -9,8 +9,6 @@ from core.units import format_duration, format_rate
 from tui.drawing.canvas import Row
 from tui.map.drawing.clients import client_words, client_words_short
 from tui.map.drawing.inspector import (
-    Sentence,
-    Word,
     cell_lines,
     cell_title,
     partition_lines,
@@ -19,6 +17,7 @@ from tui.map.drawing.inspector import (
 )
 from tui.map.drawing.preview import Preview, change_words, changes, plan_words, touched
 from tui.map.drawing.scene import Scene
+from tui.map.drawing.sentences import Sentence, Word, write_sentence
 from tui.map.drawing.topic_rows import Brush
 from tui.map.drawing.totals import draw_rule
 from tui.map.view import Model
@@ -102,8 +101,3 @@ def _plan_and_time(preview: Preview, model: Model) -> Sentence:
             Word(when, "dim" if preview.of_before else "act" if rate.never else "text"),
         ]
     return tuple(words)
-
-
-def write_sentence(row: Row, x: int, sentence: Sentence, brush: Brush) -> None:
-    for word in sentence:
-        x = row.put(x, word.text, brush.style(word.role, bold=word.bold))

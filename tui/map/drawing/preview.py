@@ -17,7 +17,7 @@ from core.load.view.text import scale_of
 from core.load.view.totals import highest_ratio
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
-from tui.map.drawing.inspector import Sentence, Word
+from tui.map.drawing.sentences import Sentence, Word
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 

@@ -13,7 +13,7 @@ from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.canvas import Row
 from tui.drawing.spans import partition_name, wrapped
 from tui.map.drag import Carry
-from tui.map.drawing.inspector import Sentence, Word, cell_title, hottest, partition_lines
+from tui.map.drawing.inspector import cell_title, hottest, partition_lines
 from tui.map.drawing.preview import (
     Preview,
     change_words,
@@ -23,6 +23,7 @@ from tui.map.drawing.preview import (
     size_of,
     touched,
 )
+from tui.map.drawing.sentences import Panel, Sentence, Word, broken
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 
@@ -30,49 +31,6 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.plan.estimate.estimate import Estimate
     from core.run.reporting.views import RunView
-
-
-class Panel:
-    """Writes sentences one under the other beside the map."""
-
-    def __init__(self, rows: Sequence[Row], start: int, brush: Brush) -> None:
-        self.rows = rows
-        self.start = start
-        self.brush = brush
-        self.y = 0
-
-    def write(self, sentence: Sentence, *, on: str = "background", marked: bool = False) -> None:
-        if self.y >= len(self.rows):
-            return
-        row = self.rows[self.y]
-        if marked:
-            row.fill(self.start - 1, row.width, self.brush.style(on=on))
-            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
-        x = self.start
-        for word in sentence:
-            text = word.text
-            if marked and x == self.start:
-                # The mark stands in the margin that the amount is padded with.
-                x, text = x + 1, text[1:]
-            style = self.brush.style(word.role, on, bold=word.bold)
-            if x + len(text) > row.width:
-                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
-            x = row.put(x, text, style)
-        self.y += 1
-
-    def title(self, text: str, more: str = "") -> None:
-        if self.y >= len(self.rows):
-            return
-        row = self.rows[self.y]
-        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
-        x = row.put(self.start, f"{text} ", self.brush.style("dim"))
-        if more:
-            row.put(x, f" {more} ", self.brush.style("bright", bold=True))
-        self.y += 1
-
-    def gap(self) -> None:
-        self.y += 1
-
 
 PLAN_LINES = 6
 CELL_LINES = 12
@@ -215,21 +173,6 @@ def _draw_partition(panel: Panel, model: Model, row: int) -> None:
         for part in broken(sentence, width):
             panel.write(part)
     panel.gap()
-
-
-def broken(sentence: Sentence, width: int) -> list[Sentence]:
-    """Return a sentence as lines of at most `width`, broken between its words."""
-    lines: list[list[Word]] = [[]]
-    used = 0
-    for word in sentence:
-        text = word.text if used else word.text.lstrip(" ·")
-        if used and used + len(text.rstrip()) > width:
-            lines.append([])
-            text, used = word.text.lstrip(" ·"), 0
-        if text:
-            lines[-1].append(Word(text, word.role, word.bold))
-            used += len(text)
-    return [tuple(line) for line in lines if line]
 
 
 def _draw_changes(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from core.run.reporting.views import Level, MoveState
 from core.units import format_duration
 from tui.drawing.spans import partition_name
-from tui.map.drawing.inspector import Word
 from tui.map.drawing.preview import move_words
+from tui.map.drawing.sentences import Word
 
 if TYPE_CHECKING:
     from core.run.reporting.views import MoveProgress, RunView
-    from tui.map.drawing.side_panel import Panel
+    from tui.map.drawing.sentences import Panel
 
 MOVES = 8
 EVENTS = 8

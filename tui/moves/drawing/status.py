@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
-from core.run.journal.rates import Bounds
 from core.run.reporting.views import PAUSING, MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.bars import line_bar
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
 from tui.moves.drawing.rows import amount_words
+from tui.plan.drawing.throttle_table import bounds_words
 
 
 class Look(NamedTuple):
@@ -159,12 +159,6 @@ def range_words(between: tuple[float, float]) -> Line:
     """Return a range of times, dim; nothing when both ends read the same."""
     low, high = (format_duration(seconds) for seconds in between)
     return (dim(f"  ({low} – {high})"),) if low != high else ()
-
-
-def bounds_words(bounds: Bounds) -> str:
-    """Return between which rates an adaptive one stays."""
-    least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
-    return f"{least} to {most}"
 
 
 def _rates(run: RunView) -> list[str]:

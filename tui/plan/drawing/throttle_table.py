@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.plan.copies import Side
+from core.run.journal.rates import Bounds
 from core.units import format_duration, format_rate
 from tui.drawing.spans import (
     Line,
@@ -133,3 +134,9 @@ def _range(estimate: Estimate) -> str:
         return ""
     first, last = format_duration(low), format_duration(high)
     return first if first == last else f"{first} – {last}"
+
+
+def bounds_words(bounds: Bounds) -> str:
+    """Return between which rates an adaptive one stays."""
+    least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+    return f"{least} to {most}"

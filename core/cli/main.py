@@ -22,7 +22,7 @@ import click
 from core import bug_log, paths
 from core.cli.common.context import Context, Target
 from core.cli.common.option_guard import as_meant
-from core.cli.common.output import let_reader_go, say
+from core.cli.common.output import discard_output, say
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 OpenDashboard = Callable[[Context], None]
 
 
-class Invoked(NamedTuple):
+class Invocation(NamedTuple):
     """How the root command came about; `is_process` when it is all that its process does."""
 
     open_dashboard: OpenDashboard
@@ -77,11 +77,11 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are invoked."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _reader_may_go():
+        with _translate_broken_pipe():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _reader_may_go():
+        with _translate_broken_pipe():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -111,7 +111,7 @@ class LazyGroup(click.Group):
 
 
 @contextlib.contextmanager
-def _reader_may_go() -> Iterator[None]:
+def _translate_broken_pipe() -> Iterator[None]:
     """Take a broken pipe out of click's hands: it would make it a failure."""
     try:
         yield
@@ -166,7 +166,7 @@ def root(
 
     Without a command it opens the dashboard.
     """
-    invoked: Invoked = ctx.obj
+    invoked: Invocation = ctx.obj
     ctx.obj = Context(
         target=Target.choose(
             bootstrap=bootstrap,
@@ -201,13 +201,13 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         result = as_meant(root).main(
             args=argv,
             prog_name="trimtab",
-            obj=Invoked(open_dashboard, is_process=argv is None),
+            obj=Invocation(open_dashboard, is_process=argv is None),
             standalone_mode=False,
         )
     except click.exceptions.Exit as done:
         return done.exit_code
     except (click.Abort, KeyboardInterrupt):
-        complain("stopped.")
+        print_error("stopped.")
         return 130
     except click.NoSuchOption as error:
         _show(error)
@@ -216,32 +216,34 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
                 value = "" if getattr(option, "is_flag", False) else " …"
                 command = error.ctx.command_path.removeprefix("trimtab ")
                 typed = f"trimtab {error.option_name}{value} {command}"
-                complain(f"{error.option_name} goes before the command: {typed}")
+                print_error(f"{error.option_name} goes before the command: {typed}")
         return ExitCode.USAGE
     except click.ClickException as error:
         _show(error)
         return ExitCode.USAGE
     except TrimtabError as error:
-        complain(str(error))
+        print_error(str(error))
         return error.exit_code
     except _ReaderGoneError:
-        let_reader_go()
+        discard_output()
         return ExitCode.DONE
     except OSError as error:
-        if error.errno not in (*REFUSED, *FULL) and not _own_folder_missing(error):
-            return _bug()
-        complain(_about_place(error))
+        if error.errno not in (*PERMISSION_ERRORS, *SPACE_ERRORS) and not _own_folder_missing(
+            error
+        ):
+            return _report_bug()
+        print_error(_file_error_message(error))
         return ExitCode.FAILED
     except Exception:  # noqa: BLE001 - the last line of defence: log it and say where
-        return _bug()
+        return _report_bug()
     return result if isinstance(result, int) else ExitCode.DONE
 
 
-REFUSED = (
+PERMISSION_ERRORS = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.ESTALE),
 )
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What a file system or a limit says no to: the user's to mend. All others, also a file that is
 not there, are ours: what a user names is looked for where it is read."""
 
@@ -254,26 +256,26 @@ def _show(error: click.ClickException) -> None:
         say(shown.getvalue().rstrip())
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """Say what went wrong on stderr; where even that cannot be written, the exit code must do."""
     with contextlib.suppress(OSError):
         say(f"trimtab: {message}")
 
 
-def _about_place(error: OSError) -> str:
+def _file_error_message(error: OSError) -> str:
     if error.filename is None:
         return f"Cannot go on: {error.strerror}.\nMake room or choose another place, and try again."
-    mend = "Make room there" if error.errno in FULL else "Mend its permissions"
-    if _among_own_files(error):
+    mend = "Make room there" if error.errno in SPACE_ERRORS else "Mend its permissions"
+    if _own_folder_of(error):
         advice = f"{mend}, or name another folder in TRIMTAB_HOME."
-    elif error.errno in FULL:
+    elif error.errno in SPACE_ERRORS:
         advice = f"{mend}, and try again."
     else:
         advice = f"Make {error.filename} usable for this user."
     return f"Cannot use {error.filename}: {error.strerror}.\n{advice}"
 
 
-def _among_own_files(error: OSError) -> Path | None:
+def _own_folder_of(error: OSError) -> Path | None:
     """Return which of our own folders it is about."""
     if not isinstance(error.filename, str | bytes):
         return None
@@ -286,7 +288,7 @@ def _among_own_files(error: OSError) -> Path | None:
 
 def _own_folder_missing(error: OSError) -> bool:
     """Return whether one of our own folders is not there and cannot be made."""
-    folder = _among_own_files(error)
+    folder = _own_folder_of(error)
     if folder is None:
         return False
     try:
@@ -297,11 +299,11 @@ def _own_folder_missing(error: OSError) -> bool:
 
 
 def _command_shape(argv: list[str] | None) -> dict[str, str]:
-    from core.cli.common.command_shape import shape_of
+    from core.cli.common.command_shape import redact_command_line
 
-    return shape_of(root, sys.argv[1:] if argv is None else argv)
+    return redact_command_line(root, sys.argv[1:] if argv is None else argv)
 
 
-def _bug() -> int:
-    complain(f"this is a bug in trimtab; nothing more was done. {bug_log.log_bug()}")
+def _report_bug() -> int:
+    print_error(f"this is a bug in trimtab; nothing more was done. {bug_log.log_bug()}")
     return ExitCode.FAILED

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from core.autopilot.removal import forget_autopilot
 from core.cli.common.output import StatusLine, say, write_text
-from core.cli.common.signals import ended_in_order
+from core.cli.common.signals import exit_cleanly_on_signals
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import TrimtabError
 from core.run.run_process import forget_runs
@@ -59,7 +59,7 @@ def play(scenario: Scenario, *, short: bool, keep: bool) -> bool:
 
     What was seen until a command failed is shown before that failure.
     """
-    with ended_in_order("the scenario"), ExitStack() as stack:
+    with exit_cleanly_on_signals("the scenario"), ExitStack() as stack:
         sandbox = Sandbox.up(
             f"scenario-{scenario.name}",
             scenario.brokers,

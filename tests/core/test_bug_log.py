@@ -11,7 +11,7 @@ import pytest
 
 import core.cli.main as cli
 from core import bug_log, paths
-from core.cli.common.command_shape import shape_of
+from core.cli.common.command_shape import redact_command_line
 from core.errors import DocumentError, ExitCode
 
 # What the user names, and what exceptions quote, begins with a word that is nowhere in the program.
@@ -121,7 +121,7 @@ def test_what_a_damaged_document_holds_is_not_told(
     ],
 )
 def test_a_command_is_told_by_names_of_ours(words: list[str], shape: str) -> None:
-    assert shape_of(cli.root, words) == {"words": shape}
+    assert redact_command_line(cli.root, words) == {"words": shape}
 
 
 def test_a_shape_that_breaks_hides_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.autopilot.limits import changed, which, which_to_stop
-from core.cli.autopilot.output import entry_line, shown_log, shown_standing, standing_document
+from core.cli.autopilot.limits import find_switches, find_switches_to_stop, parse_limits
+from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
@@ -71,7 +71,7 @@ def autopilot(
     if mode is None:
         if any(value is not None for value in wanted.values()) or detach or cancel:
             raise UsageError("In which mode?", next="Say --mode suggest, or --mode act.")
-        shown_standing(which(context), as_json=as_json)
+        print_status(find_switches(context), as_json=as_json)
         return ExitCode.DONE
     if mode == Mode.OFF.value:
         return _off(context, wanted, cancelling=cancel, as_json=as_json)
@@ -85,7 +85,7 @@ def autopilot(
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
     """Say how it stands: mode, process, budget, what it decided last."""
-    shown_standing(which(context), as_json=as_json)
+    print_status(find_switches(context), as_json=as_json)
 
 
 @autopilot.command()
@@ -94,11 +94,11 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def log(context: Context, last: int, as_json: bool) -> None:
     """Say what it decided, and why it did nothing."""
-    found = which(context)
+    found = find_switches(context)
     if len(found) != 1:
         names = ", ".join(switch.name for switch in found) or "none"
         raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
-    shown_log(found[0], last, as_json=as_json)
+    print_log(found[0], last, as_json=as_json)
 
 
 # -- off -------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _off(
         raise UsageError(
             "--mode off takes no limits.", next="Say --cancel to cancel its run, too, or nothing."
         )
-    found = which_to_stop(context)
+    found = find_switches_to_stop(context)
     if not found:
         say("There is no autopilot here to turn off.")
     off: list[Switch] = []
@@ -192,7 +192,7 @@ def _on(
     from core.run.audit import user
     from core.run.logout import look
 
-    changed(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
+    parse_limits(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
     address = context.require_address()
     if mode is Mode.ACT:
         context.require_writable()
@@ -206,7 +206,7 @@ def _on(
     except DocumentError as error:
         say(str(error.title))
         before = None
-    settings = changed(before.settings if before else Settings(), wanted)
+    settings = parse_limits(before.settings if before else Settings(), wanted)
     name = context.target.called(cluster_id)
     for sentence in unmatched(settings, (topic.name for topic in state.topics)):
         say(sentence)
@@ -233,14 +233,14 @@ def _on(
         started = start_flying(switch)
         say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
     else:
-        return _fly_here(context, switch, as_json=as_json)
+        return _run_here(context, switch, as_json=as_json)
     if as_json:
         stands = standing(switch)
-        emit([standing_document(replace(stands, process=stands.process or started))])
+        emit([status_document(replace(stands, process=stands.process or started))])
     return ExitCode.DONE
 
 
-def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
+def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core import paths
     from core.autopilot.assembly import ROLE, fly_cluster
     from core.autopilot.log import Entry

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NONE = "none"
 
 
-def changed(settings: Settings, wanted: Mapping[str, str | None]) -> Settings:
+def parse_limits(settings: Settings, wanted: Mapping[str, str | None]) -> Settings:
     """Return settings with what was said on the command line; raises UsageError."""
     found: dict[str, Any] = {}
     for name, text in wanted.items():
@@ -28,7 +28,7 @@ def changed(settings: Settings, wanted: Mapping[str, str | None]) -> Settings:
     return replace(settings, **found)
 
 
-def which(context: Context) -> list[Switch]:
+def find_switches(context: Context) -> list[Switch]:
     """Return the switches that are meant: of the cluster that was named, else all of them.
 
     Known ones are found by name or by any of their brokers; only for none of these is the cluster
@@ -62,14 +62,14 @@ def which(context: Context) -> list[Switch]:
     return [one for one in known if one.cluster_id == cluster_id]
 
 
-def which_to_stop(context: Context) -> list[Switch]:
+def find_switches_to_stop(context: Context) -> list[Switch]:
     """Return the switches to turn off: all, unless the command line itself names a cluster.
 
     What the environment names for other commands must not leave an autopilot flying.
     """
     from core.autopilot import switch as switches
 
-    return which(context) if context.target.named else list(switches.every())
+    return find_switches(context) if context.target.named else list(switches.every())
 
 
 def _percent(text: str, option: str) -> float:

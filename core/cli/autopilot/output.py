@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from core.autopilot.switch import Switch
 
 
-def shown_standing(switches: Sequence[Switch], *, as_json: bool) -> None:
+def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
     """Print how each of these stands."""
     from core.autopilot.daemon import standing
 
     found = [standing(switch) for switch in switches]
     if as_json:
-        emit([standing_document(one) for one in found])
+        emit([status_document(one) for one in found])
         return
     if not found:
         say(
@@ -30,10 +30,10 @@ def shown_standing(switches: Sequence[Switch], *, as_json: bool) -> None:
             "--mode suggest."
         )
     for one in found:
-        write_text(_standing_text(one), None)
+        write_text(_status_text(one), None)
 
 
-def shown_log(switch: Switch, last: int, *, as_json: bool) -> None:
+def print_log(switch: Switch, last: int, *, as_json: bool) -> None:
     """Print the last so many decisions."""
     from core.autopilot.log import DecisionLog
 
@@ -51,7 +51,7 @@ def entry_line(entry: Entry) -> str:
     return f"{at}  {entry.what.value:<8}  {entry.text}{more}"
 
 
-def standing_document(one: Standing) -> dict[str, Any]:
+def status_document(one: Standing) -> dict[str, Any]:
     """Return one entry of `autopilot status --json`."""
     spent, moves = one.history.spent(datetime.now(UTC))
     return {
@@ -69,7 +69,7 @@ def standing_document(one: Standing) -> dict[str, Any]:
     }
 
 
-def _standing_text(one: Standing) -> str:
+def _status_text(one: Standing) -> str:
     from core.autopilot.settings import Mode, limits
 
     settings = one.switch.settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.common.context import Context, told_unknown
+from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm
@@ -90,10 +90,10 @@ def elect(
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
-        state = told_unknown(client.describe())
+        state = report_unknown(client.describe())
         if not dry_run:
             context.require_writable(state)
-        rows = _chosen(state, topics, partitions)
+        rows = _select_rows(state, topics, partitions)
         brokers = imbalance(state, rows)
         settings = rebalance_settings(client, state)
         found = (unclean_elections if unclean else preferred_elections)(state, rows)
@@ -105,10 +105,10 @@ def elect(
             say("These would be elected:")
             planned = [_Outcome(election, "planned") for election in able]
             say(_rows(planned).removesuffix("\n"))
-        for line in _lost(able) if unclean else ():
+        for line in _loss_sentences(able) if unclean else ():
             say(line)
         if asks:
-            _ask(context, state, unclean)
+            _confirm(context, state, unclean)
         outcomes = [_Outcome(e, "left", e.hindrance) for e in found if e.hindrance]
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
@@ -130,14 +130,14 @@ def elect(
             }
         )
     else:
-        _tell(outcomes, unclean)
+        _print_outcomes(outcomes, unclean)
     failed = sum(outcome.what == "failed" for outcome in outcomes)
     if not failed:
         return ExitCode.DONE
     return ExitCode.FAILED if failed == len(able) else ExitCode.INCOMPLETE
 
 
-def _chosen(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
+def _select_rows(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
     """Return the row indices of what was asked for; raises UsageError when that is nothing."""
     import numpy as np
 
@@ -172,7 +172,7 @@ def _partition(word: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _ask(context: Context, state: ClusterState, unclean: bool) -> None:
+def _confirm(context: Context, state: ClusterState, unclean: bool) -> None:
     name = context.target.called(state.cluster_id)
     if unclean:
         confirm(name, "lose that and elect", "An unclean election", "nothing was elected")
@@ -180,7 +180,7 @@ def _ask(context: Context, state: ClusterState, unclean: bool) -> None:
         confirm(name, "elect them", "Electing", "nothing was elected")
 
 
-def _lost(able: Sequence[Election]) -> list[str]:
+def _loss_sentences(able: Sequence[Election]) -> list[str]:
     """Return in words what an unclean election of these loses."""
     lines = [
         f"{e.tp}: what broker {e.to} has not copied from {_brokers(e.down)} is lost for good, also "
@@ -278,7 +278,7 @@ def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> 
     return "".join(f"{line}\n" for line in lines)
 
 
-def _tell(outcomes: Sequence[_Outcome], unclean: bool) -> None:
+def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
     def of(what: str) -> list[_Outcome]:
         return [outcome for outcome in outcomes if outcome.what == what]
 

@@ -12,7 +12,7 @@ from core.cli.common.context import Context
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm, yes_option
-from core.cli.topics.topic_data import settled
+from core.cli.topics.topic_data import wait_until_visible
 from core.errors import RefusedError, UsageError
 from core.units import parse_duration
 
@@ -203,7 +203,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
             confirm(name, f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
         deleted = remove(connection.client, state)
         if deleted:
-            settled(connection, lambda now: now.topic(TOPIC) is None, TOPIC)
+            wait_until_visible(connection, lambda now: now.topic(TOPIC) is None, TOPIC)
     if as_json:
         emit({"topic": TOPIC, "deleted": deleted})
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.common.context import Context, told_unknown
+from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import StatusLine, emit, say, write_text
 from core.errors import ExitCode, UsageError
@@ -65,9 +65,9 @@ def verify(
     if not bounds.seconds:
         raise UsageError("Nothing can be compared in no time.", next="Say more than --for 0s.")
     with context.connected() as connection:
-        state = told_unknown(connection.client.describe())
-        rows = _chosen(state, topics)
-        progress = _Progress()
+        state = report_unknown(connection.client.describe())
+        rows = _select_rows(state, topics)
+        progress = _ComparisonProgress()
         try:
             found = Verifier(
                 connection.client, state, rows, bounds, connection.clock, progress.at
@@ -83,7 +83,7 @@ def verify(
     return _exit_code(found)
 
 
-def _chosen(state: ClusterState, topics: str) -> list[int]:
+def _select_rows(state: ClusterState, topics: str) -> list[int]:
     from core.patterns import matching
 
     names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
@@ -98,7 +98,7 @@ def _exit_code(found: Verification) -> int:
     return ExitCode.INCOMPLETE if found.count(Standing.INCOMPLETE) else ExitCode.DONE
 
 
-class _Progress:
+class _ComparisonProgress:
     """How far it is, on a terminal."""
 
     def __init__(self) -> None:

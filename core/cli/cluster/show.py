@@ -48,7 +48,7 @@ def show(
     """
     as_arrow = output is not None and output.suffix == ".arrow"
     if as_json or as_arrow:
-        document = document_of(context)
+        document = fetch_document(context)
         if output is not None and as_arrow:
             fill_file(partial(arrow.write, document), output)
         else:
@@ -61,11 +61,11 @@ def show(
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None
     text = heat_text(state, load, chosen, Order(sort), limit, width)
-    text += _partly_known(state, load)
+    text += _unknown_note(state, load)
     write_text(in_ascii(text) if context.ascii_only else text, output)
 
 
-def _partly_known(state: ClusterState, load: Load) -> str:
+def _unknown_note(state: ClusterState, load: Load) -> str:
     """Say of how many sizes and rates some are not known, as sums are of the others; "" of none."""
     import numpy as np
 
@@ -83,7 +83,7 @@ def _partly_known(state: ClusterState, load: Load) -> str:
     )
 
 
-def document_of(context: Context) -> ClusterDocument:
+def fetch_document(context: Context) -> ClusterDocument:
     """Return what `--from` names, or the live cluster with its load and groups.
 
     Raises UsageError when neither was named.
@@ -94,10 +94,10 @@ def document_of(context: Context) -> ClusterDocument:
         raise UsageError("Which cluster?", next="Say -b HOST:PORT, --cluster NAME or --from FILE.")
     state, load = context.picture()
     with context.connected() as connection:
-        return live_document(state, load, connection.client)
+        return fetch_live_document(state, load, connection.client)
 
 
-def live_document(state: ClusterState, load: Load, client: ClusterClient) -> ClusterDocument:
+def fetch_live_document(state: ClusterState, load: Load, client: ClusterClient) -> ClusterDocument:
     """Return the document of a state, its load and the groups that `client` lists."""
     return ClusterDocument(
         state,

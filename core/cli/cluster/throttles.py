@@ -46,7 +46,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
     if down:
         say(f"Brokers that are down could not be asked: {', '.join(down)}.")
-    _say_unread(unread)
+    _report_denied(unread)
     if as_json:
         emit([throttle.to_json() for throttle in found], output)
         return
@@ -79,11 +79,11 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         state = connection.client.describe()
         context.require_writable(state)
         for one in named:
-            _there(state, one)
+            _require_exists(state, one)
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
-        _say_unread(found.unread)
+        _report_denied(found.unread)
         for probe in left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:
@@ -134,13 +134,13 @@ def _resource(name: str) -> Resource:
     raise UsageError(f"Clear what? {name!r}", next="Name it like topic:orders or broker:7.")
 
 
-def _there(state: ClusterState, resource: Resource) -> None:
+def _require_exists(state: ClusterState, resource: Resource) -> None:
     """Raise UsageError for a topic or a broker that the cluster does not have."""
-    from core.cli.topics.topic_data import there
+    from core.cli.topics.topic_data import require_topic
     from core.cluster.configs import ResourceKind
 
     if resource.kind is ResourceKind.TOPIC:
-        there(state, resource.name)
+        require_topic(state, resource.name)
     elif int(resource.name) not in state.broker_by_id:
         known = ", ".join(map(str, state.broker_ids.tolist()))
         raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")
@@ -151,7 +151,7 @@ def _where(throttle: Throttle) -> str:
     return f"{throttle.resource.kind.value} {throttle.resource.name} {value}"
 
 
-def _say_unread(unread: Mapping[Resource, Fault]) -> None:
+def _report_denied(unread: Mapping[Resource, Fault]) -> None:
     for resource, fault in list(unread.items())[:SAID]:
         say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
     if len(unread) > SAID:

@@ -13,7 +13,7 @@ _WITH_UNIT = re.compile(r"[+-]?\d+(?:\.\d+)?[A-Za-z%/]{1,6}")
 _ADDRESS = re.compile(r"[^\s:,]+:\d{1,5}")
 
 
-def shape_of(root: click.Command, words: Sequence[str]) -> dict[str, str]:
+def redact_command_line(root: click.Command, words: Sequence[str]) -> dict[str, str]:
     """Return what was typed: commands and options by name, their values by kind and size."""
     options = {name for command in _below(root) for p in command.params for name in p.opts}
     return {"words": " ".join(_shapes(root, words, options)) or "none"}

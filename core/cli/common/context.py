@@ -82,7 +82,7 @@ class Target:
             return cls(snapshots=snapshots, timeout_seconds=timeout_seconds)
         settings = load_settings()
         if flagged and bootstrap and cluster_name:
-            _refuse_two(bootstrap, cluster_name, settings)
+            _check_same_cluster(bootstrap, cluster_name, settings)
         bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
         about = settings.about(cluster_name, bootstrap).values()
         return cls(
@@ -186,13 +186,13 @@ class Context:
         self.require_target()
         if self.target.from_file is not None:
             state, load = picture_of_document(self.target.from_file)
-            return told_unknown(state), load
+            return report_unknown(state), load
         with self.connected() as connection:
-            state = told_unknown(observe(connection.client))
+            state = report_unknown(observe(connection.client))
         return state, newest_load(state, self.target.snapshots)
 
 
-def told_unknown(state: ClusterState) -> ClusterState:
+def report_unknown(state: ClusterState) -> ClusterState:
     """Say what of the cluster may not be seen; return it. Who must know asks `require_moves`."""
     if state.moves_unknown:
         say(f"What is in flight is not shown: {state.moves_unknown}")
@@ -216,7 +216,7 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
     )
 
 
-def _refuse_two(bootstrap: str, name: str, settings: Settings) -> None:
+def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
     """Raise UsageError where -b and --cluster are of two clusters, for all that is known."""
     from core.settings import servers
 

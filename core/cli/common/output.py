@@ -59,7 +59,7 @@ def write_data(text: str, output: Path | None) -> None:
         else:
             write_stream(lambda out: out.write(text), output)
     except BrokenPipeError:
-        let_reader_go()
+        discard_output()
 
 
 def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
@@ -117,7 +117,7 @@ def _is_stdout(path: Path) -> bool:
         return False
 
 
-def let_reader_go(stream: int = 1) -> None:
+def discard_output(stream: int = 1) -> None:
     """Write the rest of stdout to nowhere, also what the interpreter flushes at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
@@ -130,7 +130,7 @@ def say(message: str) -> None:
     try:
         click.echo(printable(message, lines=True), err=True)
     except BrokenPipeError:
-        let_reader_go(2)
+        discard_output(2)
 
 
 def say_none(message: str, output: Path | None) -> None:
@@ -143,10 +143,10 @@ def say_none(message: str, output: Path | None) -> None:
 
 def say_warnings() -> None:
     """Have them said where nobody else takes them; Python prints them as they came."""
-    logging.lastResort = _Said(logging.WARNING)
+    logging.lastResort = _WarningHandler(logging.WARNING)
 
 
-class _Said(logging.Handler):
+class _WarningHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             say(f"trimtab: {record.getMessage()}")

@@ -11,7 +11,7 @@ from core.cli.common.output import say
 
 
 @contextmanager
-def unwinding(*numbers: signal.Signals) -> Iterator[None]:
+def exit_on_signals(*numbers: signal.Signals) -> Iterator[None]:
     """Let these signals unwind the stack, the first that comes, to an exit as a shell tells it.
 
     What whoever started this has ignored (nohup, a script's background) stays so.
@@ -32,12 +32,12 @@ def unwinding(*numbers: signal.Signals) -> Iterator[None]:
 
 
 @contextmanager
-def ended_in_order(who: str) -> Iterator[None]:
+def exit_cleanly_on_signals(who: str) -> Iterator[None]:
     """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
 
     A run must not take Ctrl-C for being let go: it ends with the cluster of `who`.
     """
-    with unwinding(signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+    with exit_on_signals(signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         try:
             yield
         except SystemExit as left:

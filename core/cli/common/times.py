@@ -15,7 +15,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 _DAY = timedelta(days=1)
 
 
-def parse_clock(text: str, forms: str) -> time | None:
+def parse_time_of_day(text: str, forms: str) -> time | None:
     """Return the time of day that is written as `2:30` or `02:30:15`; None for another form.
 
     Raises UsageError, which says `forms`, for a time that no day has.
@@ -30,13 +30,13 @@ def parse_clock(text: str, forms: str) -> time | None:
         raise UsageError(f"Not a time: {text!r}.", next=forms) from error
 
 
-def next_at(clock: time, now: datetime) -> datetime:
+def next_time_of_day(clock: time, now: datetime) -> datetime:
     """Return the first moment after `now` at which clocks here show `clock`."""
     today = datetime.combine(now.astimezone(), clock)
     return _unambiguous(today if max(_readings(today)) > now else today + _DAY)
 
 
-def last_at(clock: time, now: datetime) -> datetime:
+def last_time_of_day(clock: time, now: datetime) -> datetime:
     """Return the last moment, `now` or before it, at which clocks here showed `clock`."""
     today = datetime.combine(now.astimezone(), clock)
     return _unambiguous(today if min(_readings(today)) <= now else today - _DAY)
@@ -83,8 +83,8 @@ def parse_start(text: str, now: datetime) -> datetime:
     words = text.strip()
     if words.startswith("+"):
         moment = now + timedelta(seconds=parse_duration(words[1:]))
-    elif (clock := parse_clock(words, START_FORMS)) is not None:
-        moment = next_at(clock, now)
+    elif (clock := parse_time_of_day(words, START_FORMS)) is not None:
+        moment = next_time_of_day(clock, now)
     elif (dated := parse_dated(words)) is None:
         raise UsageError(f"Not a time: {text!r}.", next=START_FORMS)
     elif len(words) <= len("2026-01-31"):

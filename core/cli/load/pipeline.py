@@ -48,7 +48,7 @@ def run(
 
     seconds = parse_duration(trigger)
     root = root or paths.load_root()
-    with _job(root, cluster_of(context, root, cluster_id), _teller(as_json)) as job:
+    with _job(root, resolve_cluster_id(context, root, cluster_id), _publisher(as_json)) as job:
         told = stop_signals()
         job.run(seconds, lambda: not told.is_set())
 
@@ -63,13 +63,13 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
     from core.load import layout
 
     root = root or paths.load_root()
-    cluster_id = cluster_of(context, root, cluster_id)
+    cluster_id = resolve_cluster_id(context, root, cluster_id)
     if not layout.spool(root, cluster_id).is_dir():
         raise UsageError(
             f"Nothing of {cluster_id} has been collected in {root}.",
             next="Run `trimtab collect` first.",
         )
-    with _job(root, cluster_id, _teller(as_json=False), quick=True) as job:
+    with _job(root, cluster_id, _publisher(as_json=False), quick=True) as job:
         job.once()
     if as_json:
         emit(status_document(root, cluster_id))
@@ -90,7 +90,7 @@ def status(
 ) -> None:
     """Say what runs here, how far behind it is, and what became of the samples."""
     root = root or paths.load_root()
-    document = status_document(root, cluster_of(context, root, cluster_id))
+    document = status_document(root, resolve_cluster_id(context, root, cluster_id))
     if as_json:
         emit(document, output)
         return
@@ -108,7 +108,7 @@ def status(
     lines.append(f"{'waiting':<12}{document['waiting_segments']} segments")
     counts = document["counts"]
     if counts:
-        lines.append(f"{'samples':<12}{describe_counts(counts)}")
+        lines.append(f"{'samples':<12}{format_counts(counts)}")
     write_text("".join(f"{line}\n" for line in lines), output)
 
 
@@ -127,7 +127,7 @@ def rebuild(
     again. Until that is done, readers have what is there; windows from before the segments stay.
     """
     root = root or paths.load_root()
-    cluster_id = cluster_of(context, root, cluster_id)
+    cluster_id = resolve_cluster_id(context, root, cluster_id)
     with _lease(root, cluster_id):
         _say_reach(root, cluster_id)
         if not yes:
@@ -137,7 +137,7 @@ def rebuild(
             from core.clock import SystemClock
             from core.pipeline.rebuild import rebuild as publish_anew
 
-            found = publish_anew(session.spark, root, cluster_id, SystemClock(), _played)
+            found = publish_anew(session.spark, root, cluster_id, SystemClock(), _print_replayed)
     manifest = found.manifest
     if as_json:
         emit(
@@ -172,7 +172,7 @@ def _say_reach(root: Path, cluster_id: str) -> None:
         say(f"{counted(len(segments), 'segment')} kept, back to {day} {hour}:00 UTC.")
 
 
-def _played(published: Published) -> None:
+def _print_replayed(published: Published) -> None:
     batch = published.batch
     until = f" until {format_time(batch.newest)}" if batch.newest else ""
     say(f"{batch.read} samples{until} played")
@@ -207,7 +207,7 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     }
 
 
-def describe_counts(counts: dict[str, Any]) -> str:
+def format_counts(counts: dict[str, Any]) -> str:
     """Return the counts of a snapshot as one line."""
     refused = ", ".join(f"{count:,} {reason}" for reason, count in counts["quarantined"].items())
     came = ", ".join(
@@ -216,7 +216,7 @@ def describe_counts(counts: dict[str, Any]) -> str:
     return f"{came}, quarantined: {refused or 'none'}"
 
 
-def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:
+def resolve_cluster_id(context: Context, root: Path, cluster_id: str | None) -> str:
     """Return which cluster is meant: named by id, by address, or the only one there is."""
     from core.load.snapshot.manifest import cluster_ids
 
@@ -235,7 +235,7 @@ def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:
     )
 
 
-def _teller(as_json: bool) -> Any:
+def _publisher(as_json: bool) -> Any:
     def tell(published: Published) -> None:
         batch, manifest = published.batch, published.manifest
         if as_json:

@@ -12,7 +12,7 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cli.load.pipeline import cluster_id_option, cluster_of, describe_counts
+from core.cli.load.pipeline import cluster_id_option, format_counts, resolve_cluster_id
 from core.errors import DocumentError, ExitCode, UsageError
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time
@@ -109,7 +109,7 @@ def show(
         f"published {format_time(manifest.published_at)}  {format_duration(age)} old\n",
         _brokers(manifest),
         _hottest(manifest),
-        f"samples: {describe_counts(manifest.to_json()['counts'])}",
+        f"samples: {format_counts(manifest.to_json()['counts'])}",
     )
     write_text("".join(f"{part}\n" for part in parts), output)
 
@@ -218,4 +218,4 @@ def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
     from core.load.lookup import load_root
 
     root = load_root(context.target.snapshots)
-    return root, cluster_of(context, root, cluster_id)
+    return root, resolve_cluster_id(context, root, cluster_id)

@@ -13,8 +13,8 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, write_text
-from core.cli.plan.estimate_chart import lanes_text
-from core.cli.plan.plan_file import bound, document_of, plan_argument
+from core.cli.plan.estimate_chart import chart_text
+from core.cli.plan.plan_file import bind_plan, plan_argument, read_plan_document
 from core.errors import ExitCode, UsageError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
@@ -93,9 +93,9 @@ def estimate(
     rate = None if throttle is None else parse_rate(throttle)
     seconds = None if within is None else parse_deadline(within)
     most_extra_bytes = None if max_extra is None else parse_size(max_extra)
-    document = document_of(context, plan_file)
+    document = read_plan_document(context, plan_file)
     state, load = context.picture()
-    wanted = bound(document, state)
+    wanted = bind_plan(document, state)
     unsized = any(
         move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
         for unknown in [state.partition_size_bytes < 0]
@@ -161,14 +161,14 @@ def _text(
     elif within_seconds is not None and answer.recommended_bytes_per_s is not None:
         first = (
             f"{size} in {format_duration(within_seconds)}: throttle to "
-            f"{exact_rate(answer.recommended_bytes_per_s)}, "
-            f"which takes {learned_range(answer)}. "
-            f"The closed form says {exact_rate(answer.rate_bytes_per_s)}."
+            f"{format_exact_rate(answer.recommended_bytes_per_s)}, "
+            f"which takes {calibrated_range(answer)}. "
+            f"The closed form says {format_exact_rate(answer.rate_bytes_per_s)}."
         )
     elif not answer.rows:
         first = f"Nothing to copy: {time_range(answer)}."
     else:
-        first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {learned_range(answer)}."
+        first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {calibrated_range(answer)}."
     lines = [first]
     if answer.limit and answer.rows:
         lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
@@ -200,7 +200,7 @@ def _text(
     limits = ("limit",) if answer.apart else ()
     header = ("broker", "", "copies", "background", "needs", *limits, "done after")
     shown = text_table(header, rows, right="> >>>>" + ">" * len(limits)) + _more(ordered[ROWS:])
-    return "\n".join(filter(None, ("".join(lines), shown, lanes_text(goes))))
+    return "\n".join(filter(None, ("".join(lines), shown, chart_text(goes))))
 
 
 def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
@@ -240,12 +240,12 @@ def _rates_text(
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
     bears = "".join(wrapped(sentence) for sentence in _table_burden(rates, burdens, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
-    learned = learned_words(rates)
+    learned = calibration_sentence(rates)
     why = slower_because(rates)
     begin = f"* is where to begin{f', as {why}' if why else ''}"
     size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
     times = text_table(("", "throttle", "takes", "limit"), rows, right=" >")
-    over_time = lanes_text(goes)
+    over_time = chart_text(goes)
     return size + times + learned + never + bears + note + (over_time and f"\n{over_time}")
 
 
@@ -266,14 +266,14 @@ def _table_burden(
             yield from replace(bears, crowded=None).sentences
 
 
-def learned_words(rates: Sequence[Estimate]) -> str:
+def calibration_sentence(rates: Sequence[Estimate]) -> str:
     """Return what times were learned from, each way of it once; "" where nothing was."""
     said = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
     words = " or ".join(said)
     return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
 
 
-def learned_range(answer: Estimate) -> str:
+def calibrated_range(answer: Estimate) -> str:
     """Return `about 44 s (41 s to 48 s), learned from 4 runs here: 3 % longer`."""
     learned = answer.calibration
     return time_range(answer) + (f", {learned.words}" if learned is not None else "")
@@ -283,7 +283,7 @@ def wrapped(sentence: str) -> str:
     return textwrap.fill(sentence, 79) + "\n"
 
 
-def exact_rate(rate: int) -> str:
+def format_exact_rate(rate: int) -> str:
     """Return a rate so that it can be typed back: three digits, rounded up."""
     for factor, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
         if rate >= factor:

@@ -23,7 +23,7 @@ _Row = tuple[str, str, str, str, str, str, str]
 SIDES = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
 
 
-def lanes_text(found: TimeLine | None) -> str:
+def chart_text(found: TimeLine | None) -> str:
     """Return the lanes of the worst brokers at most 80 columns wide; "" where there are none."""
     if found is None:
         return ""

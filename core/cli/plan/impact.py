@@ -12,7 +12,7 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
-from core.cli.plan.plan_file import bound, document_of, plan_argument
+from core.cli.plan.plan_file import bind_plan, plan_argument, read_plan_document
 from core.errors import AccessDeniedError, UsageError
 from core.plan.impact.clients import GroupTouched, Impact, impact_of
 from core.plan.impact.sentences import (
@@ -56,9 +56,9 @@ def impact(
     seconds = None if retention is None else round(parse_duration(retention))
     if seconds is not None and seconds < 1:
         raise UsageError(f"A retention of {retention} keeps nothing.", next="Give one like 6h.")
-    document = document_of(context, plan_file)
+    document = read_plan_document(context, plan_file)
     state, load, groups = _picture(context)
-    wanted = bound(document, state)
+    wanted = bind_plan(document, state)
     found = impact_of(state, load, wanted, groups, seconds)
     if as_json:
         emit(_document(found), output)

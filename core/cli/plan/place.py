@@ -12,7 +12,7 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.topics.layout import (
     ROWS,
-    expected_of,
+    parse_expected,
     rate_option,
     rf_option,
     rule_option,
@@ -48,7 +48,7 @@ def place(
 
     Different racks first. The last line is what Kafka's own tool creates it with.
     """
-    expected = expected_of(rate, size)
+    expected = parse_expected(rate, size)
     state, load = context.picture()
     refuse(state, topic, rf)
     if rule == "kafka":

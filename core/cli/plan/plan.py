@@ -13,7 +13,7 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place
-from core.cli.plan.plan_file import document_of, picture_if_named, plan_argument, with_dirs
+from core.cli.plan.plan_file import fetch_if_named, plan_argument, read_plan_document, with_dirs
 from core.cli.plan.rebase import rebase
 from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
@@ -85,7 +85,7 @@ def check(
     from core.plan.planner.result import seconds_played, time_of
 
     rate = None if throttle is None else parse_rate(throttle)
-    document = document_of(context, plan_file)
+    document = read_plan_document(context, plan_file)
     state, load = context.picture()
     state.require_moves()
     wanted = bind(document, state)
@@ -177,9 +177,9 @@ def diff(
     context: Context, plan_file: Path, other: Path | None, as_json: bool, output: Path | None
 ) -> None:
     """Show how the cluster differs from a plan, or how one plan differs from another."""
-    document = document_of(context, plan_file, other)
+    document = read_plan_document(context, plan_file, other)
     if other is not None:
-        second = document_of(context, other)
+        second = read_plan_document(context, other)
         rows = [
             one
             for tp in sorted(document.targets.keys() | second.targets.keys())
@@ -221,8 +221,8 @@ def diff(
 @click.pass_obj
 def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
     """Write the plan that leads back to what a plan was made from."""
-    there = picture_if_named(context)
-    wanted = bind(document_of(context, plan_file), there[0] if there else None)
+    there = fetch_if_named(context)
+    wanted = bind(read_plan_document(context, plan_file), there[0] if there else None)
     if not as_json:
         say(f"{counted(len(wanted), 'partition')} back.")
     write_data(dump(wanted.inverse()), output)

@@ -27,14 +27,14 @@ plan_argument = click.argument(
 )
 
 
-def picture_if_named(context: Context) -> tuple[ClusterState, Load] | None:
+def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:
     """Return the cluster and its load when one was named; our own plan files can do without."""
     if context.target.address is None and context.target.from_file is None:
         return None
     return context.picture()
 
 
-def bound(document: PlanDocument, state: ClusterState) -> Plan:
+def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
     """Return the plan for this cluster; says which of it no longer holds there.
 
     Raises DocumentError for one that is not for it.
@@ -50,7 +50,7 @@ def bound(document: PlanDocument, state: ClusterState) -> Plan:
     return wanted
 
 
-def document_of(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
+def read_plan_document(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
     """Return a plan file's content; `-` reads stdin, which can be only one of all that is read.
 
     Raises DocumentError for a bad plan, UsageError when stdin should be two things.

@@ -10,7 +10,7 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
-from core.cli.plan.plan_file import document_of, plan_argument
+from core.cli.plan.plan_file import plan_argument, read_plan_document
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.formats.plan_file import bind, dump, to_document
@@ -32,7 +32,7 @@ def rebase(context: Context, plan_file: Path, as_json: bool, output: Path | None
     What still holds is kept, what is done or on its way is dropped, and what somebody else has
     made impossible is named with why. -o FILE writes the new plan.
     """
-    document = document_of(context, plan_file)
+    document = read_plan_document(context, plan_file)
     state, _ = context.picture()
     wanted = bind(document, state, loosely=True)
     found = onto(state, wanted)

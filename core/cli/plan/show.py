@@ -14,7 +14,13 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, write_data, write_text
-from core.cli.plan.plan_file import bound, document_of, picture_if_named, plan_argument, with_dirs
+from core.cli.plan.plan_file import (
+    bind_plan,
+    fetch_if_named,
+    plan_argument,
+    read_plan_document,
+    with_dirs,
+)
 from core.cli.plan.suggest_output import dropped_words
 from core.errors import UsageError
 from core.plan.formats.plan_file import bind
@@ -99,9 +105,9 @@ def show(
     """
     if form and as_json:
         raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
-    document = document_of(context, plan_file)
-    there = picture_if_named(context)
-    wanted = bound(document, there[0]) if there else bind(document, None)
+    document = read_plan_document(context, plan_file)
+    there = fetch_if_named(context)
+    wanted = bind_plan(document, there[0]) if there else bind(document, None)
     shown = _looked_at(wanted, *there) if there else [Shown(m, _nothing(m), None) for m in wanted]
     sizes = [one.size_bytes for one in shown]
     known = [size for size in sizes if size is not None]

@@ -19,7 +19,7 @@ from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan import suggest_log_dirs, suggest_output
-from core.cli.plan.estimate import exact_rate
+from core.cli.plan.estimate import format_exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.plan.checks.check_plan import Checked, Severity, in_flight
@@ -261,7 +261,7 @@ def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -
     """Say what is done with the plan: kept, and applied."""
     apply = f"trimtab apply {output or 'plan.json'}"
     if rate_bytes_per_s is not None:
-        apply += f" --throttle {exact_rate(rate_bytes_per_s)}"
+        apply += f" --throttle {format_exact_rate(rate_bytes_per_s)}"
     if allow:
         apply += f" --allow {','.join(allow)}"
     return (

@@ -9,7 +9,7 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, write_text
-from core.cli.plan.plan_file import document_of, plan_argument
+from core.cli.plan.plan_file import plan_argument, read_plan_document
 from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
@@ -31,7 +31,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
     Where the plan names log dirs, replicas have to lie in these.
     Nothing is changed: unlike Kafka's own --verify it removes no throttle.
     """
-    document = document_of(context, plan_file)
+    document = read_plan_document(context, plan_file)
     context.require_target()
     if context.target.from_file is not None:
         state, _ = context.picture()

@@ -12,7 +12,7 @@ from core.cli.common.options import json_option
 from core.cli.common.output import say
 from core.cli.common.prompts import yes_option
 from core.cli.common.times import parse_start
-from core.cli.runs.launch import LaunchOptions, emit_no_run, fetch_live_cluster, launch
+from core.cli.runs.launch import LaunchOptions, fetch_live_cluster, launch, print_no_run
 from core.errors import UsageError
 from core.units import parse_deadline, parse_duration, parse_rate, parse_size
 
@@ -131,7 +131,7 @@ def apply(
     wanted = asked.remaining(picture.state)
     if not wanted.moves:
         if detach and as_json:
-            emit_no_run()
+            print_no_run()
         if picture.reassignments:
             say("Nothing to start: the plan's replicas are there or on their way; see `verify`.")
         else:

@@ -25,7 +25,7 @@ DUTY = 10
 NOTE = "Somebody else's: shown, never changed. The order their replicas had before is not known."
 
 
-def ours(cluster_id: str) -> frozenset[TopicPartition]:
+def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
     """Return the partitions that runs of this machine have in flight, also runs that died."""
     from core.run.reporting.runs import with_throttles
 
@@ -36,7 +36,7 @@ def ours(cluster_id: str) -> frozenset[TopicPartition]:
     )
 
 
-def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int:
+def show_external(context: Context, *, as_json: bool, output: Path | None) -> int:
     """Show others' moves once."""
     from core.cluster.observer import observe
     from core.run.external.moves import foreign_moves
@@ -44,7 +44,7 @@ def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int
     with context.connected() as connection:
         state = observe(connection.client)
     state.require_moves()
-    moves = foreign_moves(state, ours(state.cluster_id))
+    moves = foreign_moves(state, own_partitions(state.cluster_id))
     if as_json:
         emit(_document(state, moves), output)
     elif moves:
@@ -55,7 +55,7 @@ def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int
     return ExitCode.DONE
 
 
-def attach_foreign(context: Context, *, as_json: bool) -> int:
+def follow_external(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
     from core.cli.runs.follow import DETACHED
     from core.cluster.observer import observe
@@ -68,12 +68,12 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
                 began = time.monotonic()
                 state = observe(connection.client)
                 state.require_moves()
-                mine = ours(state.cluster_id)
+                mine = own_partitions(state.cluster_id)
                 watch.take(state, mine)
                 moves = watch.look(state, mine)
                 if as_json:
                     emit_line(_document(state, moves))
-                told = told if as_json else _tell(moves, told)
+                told = told if as_json else _print_moves(moves, told)
                 if not moves:
                     return ExitCode.DONE
                 time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
@@ -82,17 +82,17 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
             return DETACHED
 
 
-def say_foreign(cluster_id: str, state: ClusterState) -> None:
+def report_external(cluster_id: str, state: ClusterState) -> None:
     """Say how many moves of others' there are, if any."""
     from core.run.external.moves import foreign_moves
 
-    count = len(foreign_moves(state, ours(cluster_id)))
+    count = len(foreign_moves(state, own_partitions(cluster_id)))
     if count:
         moves = f"{counted(count, 'move')} in flight that no run here started"
         say(f"{moves}: trimtab -b … runs show {FOREIGN}")
 
 
-def _tell(moves: Sequence[ForeignMove], told: str) -> str:
+def _print_moves(moves: Sequence[ForeignMove], told: str) -> str:
     text = _table(moves) if moves else "No move of somebody else's is in flight any more.\n"
     if not told:
         say(NOTE)

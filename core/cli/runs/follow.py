@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from core.cli.common.output import CLEAR, emit_line, let_reader_go, say
-from core.cli.common.signals import unwinding
+from core.cli.common.output import CLEAR, discard_output, emit_line, say
+from core.cli.common.signals import exit_on_signals
 from core.errors import ExitCode
 from core.run.reporting.documents import follow
 from core.run.reporting.notices import Notice, Notices
@@ -47,7 +47,7 @@ def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
         say("")
         code = DETACHED
     except BrokenPipeError:
-        let_reader_go()
+        discard_output()
         code = READER_GONE
     say(f"The run goes on without this. Follow it again: trimtab runs attach {run}")
     say(f"Cancel it: trimtab runs cancel {run}")
@@ -84,17 +84,17 @@ def _with_bar(cluster_id: str, run: str) -> int:
         fill_char="█",
         empty_char="·",
     )
-    with unwinding(signal.SIGHUP, signal.SIGTERM):
+    with exit_on_signals(signal.SIGHUP, signal.SIGTERM):
         try:
             for view, _ in follow(cluster_id, run):
                 for event in view.events[told:]:
                     clear = CLEAR if stream.isatty() else ""
                     line = f"{event.at:%H:%M:%S}  {printable(event.text)}"
                     click.echo(f"{clear}{line}", file=stream)  # noqa: TID251 - over the bar
-                told, now = len(view.events), _now(view)
-                bar.pos = round(STEPS * _part(view))
+                told, now = len(view.events), _progress_text(view)
+                bar.pos = round(STEPS * _share_done(view))
                 bar.render_progress()
-                call_out(notices.seen(view), stream)
+                notify_terminal(notices.seen(view), stream)
                 last = view
         finally:
             # A bar hides the cursor as it is drawn: whatever ends this shows it again.
@@ -108,7 +108,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
     return EXITS[last.state]
 
 
-def call_out(notice: Notice | None, stream: IO[str]) -> None:
+def notify_terminal(notice: Notice | None, stream: IO[str]) -> None:
     """Ring, and have a terminal tell the desktop, as far as the user wants it."""
     if notice is None or not stream.isatty():
         return
@@ -119,13 +119,13 @@ def call_out(notice: Notice | None, stream: IO[str]) -> None:
     click.echo(words, file=stream, nl=False)  # noqa: TID251 - sequences of our own
 
 
-def _part(view: RunView) -> float:
+def _share_done(view: RunView) -> float:
     if view.total_bytes:
         return view.moved_bytes / view.total_bytes
     return view.done / view.partitions if view.moves else 1.0
 
 
-def _now(view: RunView) -> str:
+def _progress_text(view: RunView) -> str:
     parts = [f"{view.done:,} of {view.partitions:,} done"]
     if view.total_bytes:
         parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")

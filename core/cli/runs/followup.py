@@ -15,8 +15,14 @@ import click
 from core.cli.common.context import Context, configured
 from core.cli.common.options import json_option
 from core.cli.common.output import say, write_text
-from core.cli.runs.requests import ask, ask_and_follow, indices, one_argument, partitions_argument
-from core.cli.runs.run_lookup import require_writable, which_run
+from core.cli.runs.requests import (
+    move_indices,
+    optional_run_argument,
+    partitions_argument,
+    request_and_follow,
+    send_request,
+)
+from core.cli.runs.run_lookup import require_writable, resolve_run
 from core.errors import ExitCode, RefusedError, UsageError
 from core.units import counted
 
@@ -78,16 +84,16 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     """
     from core.run.followup import Way
 
-    look = _look(context, run)
-    if look.history.ended is not None:
-        return _again(context, look, Way.RETRY, partitions, words)
-    cluster_id, name = _going(context, look, words)
-    moves = {"moves": indices(cluster_id, name, partitions)}
-    return ask(context, cluster_id, name, "retry", moves, as_json=words["as_json"])
+    reading = _read_run(context, run)
+    if reading.history.ended is not None:
+        return _launch_followup(context, reading, Way.RETRY, partitions, words)
+    cluster_id, name = _require_in_progress(context, reading, words)
+    moves = {"moves": move_indices(cluster_id, name, partitions)}
+    return send_request(context, cluster_id, name, "retry", moves, as_json=words["as_json"])
 
 
 @click.command()
-@one_argument
+@optional_run_argument
 @_options
 @click.pass_obj
 def rollback(context: Context, /, run: str | None, **words: Any) -> int:
@@ -98,26 +104,28 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
     """
     from core.run.followup import Way
 
-    look = _look(context, run)
-    if look.history.ended is not None:
-        return _again(context, look, Way.ROLLBACK, (), words)
-    cluster_id, name = _going(context, look, words)
+    reading = _read_run(context, run)
+    if reading.history.ended is not None:
+        return _launch_followup(context, reading, Way.ROLLBACK, (), words)
+    cluster_id, name = _require_in_progress(context, reading, words)
     yes, as_json = words["yes"], words["as_json"]
-    return ask_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
+    return request_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
 
 
-def _look(context: Context, run: str | None) -> Reading:
+def _read_run(context: Context, run: str | None) -> Reading:
     from core.run.reporting.runs import read_journal
 
-    return read_journal(*which_run(context, run))
+    return read_journal(*resolve_run(context, run))
 
 
-def _going(context: Context, look: Reading, words: Mapping[str, Any]) -> tuple[str, str]:
+def _require_in_progress(
+    context: Context, reading: Reading, words: Mapping[str, Any]
+) -> tuple[str, str]:
     """Return (cluster id, run id) of a run in progress that may be asked for something.
 
     Raises UsageError for what can be said of a run that has ended only.
     """
-    history = look.history
+    history = reading.history
     for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
         if words[name] or (name == "elect" and words[name] is not None):
             raise UsageError(
@@ -128,31 +136,31 @@ def _going(context: Context, look: Reading, words: Mapping[str, Any]) -> tuple[s
     return history.cluster_id, history.run
 
 
-def _again(
+def _launch_followup(
     context: Context,
-    look: Reading,
+    reading: Reading,
     way: Way,
     partitions: tuple[str, ...],
     words: Mapping[str, Any],
 ) -> int:
-    from core.cli.runs.launch import emit_no_run, fetch_live_cluster, launch
+    from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
     from core.plan.formats.plan_file import dump
     from core.run.control import find_moves
     from core.run.followup import Way, plan_again
     from core.run.options import address_of
     from core.settings import load_settings
 
-    history, output = look.history, words["output"]
-    wishes = _wishes(look, words)
+    history, output = reading.history, words["output"]
+    chosen = _launch_options(reading, words)
     only = [history.moves[i].move.tp for i in find_moves(history, partitions)]
     if output is None:
         require_writable(context, history)
     address = context.target.address
     if address is None:
-        where = address_of(look.records)
+        where = address_of(reading.records)
         address = configured(where, history.cluster_name, load_settings())
     picture = fetch_live_cluster(address)
-    _refuse_other(picture, history)
+    _require_same_cluster(picture, history)
     found = plan_again(history, way, picture.state, only)
     for left in found.left[:MANY]:
         say(f"left as it is: {left}")
@@ -160,8 +168,8 @@ def _again(
         say(f"left as they are: {len(found.left) - MANY} more")
     if output is not None:
         write_text(dump(found.plan), output)
-    if wishes.as_json and (output is not None or (wishes.detach and not found.plan.moves)):
-        emit_no_run()
+    if chosen.as_json and (output is not None or (chosen.detach and not found.plan.moves)):
+        print_no_run()
     if not found.plan.moves:
         say("Nothing to do: nothing of it holds any more.")
         return ExitCode.DONE
@@ -171,31 +179,31 @@ def _again(
         return ExitCode.DONE
     verb, doing = ("retry", "Trying again") if way is Way.RETRY else ("rollback", "Rolling back")
     return launch(
-        context, picture, found.plan, wishes, name=history.cluster_name, verb=verb, doing=doing
+        context, picture, found.plan, chosen, name=history.cluster_name, verb=verb, doing=doing
     )
 
 
-def _wishes(look: Reading, words: Mapping[str, Any]) -> LaunchOptions:
+def _launch_options(reading: Reading, words: Mapping[str, Any]) -> LaunchOptions:
     """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
     from core.plan.checks.check_plan import parse_allow
 
     said = words["throttle"]
-    own = look.history.pace.bounds or look.history.rate_bytes_per_s
+    own = reading.history.pace.bounds or reading.history.rate_bytes_per_s
     return LaunchOptions(
         throttle=own if said is None else parse_throttle(said),
         detach=words["detach"],
         yes=words["yes"],
         allow=parse_allow(words["allow"]),
-        elect=look.history.elect if words["elect"] is None else words["elect"],
+        elect=reading.history.elect if words["elect"] is None else words["elect"],
         override_throttles=words["override_throttles"],
-        pause_if_removed=look.history.pause_if_removed,
+        pause_if_removed=reading.history.pause_if_removed,
         as_json=words["as_json"],
     )
 
 
-def _refuse_other(picture: LiveCluster, history: History) -> None:
+def _require_same_cluster(picture: LiveCluster, history: History) -> None:
     if picture.state.cluster_id != history.cluster_id:
         raise RefusedError(
             f"{picture.address.bootstrap} is cluster {picture.state.cluster_id}; run {history.run} "

@@ -104,7 +104,7 @@ def fetch_live_cluster(address: Address) -> LiveCluster:
         connection.client.close()
 
 
-def emit_no_run() -> None:
+def print_no_run() -> None:
     """Tell as `--detach --json` does which run was started, where it is none."""
     emit_line({"run": None})
 
@@ -113,7 +113,7 @@ def launch(
     context: Context,
     picture: LiveCluster,
     plan: Plan,
-    wishes: LaunchOptions,
+    chosen: LaunchOptions,
     *,
     name: str,
     verb: str = "apply",
@@ -145,10 +145,10 @@ def launch(
     context.require_writable(state)
     load = newest_load(state, context.target.snapshots)
     known = calibration(state.cluster_id)
-    rate, bounds = _expected_rate(state, load, plan, wishes.throttle, known)
-    most = wishes.most_extra_bytes
-    if wishes.within_seconds is not None:
-        estimate = _estimate_within(state, load, plan, wishes.within_seconds, known, most)
+    rate, bounds = _expected_rate(state, load, plan, chosen.throttle, known)
+    most = chosen.most_extra_bytes
+    if chosen.within_seconds is not None:
+        estimate = _estimate_within(state, load, plan, chosen.within_seconds, known, most)
         rate = None if estimate.never or estimate.seconds is None else estimate.rate_bytes_per_s
     else:
         if rate is None:
@@ -159,10 +159,10 @@ def launch(
     checked = Checked(state, load, plan, flying)
     findings = [*checked.after(estimate.seconds, estimate.never)]
     groups: tuple[DocumentGroup, ...] | None = None
-    if wishes.retention_ms is not None:
+    if chosen.retention_ms is not None:
         groups = _fetch_groups(picture.address)
-        findings += check_retention(state, load, plan, groups, wishes.retention_ms)
-    refuse(findings, wishes.allow)
+        findings += check_retention(state, load, plan, groups, chosen.retention_ms)
+    refuse(findings, chosen.allow)
     if rate is None:  # a check may have said why already, and then no rate would help
         raise UsageError(
             "How fast? No rate can be recommended for this plan.",
@@ -176,43 +176,43 @@ def launch(
     if estimate.apart:
         say(apart_words(estimate.apart))
     bears = burden(state, load, plan, estimate)
-    for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
+    for sentence in (*bears.sentences, *meanwhile(state, plan, elects=chosen.elect)):
         say(sentence)
-    if wishes.retention_ms is not None:
-        for sentence in describe_deletions(state, plan, wishes.retention_ms):
+    if chosen.retention_ms is not None:
+        for sentence in describe_deletions(state, plan, chosen.retention_ms):
             say(sentence)
-    if hint := _retention_hint(state, load, plan, estimate, groups, wishes.retention_ms):
+    if hint := _retention_hint(state, load, plan, estimate, groups, chosen.retention_ms):
         say(hint)
-    if wishes.start_at is not None:
-        left = format_duration((wishes.start_at - picture.now).total_seconds())
-        say(f"It starts at {format_local(wishes.start_at)}, in {left}, after all checks once more.")
+    if chosen.start_at is not None:
+        left = format_duration((chosen.start_at - picture.now).total_seconds())
+        say(f"It starts at {format_local(chosen.start_at)}, in {left}, after all checks once more.")
     if warning := look().warning("this run"):
         say(warning)
-    if not wishes.yes:
+    if not chosen.yes:
         confirm(name, verb, doing, "nothing was changed")
     options = RunOptions(
         rate_bytes_per_s=estimate.rate_bytes_per_s,
         cluster_name=name,
-        allow=wishes.allow,
-        override_rates=wishes.override_throttles,
-        most_extra_bytes=wishes.most_extra_bytes,
+        allow=chosen.allow,
+        override_rates=chosen.override_throttles,
+        most_extra_bytes=chosen.most_extra_bytes,
         apart=as_keys(estimate.apart),
         auto=bounds,
-        start_at=wishes.start_at,
-        retention_ms=wishes.retention_ms,
+        start_at=chosen.start_at,
+        retention_ms=chosen.retention_ms,
         snapshots=context.target.snapshots,
-        elect=wishes.elect,
-        pause_if_removed=wishes.pause_if_removed,
+        elect=chosen.elect,
+        pause_if_removed=chosen.pause_if_removed,
     )
     options = prepared(options, state, load, plan)
     run = start_run(picture.address, state.cluster_id, plan, options, to_json(estimate))
-    if wishes.detach:
-        if wishes.as_json:
+    if chosen.detach:
+        if chosen.as_json:
             emit_line({"run": run})
         else:
             say(f"Run {run} goes on by itself. Follow it: trimtab runs attach {run}")
         return 0
-    return follow_run(state.cluster_id, run, as_json=wishes.as_json)
+    return follow_run(state.cluster_id, run, as_json=chosen.as_json)
 
 
 def _fetch_groups(address: Address) -> tuple[DocumentGroup, ...] | None:

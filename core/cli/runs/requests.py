@@ -15,18 +15,18 @@ from core.cli.common.context import Context
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm, yes_option
-from core.cli.runs.run_lookup import require_writable, which_run
+from core.cli.runs.run_lookup import require_writable, resolve_run
 from core.errors import ExitCode, UsageError
 from core.units import parse_ids
 
 run_argument = click.argument("run")
-one_argument = click.argument("run", required=False)
+optional_run_argument = click.argument("run", required=False)
 """Without it the one in progress is meant."""
 partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
 
 
 @click.command()
-@one_argument
+@optional_run_argument
 @click.option(
     "--move",
     "moves",
@@ -46,14 +46,14 @@ def cancel(
     """
     cluster_id, name = _run(context, run)
     if moves:
-        only = {"moves": indices(cluster_id, name, moves)}
-        _sure(context, cluster_id, name, "cancel", "Cancelling", yes)
-        return ask(context, cluster_id, name, "cancel", only, as_json=as_json)
-    return ask_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
+        only = {"moves": move_indices(cluster_id, name, moves)}
+        _confirm(context, cluster_id, name, "cancel", "Cancelling", yes)
+        return send_request(context, cluster_id, name, "cancel", only, as_json=as_json)
+    return request_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
 
 
 @click.command()
-@one_argument
+@optional_run_argument
 @click.option("--floor", is_flag=True, help="Hold what is in flight too, at 1 byte a second.")
 @json_option
 @click.pass_obj
@@ -62,16 +62,16 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
 
     Nothing is cancelled: what has been copied stays.
     """
-    return ask(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
+    return send_request(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
 
 
 @click.command()
-@one_argument
+@optional_run_argument
 @json_option
 @click.pass_obj
 def resume(context: Context, run: str | None, as_json: bool) -> int:
     """Let a paused run go on."""
-    return ask(context, *_run(context, run), "resume", {}, as_json=as_json)
+    return send_request(context, *_run(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # so that -1 is a rate
@@ -96,7 +96,9 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
         payload = {"auto": asked.to_json()}
     cluster_id, name = _run(context, run)
     allowed = parse_allow(allow)
-    return ask(context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json)
+    return send_request(
+        context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json
+    )
 
 
 @click.command()
@@ -107,8 +109,8 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
     """Leave partitions out that have not begun to move."""
     cluster_id, name = _run(context, run)
-    moves = indices(cluster_id, name, partitions)
-    return ask(context, cluster_id, name, "skip", {"moves": moves}, as_json=as_json)
+    moves = move_indices(cluster_id, name, partitions)
+    return send_request(context, cluster_id, name, "skip", {"moves": moves}, as_json=as_json)
 
 
 @click.command()
@@ -138,21 +140,21 @@ def retarget(
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))
     cluster_id, name = _run(context, run)
-    (index,) = indices(cluster_id, name, (partition,))
-    _sure(context, cluster_id, name, "retarget", "Retargeting", yes)
+    (index,) = move_indices(cluster_id, name, (partition,))
+    _confirm(context, cluster_id, name, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
-    return ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
+    return send_request(context, cluster_id, name, "retarget", payload, as_json=as_json)
 
 
 def _run(context: Context, run: str | None) -> tuple[str, str]:
     context.require_writable()
-    return which_run(context, run)
+    return resolve_run(context, run)
 
 
 COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 
 
-def indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
+def move_indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
     """Return the indices of a run's moves by the names of their partitions."""
     from core.run.control import find_moves
     from core.run.reporting.runs import read_journal
@@ -160,7 +162,7 @@ def indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]
     return find_moves(read_journal(cluster_id, run).history, partitions)
 
 
-def ask(
+def send_request(
     context: Context,
     cluster_id: str,
     run: str,
@@ -181,7 +183,7 @@ def ask(
     if as_json:
         emit(asked.to_json())
     if asked.waits:
-        say(_waits(run, kind))
+        say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
         what = asked_words(kind, payload, history)
@@ -189,7 +191,7 @@ def ask(
     return ExitCode.DONE
 
 
-def ask_and_follow(
+def request_and_follow(
     context: Context, cluster_id: str, run: str, kind: str, doing: str, yes: bool, as_json: bool
 ) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
@@ -198,16 +200,16 @@ def ask_and_follow(
     from core.run.reporting.runs import read_run
     from core.run.reporting.views import RunState
 
-    _sure(context, cluster_id, run, kind, doing, yes)
+    _confirm(context, cluster_id, run, kind, doing, yes)
     asked = request(cluster_id, run, kind)
     if asked.waits:
-        say(_waits(run, kind))
+        say(_queued_message(run, kind))
     code = follow_run(cluster_id, run, as_json=as_json)
     wanted = read_run(cluster_id, run).state in (RunState.CANCELLED, RunState.ROLLED_BACK)
     return ExitCode.DONE if wanted else code
 
 
-def _sure(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
+def _confirm(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
     from core.run.reporting.runs import read_journal
 
     history = read_journal(cluster_id, run).history
@@ -216,7 +218,7 @@ def _sure(context: Context, cluster_id: str, run: str, verb: str, doing: str, ye
         confirm(history.cluster_name, verb, doing, "the run goes on as before")
 
 
-def _waits(run: str, kind: str) -> str:
+def _queued_message(run: str, kind: str) -> str:
     return (
         f"The process of run {run} has died: the {kind} waits in its journal.\n"
         f"It is taken up as the run is brought back: trimtab runs attach {run} --yes"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from core.run.journal.fold import History
 
 
-def clusters(context: Context) -> tuple[str, ...]:
+def resolve_clusters(context: Context) -> tuple[str, ...]:
     """Return the cluster that was named, asked for its id; else all that have runs here."""
     from core.run.reporting.runs import clusters_with_runs
 
@@ -24,7 +24,7 @@ def clusters(context: Context) -> tuple[str, ...]:
         return (connection.client.describe().cluster_id,)
 
 
-def which_run(context: Context, run: str | None) -> tuple[str, str]:
+def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
     """Return (cluster id, run id) of the one run that `run` names, in full or in part.
 
     None is the one in progress, also if its process has died.
@@ -32,35 +32,33 @@ def which_run(context: Context, run: str | None) -> tuple[str, str]:
     from core.run.reporting.runs import clusters_with_runs, find_run, runs_named
 
     if run is None:
-        return _in_progress(_there(context))
+        return _in_progress(_candidate_clusters(context))
     if not run.strip():
         raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
-    everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
-    everywhere = [(c, r) for c, r in everywhere if r == run] or everywhere
-    if len(everywhere) == 1:
-        return everywhere[0]
+    matches = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
+    matches = [(c, r) for c, r in matches if r == run] or matches
+    if len(matches) == 1:
+        return matches[0]
     address = context.target.address
-    if len(everywhere) > 1 and address is None:
-        raise _several(run, everywhere)
+    if len(matches) > 1 and address is None:
+        raise _ambiguous(run, matches)
     try:
-        cluster_id = clusters(context)[0] if everywhere else ""
+        cluster_id = resolve_clusters(context)[0] if matches else ""
     except UnreachableError as error:
-        there = [
-            found for found in everywhere if address and _bootstrap(*found) == address.bootstrap
-        ]
+        there = [found for found in matches if address and _bootstrap(*found) == address.bootstrap]
         if len(there) == 1:
             return there[0]
-        raise _several(run, there or everywhere) from error
+        raise _ambiguous(run, there or matches) from error
     return cluster_id, find_run(cluster_id, run)
 
 
-def latest_run(context: Context, run: str | None) -> tuple[str, str]:
+def resolve_run_or_latest(context: Context, run: str | None) -> tuple[str, str]:
     """Return the same of what is only to be told: without one in progress, of the newest."""
     from core.run.reporting.runs import list_runs, unfinished
 
     if run is not None:
-        return which_run(context, run)
-    there = _there(context)
+        return resolve_run(context, run)
+    there = _candidate_clusters(context)
     known = [found for cluster_id in there for found in list_runs(cluster_id)]
     if not known or any(unfinished(cluster_id) for cluster_id in there):
         return _in_progress(there)
@@ -84,13 +82,13 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
     )
 
 
-def _there(context: Context) -> list[str]:
+def _candidate_clusters(context: Context) -> list[str]:
     """Return the cluster that was named, or all; by its address when it does not answer."""
     from core.run.reporting.runs import clusters_with_runs, runs_named
 
     address = context.target.address
     try:
-        return list(clusters(context))
+        return list(resolve_clusters(context))
     except UnreachableError:
         if address is None:
             raise
@@ -103,7 +101,7 @@ def _there(context: Context) -> list[str]:
         ]
 
 
-def _several(run: str, found: list[tuple[str, str]]) -> UsageError:
+def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
     """Return how the one of several runs that is meant can be told from the others."""
     names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
     alike = len({r for _, r in found}) == 1

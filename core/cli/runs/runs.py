@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.common.context import Context, told_unknown
+from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.runs import followup as again
 from core.cli.runs import requests as run_requests
-from core.cli.runs.external import FOREIGN, attach_foreign, say_foreign, show_foreign
-from core.cli.runs.run_lookup import clusters, latest_run, require_writable, which_run
+from core.cli.runs.external import FOREIGN, follow_external, report_external, show_external
+from core.cli.runs.run_lookup import (
+    require_writable,
+    resolve_clusters,
+    resolve_run,
+    resolve_run_or_latest,
+)
 from core.cluster.connect import short_name
 from core.errors import ExitCode
 
@@ -44,10 +49,10 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     from core.text.tables import text_table
     from core.units import format_bytes, format_duration, format_rate, format_time
 
-    named = clusters(context)
+    named = resolve_clusters(context)
     if context.target.address is not None and not as_json:
         with context.connected() as connection:
-            say_foreign(named[0], told_unknown(connection.client.describe()))
+            report_external(named[0], report_unknown(connection.client.describe()))
     found = [run for cluster_id in named for run in list_runs(cluster_id)]
     for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
         say(wrong)
@@ -95,21 +100,21 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
     from core.run.reporting.views import RunState
 
     if run == FOREIGN:
-        return show_foreign(context, as_json=as_json, output=output)
-    cluster_id, name = latest_run(context, run)
-    look = read_journal(cluster_id, name)
-    view = look.view
+        return show_external(context, as_json=as_json, output=output)
+    cluster_id, name = resolve_run_or_latest(context, run)
+    reading = read_journal(cluster_id, name)
+    view = reading.view
     if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
             if connection.client.describe().cluster_id == cluster_id:
                 left = left_in_cluster(connection.client, view.leftovers)
-                look = replace(look, view=replace(view, leftovers=left))
+                reading = replace(reading, view=replace(view, leftovers=left))
             else:
                 say("This cluster is not the run's: what it left there was not looked up.")
     if as_json:
-        emit(run_document(look), output)
+        emit(run_document(reading), output)
     else:
-        write_text(report(look), output)
+        write_text(report(reading), output)
     return ExitCode.INCOMPLETE if view.state is RunState.DIED else ExitCode.DONE
 
 
@@ -122,7 +127,7 @@ def report_run(context: Context, run: str | None, output: Path | None) -> None:
     from core.run.reporting.report import markdown
     from core.run.reporting.runs import read_journal
 
-    write_text(markdown(read_journal(*latest_run(context, run))), output)
+    write_text(markdown(read_journal(*resolve_run_or_latest(context, run))), output)
 
 
 @runs.command("attach")
@@ -142,29 +147,29 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     from core.run.reporting.views import RunState
 
     if foreign:
-        return attach_foreign(context, as_json=as_json)
-    cluster_id, name = which_run(context, run)
-    look = read_journal(cluster_id, name)
-    if look.view.state is RunState.DIED:
-        _bring_back(context, look, yes=yes)
+        return follow_external(context, as_json=as_json)
+    cluster_id, name = resolve_run(context, run)
+    reading = read_journal(cluster_id, name)
+    if reading.view.state is RunState.DIED:
+        _bring_back(context, reading, yes=yes)
     return follow_run(cluster_id, name, as_json=as_json)
 
 
-def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
+def _bring_back(context: Context, reading: Reading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
     from core.run.options import address_of
     from core.run.recovery import recover
     from core.run.reporting.report import headline
 
-    history = look.history
+    history = reading.history
     if not yes and not sys.stdin.isatty():
         return
     require_writable(context, history)
     if not yes:
-        say(f"{headline(look.view)}\n{look.view.why}")
+        say(f"{headline(reading.view)}\n{reading.view.why}")
         verb = "bring it back"
         confirm(history.cluster_name, verb, "Bringing it back", "it stays as it is")
-    ask_passwords(context.target.address or address_of(look.records))
+    ask_passwords(context.target.address or address_of(reading.records))
     target = context.target
     timeout = target.timeout_seconds
     recover(history.cluster_id, history.run, address=target.address, timeout_seconds=timeout)

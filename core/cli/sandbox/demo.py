@@ -20,7 +20,7 @@ import click
 
 from core.cli.common.context import Context, Target
 from core.cli.common.output import print_lines, say, write_text
-from core.cli.common.signals import ended_in_order
+from core.cli.common.signals import exit_cleanly_on_signals
 from core.errors import ExitCode, TrimtabError
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
     from core.load.simulator import start_simulator
     from core.run.run_process import forget_runs
 
-    with ended_in_order("the demo"):
-        pace = speed or (1.0 if _on_a_terminal() else HEADLESS_SPEED)
+    with exit_cleanly_on_signals("the demo"):
+        pace = speed or (1.0 if _is_terminal() else HEADLESS_SPEED)
         simulator = start_simulator(seed, brokers, partitions, pace)
         try:
-            return _tell(_on(context, simulator.address, load=False), throttle="200MB/s")
+            return _show(_demo_context(context, simulator.address, load=False), throttle="200MB/s")
         finally:
             simulator.process.terminate()  # it ends while its runs are forgotten
             forget_autopilot(simulator.cluster_id)
@@ -81,7 +81,7 @@ def sandbox_demo(ctx: click.Context) -> int:
     except TrimtabError as error:
         say(f"{error.title} {error.next} This is the simulated cluster instead.")
         return int(ctx.invoke(demo))
-    with ended_in_order("the demo"), ExitStack() as stack:
+    with exit_cleanly_on_signals("the demo"), ExitStack() as stack:
         sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
         # Each of these happens whatever becomes of the one before: stderr may be closed by now.
         stack.callback(forget_runs, sandbox.cluster_id)
@@ -93,23 +93,23 @@ def sandbox_demo(ctx: click.Context) -> int:
         stack.enter_context(_load(address, sandbox.cluster_id))
         stack.callback(forget_autopilot, sandbox.cluster_id)
         stack.callback(say, "Stopping what measures the load…")
-        return _tell(_on(context, address, load=True), throttle="10MB/s")
+        return _show(_demo_context(context, address, load=True), throttle="10MB/s")
 
 
-def _on(context: Context, address: Address, *, load: bool) -> Context:
+def _demo_context(context: Context, address: Address, *, load: bool) -> Context:
     """Return the context of the demo's own cluster, writable."""
     return replace(context, target=Target(address, name=SANDBOX), write=True, no_load=not load)
 
 
-def _tell(context: Context, *, throttle: str) -> int:
+def _show(context: Context, *, throttle: str) -> int:
     """Open the dashboard, or tell the story headless; returns the exit code."""
-    if _on_a_terminal():
+    if _is_terminal():
         context.open_dashboard(context)
         return ExitCode.DONE
     return headless(context, throttle)
 
 
-def _on_a_terminal() -> bool:
+def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

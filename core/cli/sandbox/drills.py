@@ -64,7 +64,7 @@ def consumer(group: str, name: str, undo: bool, as_json: bool) -> None:
     from core.cluster.sandbox.sandbox import Sandbox
 
     drill = group_drill(DrillKind.LEAVE if undo else DrillKind.JOIN, group)
-    _tell(Sandbox.open(name), drill, as_json)
+    _run_drill(Sandbox.open(name), drill, as_json)
 
 
 @click.command()
@@ -95,7 +95,7 @@ def skew(
         drill = Drill(DrillKind.EVEN, "all topics" if now is None else now.of)
     else:
         drill = _skew(sandbox, topic, broker, times)
-    _tell(sandbox, drill, as_json)
+    _run_drill(sandbox, drill, as_json)
 
 
 @click.command()
@@ -111,7 +111,7 @@ def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
     sandbox = Sandbox.open(name)
     kind = DrillKind.EMPTY if undo else DrillKind.FILL
     drill = disk_drill(kind, node, str(full_disk.fillable(sandbox.node(node))))
-    _tell(sandbox, drill, as_json)
+    _run_drill(sandbox, drill, as_json)
 
 
 DRILLS = (kill, stop, start, consumer, skew, fill)
@@ -123,7 +123,7 @@ def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
 
     sandbox = Sandbox.open(name)
     role = sandbox.node(id).role
-    _do(sandbox, (broker_drill if role is Role.BROKER else controller_drill)(kind, id))
+    _apply_drill(sandbox, (broker_drill if role is Role.BROKER else controller_drill)(kind, id))
     show_sandbox(Sandbox.open(name), as_json)
 
 
@@ -148,7 +148,7 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
     raise UsageError(f"Nothing is sent to {wanted}.", next="Choose another one.")
 
 
-def _do(sandbox: Sandbox, drill: Drill) -> str | None:
+def _apply_drill(sandbox: Sandbox, drill: Drill) -> str | None:
     from core.cluster.drills.sandbox_target import SandboxGround
     from core.watch.timeline.publisher import carry_out
 
@@ -156,8 +156,8 @@ def _do(sandbox: Sandbox, drill: Drill) -> str | None:
     return carry_out(SandboxGround(sandbox), drill)
 
 
-def _tell(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:
-    done = _do(sandbox, drill)
+def _run_drill(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:
+    done = _apply_drill(sandbox, drill)
     if as_json:
         what = {"name": sandbox.name, "drill": drill.kind.value, "on": drill.on}
         emit({**what, "broker": drill.broker, "done": done is not None})

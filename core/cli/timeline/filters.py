@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.times import last_at, next_at, parse_clock, parse_dated
+from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
 from core.errors import UsageError
 from core.units import parse_duration
 
@@ -31,7 +31,7 @@ class EventFilter:
     brokers: frozenset[int]
 
     @property
-    def narrowed(self) -> bool:
+    def is_narrowed(self) -> bool:
         """Return whether only some topics or brokers are asked for."""
         return self.topics is not None or bool(self.brokers)
 
@@ -54,7 +54,7 @@ class EventFilter:
         return not self.brokers or bool(self.brokers & event.brokers)
 
 
-def recorded_cluster(context: Context, cluster_id: str | None) -> str:
+def resolve_recorded_cluster(context: Context, cluster_id: str | None) -> str:
     """Return which cluster is meant: by id, by address, or the only one that was recorded."""
     if cluster_id is not None:
         return cluster_id
@@ -71,12 +71,12 @@ def recorded_cluster(context: Context, cluster_id: str | None) -> str:
     )
 
 
-def moment_of(text: str, now: datetime) -> datetime:
+def parse_moment(text: str, now: datetime) -> datetime:
     """Return the moment that is meant: so long before `now`, a time of its day here, or a date."""
     words = text.strip()
-    clock = parse_clock(words, FORMS)
+    clock = parse_time_of_day(words, FORMS)
     if clock is not None:
-        return last_at(clock, now)
+        return last_time_of_day(clock, now)
     dated = parse_dated(words)
     if dated is not None:
         return dated
@@ -86,7 +86,7 @@ def moment_of(text: str, now: datetime) -> datetime:
         raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
 
 
-def range_of(
+def parse_range(
     since: str | None, until: str | None, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
     """Return the moments that are meant, None where none is said.
@@ -94,17 +94,17 @@ def range_of(
     A time of day for `until` that was not since then is the next one, also if that is still to
     come: 13:00 to 14:00, asked for at 13:55, is an hour of today. Raises UsageError for none.
     """
-    begin = None if since is None else moment_of(since, now)
-    end = None if until is None else moment_of(until, now)
+    begin = None if since is None else parse_moment(since, now)
+    end = None if until is None else parse_moment(until, now)
     if begin is None or end is None or begin < end:
         return begin, end
-    clock = parse_clock((until or "").strip(), FORMS)
+    clock = parse_time_of_day((until or "").strip(), FORMS)
     if clock is None:
         raise UsageError(f"--since {since} is not before --until {until}.", next="Swap them.")
-    return begin, next_at(clock, begin)
+    return begin, next_time_of_day(clock, begin)
 
 
-def kinds_of(text: str | None) -> Kind:
+def parse_kinds(text: str | None) -> Kind:
     from core.watch.timeline.events import WORDS, Kind
 
     found = Kind(0)
@@ -117,7 +117,7 @@ def kinds_of(text: str | None) -> Kind:
     return found
 
 
-def topics_of(text: str | None) -> re.Pattern[str] | None:
+def parse_topics(text: str | None) -> re.Pattern[str] | None:
     from core.patterns import pattern
 
     return None if text is None else pattern(text, "--topics")

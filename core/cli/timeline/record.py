@@ -66,12 +66,12 @@ def record_here(context: Context, as_json: bool) -> None:
             try:
                 say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
                 about = (cluster_id, timeline, context.target.snapshots)
-                record_cluster(connection, *about, keep_on=keep_on, tell=_teller(as_json))
+                record_cluster(connection, *about, keep_on=keep_on, tell=_printer(as_json))
             finally:
                 timeline.close()
 
 
-def _teller(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
+def _printer(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
     """Return what prints: a line is whole, whichever thread has seen what it tells of."""
     printing = threading.Lock()
 

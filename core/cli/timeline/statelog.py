@@ -79,12 +79,12 @@ def merge(
     from core.watch.statelog.timestamps import parse_zones
 
     zones = parse_zones(zone_names)
-    wanted = _wanted(since, until, topic, partitions, everything)
+    wanted = _parse_filter(since, until, topic, partitions, everything)
     found = find(files, zones)
     shifts = _shifts(found, output) if align else {}
-    asked = _Asked(found, zones, wanted, shifts, as_json)
+    asked = _MergeRequest(found, zones, wanted, shifts, as_json)
     tally = Tally()
-    write_stream(lambda out: _tell(asked, tally, out, output), output)
+    write_stream(lambda out: _write_merged(asked, tally, out, output), output)
     broken = (
         found.left_out
         or any(not source.whole for source in found.sources)
@@ -97,7 +97,7 @@ def merge(
     return ExitCode.DONE if tally.events or topic is None else ExitCode.NO
 
 
-def _wanted(
+def _parse_filter(
     since: str | None, until: str | None, topic: str | None, partitions: str | None, all_: bool
 ) -> Wanted:
     from core.watch.statelog.merge import Wanted
@@ -161,7 +161,7 @@ def _shifts(found: Found, output: Path | None) -> dict[int, int]:
     }
 
 
-class _Asked(NamedTuple):
+class _MergeRequest(NamedTuple):
     found: Found
     zones: Zones
     wanted: Wanted
@@ -169,7 +169,7 @@ class _Asked(NamedTuple):
     as_json: bool
 
 
-def _tell(asked: _Asked, tally: Tally, out: IO[str], output: Path | None) -> None:
+def _write_merged(asked: _MergeRequest, tally: Tally, out: IO[str], output: Path | None) -> None:
     from core.watch.statelog.output import summary_document, summary_lines
     from core.watch.statelog.parallel import lines
 

@@ -17,11 +17,11 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.timeline.filters import (
     EventFilter,
-    kinds_of,
-    moment_of,
-    range_of,
-    recorded_cluster,
-    topics_of,
+    parse_kinds,
+    parse_moment,
+    parse_range,
+    parse_topics,
+    resolve_recorded_cluster,
 )
 from core.cli.timeline.record import event_document, kind_name
 from core.errors import ExitCode, UsageError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from core.watch.timeline.store import Timeline
 
 
-def logs_of(
+def read_logs(
     files: Sequence[Path], zone_names: Sequence[str], since: datetime, until: datetime
 ) -> Logs:
     """Return the logs that are named, their clocks compared; raises UsageError for a wrong name.
@@ -122,7 +122,7 @@ def timeline(
     Exit code 5 when a log could not be read to its end.
     """
     _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
-    _refuse_beside(click.get_current_context())
+    _refuse_other_options(click.get_current_context())
     from core.clock import SystemClock
     from core.watch.timeline.store import Timeline
 
@@ -131,7 +131,7 @@ def timeline(
 
         record_here(context, as_json)
         return ExitCode.DONE
-    opened = Timeline.read(paths.timeline_file(recorded_cluster(context, cluster_id)))
+    opened = Timeline.read(paths.timeline_file(resolve_recorded_cluster(context, cluster_id)))
     try:
         recorded = opened.span
         span = recorded or opened.told_span
@@ -139,23 +139,23 @@ def timeline(
             raise UsageError("Nothing has been recorded yet.", next="Wait a second, and ask again.")
         now = max(span[1], SystemClock().now())
         if moment is not None:
-            _as_it_was(opened, moment_of(moment, now), now, output)
+            _print_state_at(opened, parse_moment(moment, now), now, output)
             return ExitCode.DONE
         wanted = EventFilter(
-            *range_of(since, until, now),
-            kinds_of(kind),
-            topics_of(topics),
+            *parse_range(since, until, now),
+            parse_kinds(kind),
+            parse_topics(topics),
             frozenset(parse_ids(brokers) if brokers else ()),
         )
         if not logs:  # they may know others
             wanted.refuse_unknown(opened)
         if recorded is None:
             say("Nobody has recorded this cluster: this is only what was told.")
-        _say_unseen(opened, wanted, now)
+        _report_gaps(opened, wanted, now)
         every = opened.events(wanted.since, wanted.until, wanted.kinds)
         laid = None
         if logs:
-            laid = logs_of(logs, zones, wanted.since or span[0], wanted.until or now)
+            laid = read_logs(logs, zones, wanted.since or span[0], wanted.until or now)
             every = merge(every, laid.events(wanted.kinds), key=lambda event: event.at)
         found = (event for event in every if wanted.has(event))
         if summary:
@@ -189,7 +189,7 @@ _ALONE = {"moment": ("cluster_id", "output", "as_json"), "recording": ("as_json"
 """What may be said beside `--at` and `--record`, which tell no events: by their parameters."""
 
 
-def _refuse_beside(ctx: click.Context) -> None:
+def _refuse_other_options(ctx: click.Context) -> None:
     called = {str(option.name): option.opts[-1] for option in ctx.command.params}
     for alone, taken in _ALONE.items():
         for name, value in ctx.params.items():
@@ -197,12 +197,12 @@ def _refuse_beside(ctx: click.Context) -> None:
                 raise UsageError(f"{called[alone]} takes no {called[name]}.", next="Leave it out.")
 
 
-def _say_unseen(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
+def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
     from core.watch.timeline.coverage import unseen
     from core.watch.timeline.events import Kind
 
-    listed = not wanted.narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
+    listed = not wanted.is_narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
     gaps = [
         gap
         for gap in unseen(timeline, wanted.since, wanted.until, now)
@@ -226,7 +226,7 @@ def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Pat
     if as_json:
         emit([event_document(event) for event in shown], output)
         return
-    _say_left_out(count - len(shown), "events")
+    _report_omitted(count - len(shown), "events")
     write_text(_lines((event.at, told(event)) for event in shown), output)
 
 
@@ -252,11 +252,11 @@ def _summary(
             output,
         )
         return
-    _say_left_out(len(every) - len(shown), "lines")
+    _report_omitted(len(every) - len(shown), "lines")
     write_text(_lines((one.began, one.text) for one in shown), output)
 
 
-def _say_left_out(count: int, what: str) -> None:
+def _report_omitted(count: int, what: str) -> None:
     if count:
         say(f"{count:,} earlier {what} are left out: narrow it down, or ask with --last N.")
 
@@ -276,7 +276,9 @@ def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
         yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {printable(text)}\n"
 
 
-def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path | None) -> None:
+def _print_state_at(
+    timeline: Timeline, moment: datetime, now: datetime, output: Path | None
+) -> None:
     import numpy as np
 
     from core.cluster.documents.cluster_document import ClusterDocument, to_json

@@ -13,19 +13,25 @@ from core.cli.common.options import json_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm, yes_option
 from core.cli.topics.layout import (
-    added_replicas,
-    expected_of,
     layout_json,
-    placed,
+    parse_expected,
+    parse_layout,
+    plan_added_replicas,
+    plan_replicas,
+    print_layout,
     rate_option,
-    refuse_beside_replicas,
+    refuse_with_replicas,
     rf_option,
     rule_option,
-    show_layout,
     size_option,
-    typed_layout,
 )
-from core.cli.topics.topic_data import configs_of, held, insync_by_default, settled, there
+from core.cli.topics.topic_data import (
+    describe_content,
+    fetch_default_min_insync,
+    fetch_topic_configs,
+    require_topic,
+    wait_until_visible,
+)
 from core.cluster.configs import MIN_INSYNC
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
@@ -75,7 +81,7 @@ def create(
 
     --dry-run shows where they would go; so does `plan place`.
     """
-    from core.cli.topics.config_effects import Changed, refuse_min_isr
+    from core.cli.topics.config_effects import ConfigEffect, refuse_min_isr
     from core.cluster.client import NewTopic
     from core.plan.planner.new_topic import refuse
     from core.run.audited_client import audited
@@ -83,39 +89,39 @@ def create(
     if partitions is None and replicas is None:
         raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
     if replicas is not None:
-        refuse_beside_replicas()
+        refuse_with_replicas()
     values = _settings(configs)
-    expected = expected_of(rate, size)
+    expected = parse_expected(rate, size)
     if not dry_run:
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
         state = client.describe()
         if replicas is not None:
-            layout = typed_layout(replicas)
+            layout = parse_layout(replicas)
             refuse(state, topic, max(map(len, layout)))
             rule = "given"
         else:
             assert partitions is not None
             refuse(state, topic, rf)
             start = crc32(topic.encode())
-            layout = placed(context, client, state, partitions, rf, rule, expected, start)
+            layout = plan_replicas(context, client, state, partitions, rf, rule, expected, start)
         if allow is None:
-            least = values.get(MIN_INSYNC) or insync_by_default(client, set().union(*layout))
+            least = values.get(MIN_INSYNC) or fetch_default_min_insync(client, set().union(*layout))
             refuse_min_isr(
                 topic,
-                [Changed(MIN_INSYNC, None, least)],
+                [ConfigEffect(MIN_INSYNC, None, least)],
                 min(map(len, layout)),
                 instead=f"Ask for {least} replicas, or --config {MIN_INSYNC}=1",
             )
         if not as_json:
-            show_layout(topic, 0, layout)
+            print_layout(topic, 0, layout)
         if not dry_run:
-            _sure(context, state, yes, "create it", "Creating a topic", "nothing was created")
+            _confirm(context, state, yes, "create it", "Creating a topic", "nothing was created")
             new = NewTopic(topic, tuple(layout), values)
             answers = audited(client, state.cluster_id, None).create_topics([new])
             _raise_for(answers.get(topic), f"Topic {topic} was not created")
-            settled(connection, lambda now: _is_led(now, topic, len(layout)), topic)
+            wait_until_visible(connection, lambda now: _has_leaders(now, topic, len(layout)), topic)
     if as_json:
         emit(
             {
@@ -173,8 +179,8 @@ def alter(
     from core.cli.topics.config_effects import (
         MIN_ISR,
         REMOTE,
-        changed,
-        deletes,
+        build_config_effects,
+        deletion_sentences,
         refuse_min_isr,
         refuse_remote,
     )
@@ -187,27 +193,27 @@ def alter(
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:
         raise UsageError("Alter what?", next="Say --partitions, --set or --unset.")
-    expected = expected_of(rate, size)
+    expected = parse_expected(rate, size)
     if not dry_run:
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
         state = client.describe()
-        there(state, topic)
+        require_topic(state, topic)
         now = len(state.partitions_of(topic))
         layout: list[Replicas] = []
         if partitions is not None:
-            layout = added_replicas(context, client, state, topic, partitions, rule, expected)
+            layout = plan_added_replicas(context, client, state, topic, partitions, rule, expected)
         lists = {change.name for change in changes} & {LEADER_LIST, FOLLOWER_LIST}
-        values: Configs | Fault = configs_of(client, [topic])[topic] if changes else {}
+        values: Configs | Fault = fetch_topic_configs(client, [topic])[topic] if changes else {}
         if isinstance(values, Fault):
             say(f"The configs that {topic} has are not known: {values}.")
             values = {}
-        becomes = changed(changes, values)
+        becomes = build_config_effects(changes, values)
         if MIN_ISR not in allow:
             most = _factor(state, topic)
             refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
-        deleted = list(deletes(becomes, values))
+        deleted = list(deletion_sentences(becomes, values))
         if deleted and REMOTE not in allow:
             refuse_remote(topic, values)
 
@@ -220,7 +226,7 @@ def alter(
 
         refuse_moving(state)
         if not as_json:
-            show_layout(topic, now, layout)
+            print_layout(topic, now, layout)
             write_text("".join(f"{topic}: {change.words}\n" for change in becomes), None)
         for sentence in deleted:
             say(f"{topic}: {sentence}")
@@ -228,10 +234,10 @@ def alter(
             say("Records with keys will go to other partitions than before.")
         if not dry_run:
             if deleted and not yes:
-                say(held(client, state, [topic])[topic])
+                say(describe_content(client, state, [topic])[topic])
                 confirm(topic, "delete that", "Deleting records", "nothing was changed", of="topic")
             else:
-                _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
+                _confirm(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
             # To ask may have taken long.
             if layout or lists or deleted:
                 refuse_moving(client.describe())
@@ -248,7 +254,9 @@ def alter(
                         f"Its configs were changed, but {topic} was given no partitions: {refused}."
                     )
                 _raise_for(refused, f"{topic} was given no partitions")
-                settled(connection, lambda now: _is_led(now, topic, more.total), topic)
+                wait_until_visible(
+                    connection, lambda now: _has_leaders(now, topic, more.total), topic
+                )
     if as_json:
         emit(
             {
@@ -302,7 +310,7 @@ def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list
 # -- doing it --------------------------------------------------------------------------------------
 
 
-def _sure(
+def _confirm(
     context: Context, state: ClusterState, yes: bool, verb: str, doing: str, otherwise: str
 ) -> None:
     context.require_writable(state)
@@ -322,7 +330,7 @@ def _factor(state: ClusterState, topic: str) -> int:
     return min(len(row.replicas) - len(row.adding) for row in rows)
 
 
-def _is_led(state: ClusterState, topic: str, partitions: int) -> bool:
+def _has_leaders(state: ClusterState, topic: str, partitions: int) -> bool:
     rows = state.partitions_of(topic)
     at = slice(rows.start, rows.stop)
     return len(rows) >= partitions and bool((state.leader[at] >= 0).all())

@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ConfigEffect:
     """One config of a topic as it is, and as it will be, set or by default; None is not known."""
 
     name: str
@@ -43,7 +43,9 @@ class Changed:
         return f"{self.name} {before} → {after}"
 
 
-def changed(changes: Iterable[ConfigChange], values: Mapping[str, ConfigValue]) -> list[Changed]:
+def build_config_effects(
+    changes: Iterable[ConfigChange], values: Mapping[str, ConfigValue]
+) -> list[ConfigEffect]:
     """Return what becomes of a topic's configs; `values` are all that it has."""
     found = []
     for change in changes:
@@ -53,7 +55,7 @@ def changed(changes: Iterable[ConfigChange], values: Mapping[str, ConfigValue]) 
             after = change.value
         elif value is not None and value.source is ConfigSource.TOPIC:
             after = _default(value.beneath)
-        found.append(Changed(change.name, before, after))
+        found.append(ConfigEffect(change.name, before, after))
     return found
 
 
@@ -67,7 +69,9 @@ def _default(beneath: Beneath | None) -> str | None:
     return str(int(beneath.value) * factor)
 
 
-def deletes(changes: Iterable[Changed], values: Mapping[str, ConfigValue]) -> Iterator[str]:
+def deletion_sentences(
+    changes: Iterable[ConfigEffect], values: Mapping[str, ConfigValue]
+) -> Iterator[str]:
     """Yield in a sentence each what these changes delete for good."""
     of = {change.name: change for change in changes}
     for name in REMOTE_STORAGE:
@@ -75,7 +79,7 @@ def deletes(changes: Iterable[Changed], values: Mapping[str, ConfigValue]) -> It
             yield "What is kept in remote storage alone is deleted for good."
     policy = values.get(POLICY)
     now = policy.value if policy is not None and policy.value else "delete"
-    to = of.get(POLICY, Changed(POLICY, now, now)).after or "delete"
+    to = of.get(POLICY, ConfigEffect(POLICY, now, now)).after or "delete"
     was, will = set(now.split(",")), set(to.split(","))
     if "compact" in will - was:
         yield "All but the newest record of each key are deleted for good."
@@ -122,7 +126,9 @@ def _kept(name: str, value: str | None) -> str:
     return format_duration(limit / 1000) if name == RETENTION[0] else format_bytes(limit)
 
 
-def refuse_min_isr(topic: str, changes: Iterable[Changed], replicas: int, *, instead: str) -> None:
+def refuse_min_isr(
+    topic: str, changes: Iterable[ConfigEffect], replicas: int, *, instead: str
+) -> None:
     """Raise RefusedError for a min.insync.replicas that so many replicas can never reach.
 
     `instead` says what to ask for.

@@ -8,7 +8,7 @@ from core.cli.common.context import Context
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm, yes_option
-from core.cli.topics.topic_data import held, settled, there
+from core.cli.topics.topic_data import describe_content, require_topic, wait_until_visible
 from core.errors import ExitCode, RefusedError
 
 
@@ -36,7 +36,7 @@ def delete(
         state = client.describe()
         context.require_writable(state)
         for name in names:
-            there(state, name)
+            require_topic(state, name)
             if name in INTERNAL and allow != "internal":
                 raise RefusedError(
                     f"{name} is Kafka's own: what groups and transactions know is lost with it.",
@@ -44,7 +44,7 @@ def delete(
                     checks=("internal",),
                 )
         refuse_if_moving(state, names, "deleted")
-        for name, said in held(client, state, names).items():
+        for name, said in describe_content(client, state, names).items():
             say(said)
             if not yes:
                 confirm(
@@ -58,7 +58,9 @@ def delete(
         refuse_if_moving(client.describe(), names, "deleted")
         answers = audited(client, state.cluster_id, None).delete_topics(names)
         gone = [name for name in names if answers.get(name) is None]
-        settled(connection, lambda now: not any(now.topic(name) for name in gone), "the topics")
+        wait_until_visible(
+            connection, lambda now: not any(now.topic(name) for name in gone), "the topics"
+        )
     failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
     if as_json:
         emit({"deleted": gone, "failed": failed})

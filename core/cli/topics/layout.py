@@ -41,7 +41,7 @@ rf_option = click.option(
 )
 
 
-def expected_of(rate: str | None, size: str | None) -> Expected:
+def parse_expected(rate: str | None, size: str | None) -> Expected:
     """Return what is expected of a partition; raises UsageError for what is no rate or size."""
     from core.plan.planner.new_topic import Expected
     from core.units import parse_flow, parse_size
@@ -52,7 +52,7 @@ def expected_of(rate: str | None, size: str | None) -> Expected:
     )
 
 
-def refuse_beside_replicas() -> None:
+def refuse_with_replicas() -> None:
     """Raise UsageError for options that would place the replicas that are given."""
     ctx = click.get_current_context()
     for name, said in (
@@ -66,7 +66,7 @@ def refuse_beside_replicas() -> None:
             raise UsageError(f"--replicas and {said} exclude each other.", next="Say one of them.")
 
 
-def typed_layout(text: str) -> list[Replicas]:
+def parse_layout(text: str) -> list[Replicas]:
     """Return the replicas that were typed like 1:2,2:3, as Kafka's tool takes them."""
     try:
         return [tuple(int(b) for b in part.split(":")) for part in text.split(",")]
@@ -77,7 +77,7 @@ def typed_layout(text: str) -> list[Replicas]:
         ) from error
 
 
-def placed(
+def plan_replicas(
     context: Context,
     client: ClusterClient,
     state: ClusterState,
@@ -104,7 +104,7 @@ def placed(
     return found
 
 
-def added_replicas(
+def plan_added_replicas(
     context: Context,
     client: ClusterClient,
     state: ClusterState,
@@ -133,10 +133,10 @@ def added_replicas(
     # In turn from where the topic has come to, so that its leaders stay in turn.
     alive = sorted(broker.id for broker in state.brokers if broker.alive)
     at = alive.index(first.replicas[0]) if first.replicas[0] in alive else 0
-    return placed(context, client, state, added, rf, rule, expected, at + len(rows))
+    return plan_replicas(context, client, state, added, rf, rule, expected, at + len(rows))
 
 
-def show_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
+def print_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
     from core.text.tables import text_table
     from core.units import id_list
 

@@ -25,14 +25,16 @@ SETTLE_SECONDS = 10.0
 Configs = Mapping[str, "ConfigValue"]
 
 
-def there(state: ClusterState, topic: str) -> None:
+def require_topic(state: ClusterState, topic: str) -> None:
     """Raise UsageError for a topic that is not there, with a near name."""
     from core.patterns import named
 
     named(topic, [known.name for known in state.topics], "topic")
 
 
-def settled(connection: Connection, holds: Callable[[ClusterState], bool], what: str) -> None:
+def wait_until_visible(
+    connection: Connection, holds: Callable[[ClusterState], bool], what: str
+) -> None:
     """Return once brokers tell of a change, which the controller has taken; says it if they don't.
 
     Whoever looks next then sees it. A cluster that does not answer has not undone it.
@@ -52,7 +54,7 @@ def settled(connection: Connection, holds: Callable[[ClusterState], bool], what:
         connection.clock.sleep(0.05)
 
 
-def configs_of(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
+def fetch_topic_configs(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
     """Return each topic's configs, or why they are not known; the rest is told all the same."""
     from core.cluster.configs import Resource
     from core.cluster.faults import Fault
@@ -67,7 +69,7 @@ def configs_of(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs
     return {name: answers.get(Resource.topic(name), missing) for name in names}
 
 
-def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | None:
+def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) -> str | None:
     """Return the most of min.insync.replicas that these brokers give a topic which sets none.
 
     None where none of them tells.
@@ -83,7 +85,9 @@ def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | 
     return max((one.value for one in told if one and one.value), key=int, default=None)
 
 
-def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> dict[str, str]:
+def describe_content(
+    client: ClusterClient, state: ClusterState, topics: Sequence[str]
+) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
     from core.cluster.groups import UNDESCRIBED
     from core.cluster.log_dirs import with_logs

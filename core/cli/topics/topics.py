@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.common.context import Context, told_unknown
+from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say_none, write_text
 from core.cli.topics import changes as topic_changes
 from core.cli.topics import delete as topic_delete
-from core.cli.topics.topic_data import Configs, configs_of
+from core.cli.topics.topic_data import Configs, fetch_topic_configs
 from core.cluster.configs import MIN_INSYNC
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def describe(
     with context.connected() as connection:
         state = _described_whole(connection.client)
         names = _names(state, regex)
-        configs = configs_of(connection.client, names)
+        configs = fetch_topic_configs(connection.client, names)
     if as_json:
         emit([_described(state, name, configs[name]) for name in names], output)
         return
@@ -88,7 +88,7 @@ def _described_whole(client: ClusterClient) -> ClusterState:
     from core.cluster.observer import observe_hidden
 
     state = client.describe()
-    return told_unknown(replace(state, hidden=observe_hidden(client, state)))
+    return report_unknown(replace(state, hidden=observe_hidden(client, state)))
 
 
 def _names(state: ClusterState, regex: str | None) -> list[str]:

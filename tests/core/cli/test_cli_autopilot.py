@@ -380,9 +380,9 @@ def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type:
 
 
 def test_what_is_not_said_stays_as_it_was() -> None:
-    from core.cli.autopilot.limits import changed
+    from core.cli.autopilot.limits import parse_limits
 
     before = replace(Settings(), keep="audit-.*", cool_down_seconds=5)
-    after = changed(before, {"band": "5%", "keep": None, "avoid": "9:00-17:00"})
+    after = parse_limits(before, {"band": "5%", "keep": None, "avoid": "9:00-17:00"})
     assert (after.aim_band, after.keep, after.cool_down_seconds) == (0.05, "audit-.*", 5)
-    assert changed(after, {"avoid": "none", "keep": "none"}).avoid == Settings().avoid
+    assert parse_limits(after, {"avoid": "none", "keep": "none"}).avoid == Settings().avoid

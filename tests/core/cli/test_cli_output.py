@@ -73,7 +73,7 @@ def test_a_reader_that_has_gone_stops_no_change(
     living = cluster({"orders": [(1, 2)]}, leaders={tp("orders-0"): 2})
     rate = ConfigChange(Resource.broker(1), LEADER_RATE, ConfigOp.SET, "1000000")
     living.alter_configs([rate])
-    monkeypatch.setattr("core.cli.common.output.let_reader_go", lambda stream=1: None)
+    monkeypatch.setattr("core.cli.common.output.discard_output", lambda stream=1: None)
     monkeypatch.setattr(f"sys.{stream}", _Gone())
     code, _, _ = hand.on(living)(*words.split(), "--yes")
     assert (code, audited()[:1]) == (0, [what])

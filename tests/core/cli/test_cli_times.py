@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from core.cli.common.times import format_local, parse_start
-from core.cli.timeline.filters import moment_of, range_of
+from core.cli.timeline.filters import parse_moment, parse_range
 from core.errors import UsageError
 
 AFTERNOON = datetime(2026, 10, 14, 13, 55, tzinfo=timezone(timedelta(hours=2)))  # here
@@ -98,25 +98,25 @@ CHANGED = datetime(2026, 10, 25, 11, 0, tzinfo=UTC)
     ],
 )
 def test_a_time_that_was(text: str, meant: str) -> None:
-    assert moment_of(text, CHANGED) == datetime.fromisoformat(meant)
+    assert parse_moment(text, CHANGED) == datetime.fromisoformat(meant)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "25:00", "03:10:60", "0001-01-01", "9999999999d"])
 def test_a_time_that_never_was(text: str) -> None:
     with pytest.raises(UsageError, match="Not a time"):
-        moment_of(text, CHANGED)
+        parse_moment(text, CHANGED)
 
 
 @pytest.mark.parametrize("text", ["02:30", "2026-10-25 02:30"])
 def test_a_time_that_was_twice_is_asked_back(text: str) -> None:
     with pytest.raises(UsageError, match="comes twice that night"):
-        moment_of(text, CHANGED)
+        parse_moment(text, CHANGED)
 
 
 def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
     assert parse_start("02:30", CHANGED) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
     before = CHANGED - timedelta(days=1)
-    assert moment_of("02:30", before) == datetime(2026, 10, 24, 0, 30, tzinfo=UTC)
+    assert parse_moment("02:30", before) == datetime(2026, 10, 24, 0, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
 def test_a_range_ends_after_it_begins(
     since: str, until: str, begin: tuple[int, int, int], end: tuple[int, int, int]
 ) -> None:
-    found = range_of(since, until, AFTERNOON)
+    found = parse_range(since, until, AFTERNOON)
     assert found == tuple(AFTERNOON.replace(day=d, hour=h, minute=m) for d, h, m in (begin, end))
 
 
 @pytest.mark.parametrize(("since", "until"), [("1h", "2h"), ("13:00", "2026-10-13"), ("1h", "1h")])
 def test_a_range_that_ends_before_it_begins_is_refused(since: str, until: str) -> None:
     with pytest.raises(UsageError, match=f"--since {since} is not before") as refused:
-        range_of(since, until, AFTERNOON)
+        parse_range(since, until, AFTERNOON)
     assert refused.value.next == "Swap them."

@@ -13,7 +13,7 @@ from cli_help import validate
 from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
-from core.cli.topics.config_effects import Changed, changed
+from core.cli.topics.config_effects import ConfigEffect, build_config_effects
 from core.cluster.configs import (
     LEADER_LIST,
     Beneath,
@@ -364,9 +364,9 @@ def test_what_shows_when_nothing_is_set_is_told_in_the_topics_unit(
     beneath = Beneath(name, value, ConfigSource.STATIC)
     values = {"retention.ms": ConfigValue("5", ConfigSource.TOPIC, beneath)}
     unset = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.DELETE)
-    assert changed([unset], values) == [Changed("retention.ms", "5", after)]
+    assert build_config_effects([unset], values) == [ConfigEffect("retention.ms", "5", after)]
     not_set = {"retention.ms": ConfigValue(WEEK, ConfigSource.STATIC)}
-    assert changed([unset], not_set) == [Changed("retention.ms", WEEK, WEEK)]
+    assert build_config_effects([unset], not_set) == [ConfigEffect("retention.ms", WEEK, WEEK)]
 
 
 # -- deleted ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import pytest
 from snapshots import make_snapshot
 
 from core import files
-from core.cli.common.signals import ended_in_order
+from core.cli.common.signals import exit_cleanly_on_signals
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.daemons import supervisor as serving
@@ -300,7 +300,7 @@ def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
 def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) -> None:
     signal.signal(ignored, signal.SIG_IGN)  # as nohup, or a script's background, does
     told = stop_signals()
-    with ended_in_order("the demo"):
+    with exit_cleanly_on_signals("the demo"):
         os.kill(os.getpid(), ignored)
     assert signal.getsignal(ignored) is signal.SIG_IGN
     assert not told.is_set()

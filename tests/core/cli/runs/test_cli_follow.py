@@ -201,12 +201,12 @@ def test_what_is_news_is_called_out_on_a_terminal(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("TMUX", raising=False)
     terminal = Terminal()
-    following.call_out(Notice("trimtab: prod-eu", "run 1 done"), terminal)
+    following.notify_terminal(Notice("trimtab: prod-eu", "run 1 done"), terminal)
     assert terminal.getvalue().startswith("\a") is bell
     assert ("\x1b]9;trimtab: prod-eu: run 1 done\x07" in terminal.getvalue()) is desktop
-    following.call_out(None, terminal)
+    following.notify_terminal(None, terminal)
     elsewhere = io.StringIO()
-    following.call_out(Notice("trimtab: prod-eu", "run 1 done"), elsewhere)
+    following.notify_terminal(Notice("trimtab: prod-eu", "run 1 done"), elsewhere)
     assert not elsewhere.getvalue()
 
 
@@ -214,7 +214,7 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[Notice | None] = []
-    monkeypatch.setattr(following, "call_out", lambda notice, stream: said.append(notice))
+    monkeypatch.setattr(following, "notify_terminal", lambda notice, stream: said.append(notice))
     seen: list[int] = []
 
     def sleep(seconds: float) -> None:

@@ -13,7 +13,8 @@ from core.cluster.client import ClusterClient
 from core.cluster.faults import Fault, leads_already
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
-from core.plan.checks.check_plan import Checked, refuse
+from core.plan.checks.catalogue import refuse
+from core.plan.checks.check_plan import Checked
 from core.plan.estimate.estimate_json import to_json
 from core.plan.plan import Plan
 from core.run.audited_client import audited

@@ -166,3 +166,31 @@ def _sent(state: ClusterState, load: Load) -> Float64:
     leads = state.leader_column
     led = leads >= 0
     return np.asarray(np.bincount(leads[led], sent[led], len(state.brokers)), np.float64)
+
+
+BAND = 0.10
+"""How far from its fair share a broker may be."""
+
+
+def taken_in(state: ClusterState, load: Load) -> Float64:
+    """Return what each broker takes in, as leader and as follower, shape [B]; NaN is unknown."""
+    if np.isnan(load.in_bytes_per_s).all():
+        return np.full(len(state.brokers), np.nan)
+    column = state.replica_column
+    rates = np.nan_to_num(load.in_bytes_per_s)[state.partition_of_replica]
+    held = column >= 0
+    return np.asarray(np.bincount(column[held], rates[held], len(state.brokers)), np.float64)
+
+
+def brought(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
+    """Return by how much more each broker takes in after these moves, shape [B]."""
+    at = {broker.id: i for i, broker in enumerate(state.brokers)}
+    more = np.zeros(len(at))
+    for move in moves:
+        row = state.find(move.tp)
+        assert row is not None, "only moves of known partitions come here"
+        for sign, brokers in ((-1, state.replicas(row)), (1, move.after)):
+            for broker in brokers:
+                if broker in at:
+                    more[at[broker]] += sign * load.in_bytes_per_s[row]
+    return more

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.plan.checks.log_dirs import lies_elsewhere, missing
+from core.plan.checks.moves import lies_elsewhere, missing
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.units import id_list
 

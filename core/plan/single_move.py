@@ -14,7 +14,7 @@ from core.load.snapshot.format import Float64, Load
 from core.load.view.heat import Metric, eligible, weights
 from core.load.view.heat import partition_values as values_of
 from core.load.view.totals import broker_totals, fair_shares
-from core.plan.checks.check_plan import Severity
+from core.plan.checks.catalogue import Severity
 from core.plan.checks.drop import drop_finding
 from core.plan.effect import BrokerTotals, effect_of
 from core.plan.plan import Plan

@@ -8,9 +8,8 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from core.plan.planner.model.measures import HOSTED, LED, Measure
+from core.plan.planner.model.measures import HOSTED, LED, NOBODY, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import NOBODY
 
 
 def least_bytes(start: Placement) -> float | None:

@@ -84,7 +84,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
 def _plan(cluster: SimulatedCluster) -> Plan:
     from core.cluster.log_dirs import with_logs
     from core.load.snapshot.format import Load
-    from core.plan.checks.check_plan import Severity
+    from core.plan.checks.catalogue import Severity
     from core.plan.checks.drop import drop_finding
     from core.plan.plan import Plan
 

@@ -11,9 +11,10 @@ from textual.message import Message
 from core.errors import TrimtabError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
+from core.plan.estimate.quick_estimate import time_of
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest
-from core.plan.planner.result import no_plan, time_of
+from core.plan.planner.result import no_plan
 from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.plan.suggest_dialog import SuggestDialog

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
+from core.plan.effect import BAND
 from core.plan.plan import Plan
 from core.plan.planner.conflicts import refusals
-from core.plan.planner.model.problem import BAND
 from core.plan.planner.request import (
     Field,
     Limits,

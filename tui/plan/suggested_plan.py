@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
+from core.plan.effect import BAND
 from core.plan.move_order import order
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.model.problem import BAND
 from core.plan.planner.model.scope import outside
 from core.plan.planner.result import Because, Suggested, is_reached
 from tui.plan.suggest_form import Asked

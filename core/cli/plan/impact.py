@@ -14,14 +14,15 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import bind_plan, plan_argument, read_plan_document
 from core.errors import AccessDeniedError, UsageError
-from core.plan.impact.clients import GroupTouched, Impact, impact_of
-from core.plan.impact.sentences import (
+from core.plan.impact.clients import (
+    GroupTouched,
+    Impact,
     groups_sentence,
     headroom_sentences,
-    shrinking_command,
-    shrinking_sentences,
+    impact_of,
     to_read_words,
 )
+from core.plan.impact.retention import shrinking_command, shrinking_sentences
 from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, parse_duration
 

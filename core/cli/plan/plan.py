@@ -19,8 +19,8 @@ from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
-from core.plan.checks.catalogue import Finding
-from core.plan.checks.check_plan import Checked, Severity, in_flight, parse_allow
+from core.plan.checks.catalogue import Finding, Severity, parse_allow
+from core.plan.checks.check_plan import Checked, in_flight
 from core.plan.checks.disks import not_compared, not_compared_words
 from core.plan.estimate.estimate import Estimate, estimate_at
 from core.plan.formats.plan_file import PlanDocument, bind, dump, refuse_other_cluster
@@ -82,7 +82,7 @@ def check(
     What grows meanwhile is reckoned with at --throttle, else at the rate that apply begins with.
     """
     allowed = parse_allow(allow)
-    from core.plan.planner.result import seconds_played, time_of
+    from core.plan.estimate.quick_estimate import seconds_played, time_of
 
     rate = None if throttle is None else parse_rate(throttle)
     document = read_plan_document(context, plan_file)

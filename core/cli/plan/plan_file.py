@@ -39,7 +39,8 @@ def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
 
     Raises DocumentError for one that is not for it.
     """
-    from core.plan.checks.check_plan import REBASE, stale
+    from core.plan.checks.catalogue import REBASE
+    from core.plan.checks.moves import stale
 
     wanted = bind(document, state)
     found = stale(state, wanted)

@@ -22,7 +22,8 @@ from core.cli.plan import suggest_log_dirs, suggest_output
 from core.cli.plan.estimate import format_exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
-from core.plan.checks.check_plan import Checked, Severity, in_flight
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import Checked, in_flight
 from core.plan.estimate.peak_usage import Burden, burden
 from core.plan.formats.plan_file import dump
 from core.plan.formats.topics_to_move import read_topics, refuse_unknown
@@ -142,9 +143,10 @@ def suggest(
     -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
     there is.
     """
+    from core.plan.estimate.quick_estimate import time_of
     from core.plan.planner.planner import suggest as find_plan
     from core.plan.planner.request import Limits, Wanted, broker_ids, broker_pairs
-    from core.plan.planner.result import brokers_reached, is_reached, time_of
+    from core.plan.planner.result import brokers_reached, is_reached
 
     if topics is not None and topics_to_move is not None:
         raise UsageError(
@@ -216,8 +218,8 @@ def _even_dirs(
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
+    from core.plan.estimate.quick_estimate import time_of
     from core.plan.planner.log_dirs import even_dirs
-    from core.plan.planner.result import time_of
 
     found = even_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
@@ -236,7 +238,7 @@ def _even_dirs(
 
 def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
     """Return the checks that `apply` has to be allowed by their ids."""
-    from core.plan.planner.result import seconds_played
+    from core.plan.estimate.quick_estimate import seconds_played
 
     found = Checked(state, load, plan, in_flight(state)).after(seconds_played(estimate))
     return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))

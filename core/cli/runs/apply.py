@@ -110,7 +110,7 @@ def apply(
 
     The run is a process of its own: Ctrl-C lets go of it and never cancels it.
     """
-    from core.plan.checks.check_plan import parse_allow
+    from core.plan.checks.catalogue import parse_allow
     from core.plan.formats.plan_file import read_plan
 
     address = context.require_address()

@@ -187,7 +187,7 @@ def _launch_options(reading: Reading, words: Mapping[str, Any]) -> LaunchOptions
     """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
-    from core.plan.checks.check_plan import parse_allow
+    from core.plan.checks.catalogue import parse_allow
 
     said = words["throttle"]
     own = reading.history.pace.bounds or reading.history.rate_bytes_per_s

@@ -126,8 +126,8 @@ def launch(
     """
     from core.cli.runs.follow import follow_run
     from core.load.lookup import newest_load
-    from core.plan.checks.catalogue import Severity
-    from core.plan.checks.check_plan import Checked, refuse
+    from core.plan.checks.catalogue import Severity, refuse
+    from core.plan.checks.check_plan import Checked
     from core.plan.estimate.estimate import estimate_at
     from core.plan.estimate.estimate_json import to_json
     from core.plan.estimate.messages import apart_words
@@ -271,8 +271,7 @@ def _retention_hint(
     retention_ms: int | None,
 ) -> str:
     """Return what a shorter retention saves, this one or one that most readers can bear."""
-    from core.plan.impact.retention import shrinking
-    from core.plan.impact.sentences import shrinking_hint
+    from core.plan.impact.retention import shrinking, shrinking_hint
 
     seconds = None if retention_ms is None else -(-retention_ms // 1000)
     found = shrinking(state, load, plan, groups, seconds)

@@ -82,7 +82,7 @@ def resume(context: Context, run: str | None, as_json: bool) -> int:
 def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
     """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
     from core.cli.runs.apply import parse_throttle
-    from core.plan.checks.check_plan import parse_allow
+    from core.plan.checks.catalogue import parse_allow
     from core.run.journal.rates import Bounds
 
     if len(words) not in (1, 2):
@@ -135,7 +135,7 @@ def retarget(
     What has been copied of it is thrown away: its move is cancelled, then begun anew. The run
     looks first whether it may go there; if not, it goes on as it was, and `runs show` says why.
     """
-    from core.plan.checks.check_plan import parse_allow
+    from core.plan.checks.catalogue import parse_allow
 
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))

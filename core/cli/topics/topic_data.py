@@ -91,7 +91,7 @@ def describe_content(
     """Return in words what each topic holds: bytes, and who has read it."""
     from core.cluster.groups import UNDESCRIBED
     from core.cluster.log_dirs import with_logs
-    from core.plan.impact.sentences import kinds_unknown
+    from core.plan.impact.clients import kinds_unknown
 
     sized, lost, more = state, "", ""
     groups: tuple[Group, ...] = ()

@@ -9,8 +9,7 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Float64, Load
 from core.plan.checks.catalogue import Finding, finding
-from core.plan.checks.disks import with_rates
-from core.plan.effect import effect_of
+from core.plan.effect import BAND, brought, effect_of, taken_in
 from core.plan.plan import Move
 from core.units import format_rate
 
@@ -62,29 +61,79 @@ def above(
         yield finding("capacity", sentence, broker=id)
 
 
-def taken_in(state: ClusterState, load: Load) -> Float64:
-    """Return what each broker takes in, as leader and as follower, shape [B]; NaN is unknown."""
-    if np.isnan(load.in_bytes_per_s).all():
-        return np.full(len(state.brokers), np.nan)
-    column = state.replica_column
-    rates = np.nan_to_num(load.in_bytes_per_s)[state.partition_of_replica]
-    held = column >= 0
-    return np.asarray(np.bincount(column[held], rates[held], len(state.brokers)), np.float64)
-
-
-def brought(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
-    """Return by how much more each broker takes in after these moves, shape [B]."""
-    at = {broker.id: i for i, broker in enumerate(state.brokers)}
-    more = np.zeros(len(at))
-    for move in moves:
-        row = state.find(move.tp)
-        assert row is not None, "only moves of known partitions come here"
-        for sign, brokers in ((-1, state.replicas(row)), (1, move.after)):
-            for broker in brokers:
-                if broker in at:
-                    more[at[broker]] += sign * load.in_bytes_per_s[row]
-    return more
-
-
 def _column(values: Sequence[float | None]) -> Float64:
     return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def hotter(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
+    """Say which broker the plan lifts furthest above the mean of those that are alive.
+
+    By what is produced to leaders there, which is what `in` means on the screen.
+    """
+    effect = effect_of(state, load, with_rates(state, load, moves))
+    yield from raised(state, effect.before.in_bytes_per_s, effect.after.in_bytes_per_s)
+
+
+def with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
+    """Return the moves of partitions of which what is produced to them is known."""
+    rows = ((move, state.find(move.tp)) for move in moves)
+    return [m for m, row in rows if row is not None and not np.isnan(load.in_bytes_per_s[row])]
+
+
+def raised(
+    state: ClusterState, before: Float64, after: Float64, only: int | None = None
+) -> Iterator[Finding]:
+    """Say which broker, or whether `only` this, ends above the fair share by more than before."""
+    if np.isnan(after).all():
+        return
+    alive = np.array([broker.alive for broker in state.brokers])
+    fair = float(after[alive].mean()) if alive.any() else 0.0
+    if fair <= 0:
+        return
+    lifted = (after > before) & (after > fair * (1 + BAND))
+    if only is not None:
+        lifted &= state.broker_ids == only
+    if not lifted.any():
+        return
+    worst = int(np.argmax(np.where(lifted, after, -1.0)))
+    yield finding(
+        "hotter-broker",
+        f"Broker {state.broker_ids[worst]} ends at {format_rate(after[worst])} in, "
+        f"{after[worst] / fair - 1:.0%} above its fair share of {format_rate(fair)}.",
+        broker=int(state.broker_ids[worst]),
+    )
+
+
+def leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
+    """Compare how many partitions prefer each broker as leader, now and after.
+
+    What is done already, or on its way, is so now.
+    """
+    changed = [
+        (held[0], move.after[0])
+        for move in moves
+        if (row := state.find(move.tp)) is not None
+        and (held := state.replicas(row))
+        and held[0] != move.after[0]
+    ]
+    if not changed:
+        return
+    first = state.replica_start[:-1][np.diff(state.replica_start) > 0]
+    position = np.searchsorted(state.broker_ids, state.replica_broker[first])
+    before = np.bincount(position, minlength=len(state.brokers))
+    after = before.copy()
+    at = {int(id): i for i, id in enumerate(state.broker_ids)}
+    for was, becomes in changed:
+        after[at[becomes]] += 1
+        if was in at:
+            after[at[was]] -= 1
+    alive = np.array([broker.alive for broker in state.brokers])
+    fair = after[alive].mean() if alive.any() else 0.0
+    worst = int(np.argmax(after))
+    if after[worst] > before.max() and after[worst] > fair * (1 + BAND):
+        yield finding(
+            "leader-skew",
+            f"Broker {state.broker_ids[worst]} becomes preferred leader of {after[worst]} "
+            f"partitions (now {before[worst]}, fair share {fair:.1f}).",
+            broker=int(state.broker_ids[worst]),
+        )

@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.snapshot.format import Load
 from core.plan.checks.catalogue import Finding, broker_words, finding
 from core.plan.disk_space import (
+    Disk,
     disks_of,
     free_bytes,
     growth_bytes,
@@ -20,10 +19,8 @@ from core.plan.disk_space import (
     still_coming,
     whole_bytes,
 )
-from core.plan.effect import effect_of
-from core.plan.plan import Move
-from core.plan.planner.model.problem import BAND
-from core.units import format_bytes, format_rate
+from core.plan.plan import Move, log_dir_of
+from core.units import format_bytes
 
 FULL = 0.85
 """The share of a disk above which a plan that fills it so far is unwise."""
@@ -161,75 +158,48 @@ def growth_words(state: ClusterState, coming: Iterable[Arrival]) -> str:
     return f"growth meanwhile included (the retention of {of} is not known: as if none)"
 
 
-def hotter(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
-    """Say which broker the plan lifts furthest above the mean of those that are alive.
-
-    By what is produced to leaders there, which is what `in` means on the screen.
-    """
-    effect = effect_of(state, load, with_rates(state, load, moves))
-    yield from raised(state, effect.before.in_bytes_per_s, effect.after.in_bytes_per_s)
-
-
-def with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
-    """Return the moves of partitions of which what is produced to them is known."""
-    rows = ((move, state.find(move.tp)) for move in moves)
-    return [m for m, row in rows if row is not None and not np.isnan(load.in_bytes_per_s[row])]
-
-
-def raised(
-    state: ClusterState, before: Float64, after: Float64, only: int | None = None
+def log_dir_space(
+    state: ClusterState, load: Load, moves: Iterable[Move], seconds: float
 ) -> Iterator[Finding]:
-    """Say which broker, or whether `only` this, ends above the fair share by more than before."""
-    if np.isnan(after).all():
-        return
-    alive = np.array([broker.alive for broker in state.brokers])
-    fair = float(after[alive].mean()) if alive.any() else 0.0
-    if fair <= 0:
-        return
-    lifted = (after > before) & (after > fair * (1 + BAND))
-    if only is not None:
-        lifted &= state.broker_ids == only
-    if not lifted.any():
-        return
-    worst = int(np.argmax(np.where(lifted, after, -1.0)))
-    yield finding(
-        "hotter-broker",
-        f"Broker {state.broker_ids[worst]} ends at {format_rate(after[worst])} in, "
-        f"{after[worst] / fair - 1:.0%} above its fair share of {format_rate(fair)}.",
-        broker=int(state.broker_ids[worst]),
-    )
+    """Compare the free space of each named log dir's disk with what is to arrive on it.
 
-
-def leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
-    """Compare how many partitions prefer each broker as leader, now and after.
-
-    What is done already, or on its way, is so now.
+    What leaves it meanwhile does not count before it has left: both copies are there until then.
     """
-    changed = [
-        (held[0], move.after[0])
-        for move in moves
-        if (row := state.find(move.tp)) is not None
-        and (held := state.replicas(row))
-        and held[0] != move.after[0]
-    ]
-    if not changed:
-        return
-    first = state.replica_start[:-1][np.diff(state.replica_start) > 0]
-    position = np.searchsorted(state.broker_ids, state.replica_broker[first])
-    before = np.bincount(position, minlength=len(state.brokers))
-    after = before.copy()
-    at = {int(id): i for i, id in enumerate(state.broker_ids)}
-    for was, becomes in changed:
-        after[at[becomes]] += 1
-        if was in at:
-            after[at[was]] -= 1
-    alive = np.array([broker.alive for broker in state.brokers])
-    fair = after[alive].mean() if alive.any() else 0.0
-    worst = int(np.argmax(after))
-    if after[worst] > before.max() and after[worst] > fair * (1 + BAND):
+    disk_at = {
+        (broker.id, path): disk
+        for broker in state.brokers
+        for disk in disks_of(broker.log_dirs)
+        for path in disk.paths
+    }
+    arriving: defaultdict[tuple[int, Disk], list[tuple[TopicPartition, str, int]]]
+    arriving = defaultdict(list)
+    for move in moves:
+        index = state.find(move.tp)
+        if index is None:
+            continue
+        size = max(0, int(state.partition_size_bytes[index]))
+        size += growth_bytes(state, load, index, seconds)
+        for id, path in move.wanted_dirs.items():
+            disk = disk_at.get((id, path))
+            removed = id in state.row(index).removing
+            if disk is not None and (removed or log_dir_of(state, move.tp, id) != path):
+                arriving[id, disk].append((move.tp, path, size))
+    for (id, disk), copies in sorted(
+        arriving.items(), key=lambda one: (one[0][0], one[0][1].paths)
+    ):
+        incoming = sum(size for _, _, size in copies)
+        if disk.usable_bytes is None or incoming <= disk.usable_bytes:
+            continue
+        free = format_bytes(disk.usable_bytes)
+        paths = sorted({path for _, path, _ in copies})
+        if len(paths) == 1:
+            has = f"Log dir {paths[0]} of broker {id} has {free} free"
+        else:
+            listed = f"{', '.join(paths[:-1])} and {paths[-1]}"
+            has = f"Log dirs {listed} of broker {id} have {free} free, on one disk"
         yield finding(
-            "leader-skew",
-            f"Broker {state.broker_ids[worst]} becomes preferred leader of {after[worst]} "
-            f"partitions (now {before[worst]}, fair share {fair:.1f}).",
-            broker=int(state.broker_ids[worst]),
+            "disk",
+            f"{has}; the plan brings {format_bytes(incoming)}, growth meanwhile included.",
+            [tp for tp, _, _ in copies],
+            id,
         )

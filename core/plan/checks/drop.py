@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
-from core.plan.checks.broker_load import above, brought, is_limited, taken_in
+from core.plan.checks.broker_load import above, is_limited, raised, with_rates
 from core.plan.checks.catalogue import Finding, finding, worst_first
-from core.plan.checks.check_plan import GROWTH_SECONDS, of_one
-from core.plan.checks.disks import arrivals, filled, raised, with_rates
+from core.plan.checks.check_plan import GROWTH_SECONDS
+from core.plan.checks.disks import arrivals, filled
+from core.plan.checks.moves import check_move
 from core.plan.disk_space import still_coming
-from core.plan.effect import BrokerTotals, effect_of, totals
+from core.plan.effect import BrokerTotals, brought, effect_of, taken_in, totals
 from core.plan.plan import Move, Plan
 
 
@@ -87,7 +88,7 @@ class _Others:
         return worst_first(new)[0] if new else None
 
     def _said(self, move: Move | None) -> tuple[Finding, ...]:
-        return of_one(self._state, self._load, move) if move else ()
+        return check_move(self._state, self._load, move) if move else ()
 
     def _full(self, destination: int, move: Move | None = None) -> tuple[Finding, ...]:
         """Return what speaks of the destination's disks, with this move or without."""

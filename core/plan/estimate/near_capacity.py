@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Float64, Load
-from core.plan.checks.broker_load import taken_in
 from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
-from core.plan.effect import totals
+from core.plan.effect import taken_in, totals
 from core.units import UNLIMITED
 
 NEAR_CAPACITY = 0.8

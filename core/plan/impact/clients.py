@@ -16,9 +16,16 @@ from core.cluster.groups import UNDESCRIBED
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
+from core.plan.checks.catalogue import named
 from core.plan.effect import leader_after
-from core.plan.impact.retention import Shrinking, behind_seconds, shrinking
+from core.plan.impact.retention import (
+    Shrinking,
+    behind_seconds,
+    option,
+    shrinking,
+)
 from core.plan.plan import Move, Plan
+from core.units import counted, format_bytes
 
 NEW_LEADER_SECONDS = 5.0
 """What clients are taken to need until they have found a new leader, and read or write there."""
@@ -227,3 +234,84 @@ def _headroom(
         if min(during, after) <= 0:
             found.append(Headroom(tp, in_sync, topic.min_insync, during, after))
     return tuple(sorted(found, key=lambda h: (h.least, h.tp))), unknown
+
+
+NAMED = 3
+
+
+def in_short(found: Impact) -> list[str]:
+    """Return what somebody should know before anything else, the worst first, a few words each."""
+    said = []
+    if found.headroom:
+        said.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
+    unknown = " or more" if found.groups_unknown else ""
+    if found.groups:
+        said.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
+    leading = sum(topic.leader_changes > 0 for topic in found.topics)
+    if leading:
+        said.append(f"leaders change in {counted(leading, 'topic')}")
+    shrunk = found.shrinking
+    if shrunk is not None and shrunk.is_advised:
+        saves = format_bytes(shrunk.most_bytes)
+        said.append(f"retention {option(shrunk.seconds)} saves up to {saves}")
+    if kinds := kinds_unknown(list(found.types_unknown.values())):
+        said.append(f"who reads is not known for {kinds}")
+    elif found.groups is None or (found.groups_unknown and not found.groups):
+        said.append("who reads is not known")
+    return said
+
+
+def kinds_unknown(types: Sequence[str]) -> str:
+    """Return how many groups there are of each type that tells nobody what it reads."""
+    many = [(types.count(type), type) for type in UNDESCRIBED if type in types]
+    return " and ".join(counted(count, f"{type} group") for count, type in many)
+
+
+def groups_sentence(found: Impact) -> str:
+    """Return what is to be said of groups beside, or instead of, those that are known to read it.
+
+    "" where these are all.
+    """
+    if found.groups is None:
+        return "Which consumer groups read them is not known."
+    unknown = tuple(id for id in found.groups_unknown if id not in found.types_unknown)
+    if kinds := kinds_unknown(list(found.types_unknown.values())):
+        names = list(found.types_unknown)
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        first = f"Who reads is not known for {kinds} ({', '.join(names[:NAMED])}{more})."
+        return f"{first} {_denied(unknown)}" if unknown else first
+    return _denied(unknown) or ("" if found.groups else "No consumer group reads them.")
+
+
+def _denied(unknown: Sequence[str]) -> str:
+    if len(unknown) > NAMED:
+        names = f"{', '.join(unknown[:NAMED])} and {counted(len(unknown) - NAMED, 'group')} more"
+        return f"What consumer groups {names} read is not known."
+    if unknown:
+        group, reads = ("group", "reads") if len(unknown) == 1 else ("groups", "read")
+        first, last = ", ".join(unknown[:-1]), unknown[-1]
+        names = f"{first} and {last}" if first else last
+        return f"What consumer {group} {names} {reads} is not known."
+    return ""
+
+
+def to_read_words(group: GroupTouched) -> str:
+    """Return what comes while a group is interrupted: in messages where they are counted."""
+    if group.catch_up_messages is not None:
+        return f"{group.catch_up_messages:,} msgs"
+    return format_bytes(group.catch_up_bytes)
+
+
+def headroom_sentences(found: Sequence[Headroom]) -> list[str]:
+    """Return what must not fail while the plan is carried out, and what it leaves without spare."""
+    during = [h.tp for h in found if h.during <= 0]
+    after = [h.tp for h in found if h.during > 0]
+    said = []
+    if during:
+        said.append(
+            f"{named(during)} {'has' if len(during) == 1 else 'have'} no in-sync replica to spare "
+            "until moved: with one broker fewer, acks=all is refused. Restart no broker meanwhile."
+        )
+    if after:
+        said.append(f"{named(after)} will have no replica to spare once moved.")
+    return said

@@ -17,7 +17,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.plan import Plan
-from core.units import counted, format_duration
+from core.units import counted, format_bytes, format_duration
 
 HOUR = 3600
 DURATIONS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 72, 168))
@@ -295,3 +295,98 @@ def behind_seconds(lag: int | None, messages_per_s: float) -> float:
     if lag == 0:
         return 0.0
     return lag / messages_per_s if lag is not None and messages_per_s > 0 else math.nan
+
+
+WORTH = 0.1
+"""The part of what is copied that a shorter retention must save to be spoken of."""
+
+
+def shrinking_sentences(found: Shrinking) -> list[str]:
+    """Return what lowering retention would save, and who speaks against it."""
+    kept = option(found.seconds)
+    longest = max(topic.retention_ms for topic in found.topics)
+    endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
+    now = "no end" if endless else option(longest // 1000)
+    topics = ", ".join(
+        f"{topic.topic} {format_bytes(topic.most_bytes)}" for topic in found.topics[:NAMED]
+    )
+    more = len(found.topics) - NAMED
+    saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
+    said = [
+        f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
+        "copied "
+        f"({topics}{f' and {more} more topics' if more > 0 else ''}); "
+        f"what is older is deleted for good."
+    ]
+    if found.losing:
+        lost = _reader_names(found.losing)
+        said.append(f"Not yet: {lost} would lose records that are not read.")
+    if found.unsure:
+        said.append(
+            f"How far {_reader_names(found.unsure)} got is not known: look before you do it."
+        )
+    if not found.readers_known:
+        said.append("Which groups have yet to read it is not known: look before you do it.")
+    if found.remote:
+        said.append(
+            f"Not so: {', '.join(found.remote)} kept in remote storage would be deleted there too; "
+            "local.retention.ms shortens only what is copied."
+        )
+    if found.remote_unknown:
+        unknown = ", ".join(found.remote_unknown[:NAMED])
+        rest = len(found.remote_unknown) - NAMED
+        others = f" and {counted(rest, 'more topic')}" if rest > 0 else ""
+        said.append(
+            f"Whether {unknown}{others} is kept in remote storage, where it would be deleted too, "
+            "is not known."
+        )
+    if found.forever:
+        said.append(f"It would shorten {', '.join(found.forever)} too, meant to keep everything.")
+    if found.is_advised:
+        said.append("A run lowers it, and puts it back:")
+    return said
+
+
+def shrinking_hint(found: Shrinking | None, total_bytes: int, *, asked: bool) -> str:
+    """Return, in a sentence, what a shorter retention saves of what is to be copied.
+
+    "" where that is not worth saying: a tenth at least, unless it was `asked` for.
+    """
+    most = 0 if found is None else min(found.most_bytes, total_bytes)
+    if found is None or not most or (not asked and most < total_bytes * WORTH):
+        return ""
+    if found.remote or found.remote_unknown:
+        return ""
+    saved = f"up to {format_bytes(most)} of {format_bytes(total_bytes)}"
+    if asked:
+        return f"With that, {saved} do not have to be copied."
+    return (
+        f"With a retention of {option(found.seconds)}, {saved} would not have to be copied: "
+        "`trimtab plan impact` says how, and who has yet to read it."
+    )
+
+
+def shrinking_command(found: Shrinking, plan: str) -> str:
+    """Return the command that does it, ready to be copied; "" where it is not advised."""
+    kept = option(found.seconds)
+    return f"trimtab apply {plan} --retention {kept}" if found.is_advised else ""
+
+
+def _reader_names(readers: Iterable[Reader]) -> str:
+    """Return groups by name, each with how far it is behind where that is known."""
+    slowest: dict[str, Reader] = {}
+    for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
+        slowest.setdefault(reader.group, reader)
+    names = [
+        r.group
+        if r.behind_seconds is None
+        else f"{r.group} ({format_duration(r.behind_seconds)} behind on {r.topic})"
+        for r in slowest.values()
+    ]
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more groups" if more > 0 else "")
+
+
+def option(seconds: int) -> str:
+    """Return seconds as `--retention` takes them: `6h`."""
+    return f"{seconds // HOUR}h" if seconds % HOUR == 0 else f"{seconds}s"

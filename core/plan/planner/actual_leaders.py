@@ -10,10 +10,11 @@ import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot.format import Float64, Load
+from core.plan.effect import BAND
 from core.plan.planner.evenness import Evenness
-from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.measures import LED, NOBODY, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import BAND, NOBODY, problem
+from core.plan.planner.model.problem import problem
 
 
 def leaders(on: Placement) -> Int32:

@@ -10,10 +10,11 @@ import numpy as np
 from core.cluster.hidden_topics import is_partial
 from core.cluster.state import Bool, ClusterState
 from core.load.snapshot.format import Float64, Load
+from core.plan.effect import BAND
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import SHOWN, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import BAND, problem
+from core.plan.planner.model.problem import problem
 from core.plan.planner.model.scope import with_moves
 
 

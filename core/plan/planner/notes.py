@@ -12,9 +12,9 @@ from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.actual_leaders import carried, electable, leaders
 from core.plan.planner.infeasible import NAMED, have, some, staying
-from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.measures import LED, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
-from core.plan.planner.model.problem import NOBODY, Problem
+from core.plan.planner.model.problem import Problem
 from core.plan.planner.request import INF, Field, Names, Wanted, chosen
 from core.units import counted, format_rate
 

@@ -20,9 +20,9 @@ from core.plan.planner.actual_leaders import led_elsewhere
 from core.plan.planner.conflicts import refuse
 from core.plan.planner.infeasible import keep_number, kept, stay, stay_doubled
 from core.plan.planner.log_dirs import even_dirs
-from core.plan.planner.model.measures import HOSTED, LED, Measure
+from core.plan.planner.model.measures import HOSTED, LED, NOBODY, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import NOBODY, Problem, problem, resized
+from core.plan.planner.model.problem import Problem, problem, resized
 from core.plan.planner.model.scope import outside, scoped, with_moves, without_racks
 from core.plan.planner.request import FLAGS, Limits, Names, Wanted, chosen, to_keep, untouched
 from core.plan.planner.result import Suggested, told

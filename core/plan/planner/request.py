@@ -14,8 +14,8 @@ from core.cluster.state import Bool, ClusterState
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import UsageError
 from core.patterns import matching, pattern
+from core.plan.effect import BAND
 from core.plan.plan import Plan
-from core.plan.planner.model.problem import BAND
 from core.units import parse_id, parse_ids
 
 if TYPE_CHECKING:

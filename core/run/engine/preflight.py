@@ -21,8 +21,8 @@ from core.errors import AccessDeniedError, RefusedError, UnreachableError, Usage
 from core.load.lookup import newest_load
 from core.load.snapshot.format import Load
 from core.plan.checks.broker_load import is_limited
-from core.plan.checks.catalogue import OF_ITS_OWN, Finding
-from core.plan.checks.check_plan import Severity, check_plan, refuse
+from core.plan.checks.catalogue import OF_ITS_OWN, Finding, Severity, refuse
+from core.plan.checks.check_plan import check_plan
 from core.plan.copies import BrokerSide, Side
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.estimate import at_rate

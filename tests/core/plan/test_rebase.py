@@ -13,7 +13,7 @@ from plan_strategies import assignments, states
 
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
-from core.plan.checks.check_plan import stale
+from core.plan.checks.moves import stale
 from core.plan.plan import ANY, Move, Plan, current_target
 from core.plan.rebase import Rebased, rebase
 

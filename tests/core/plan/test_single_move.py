@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
 from core.load.view.heat import Metric
-from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Plan
 from core.plan.single_move import plan_totals, suggest_move
 

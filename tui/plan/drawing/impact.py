@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.plan.impact.clients import GroupTouched, Impact, TopicTouched
-from core.plan.impact.sentences import (
+from core.plan.impact.clients import (
+    GroupTouched,
+    Impact,
+    TopicTouched,
     groups_sentence,
     headroom_sentences,
     in_short,
-    shrinking_command,
-    shrinking_sentences,
     to_read_words,
 )
+from core.plan.impact.retention import shrinking_command, shrinking_sentences
 from core.units import counted, format_duration, format_rate
 from tui.drawing.spans import (
     BLANK,

@@ -81,3 +81,7 @@ def ceilings(capacity: Float64, total: Float64, counts: Bool) -> Float64:
         if spared[counts].sum() >= total[measure]:
             found[:, measure] = spared
     return found
+
+
+NOBODY = -1
+"""No replica in this column: the partition has fewer than the widest one."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot.format import Float64
-from core.plan.planner.model.measures import HOSTED, LED, MEASURES, Measure, ceilings
-from core.plan.planner.model.problem import NOBODY, Problem
+from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure, ceilings
+from core.plan.planner.model.problem import Problem
 
 _HOSTED, _LED = np.array(HOSTED), np.array(LED)
 TINY = 1e-9

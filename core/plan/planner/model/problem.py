@@ -16,15 +16,12 @@ import numpy.typing as npt
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot.format import Float64, Load
 from core.plan.disk_space import disks_of, free_bytes, still_coming, whole_bytes
-from core.plan.planner.model.measures import HOSTED, LED, MEASURES, Measure, capacities
+from core.plan.effect import BAND
+from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure, capacities
 from core.plan.planner.model.racks import rack_shares
 
-BAND = 0.10
-"""How far from its fair share a broker may be."""
 IDLE = 0.01
 """What brokers send is evened out if it is more than this part of what is produced."""
-NOBODY = -1
-"""No replica in this column: the partition has fewer than the widest one."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
-from core.plan.planner.model.measures import HOSTED, Measure
-from core.plan.planner.model.problem import NOBODY, Problem, resized
+from core.plan.planner.model.measures import HOSTED, NOBODY, Measure
+from core.plan.planner.model.problem import Problem, resized
 from core.plan.planner.model.racks import rack_shares
 
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from core.cluster.state import Bool, Int64
 from core.load.snapshot.format import Float64
-from core.plan.planner.model.measures import LED
+from core.plan.planner.model.measures import LED, NOBODY
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import NOBODY
 from core.plan.planner.request import NO_LIMITS, Limits
 from core.plan.planner.search.load_bounds import MARGIN, edge_of
 

@@ -12,11 +12,10 @@ import numpy as np
 from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot.format import Float64
 from core.plan.planner.infeasible import Obstacle, Stuck, nobody_else, untouchable
-from core.plan.planner.model.measures import HOSTED, Measure
+from core.plan.planner.model.measures import HOSTED, NOBODY, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import NOBODY
+from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Field, Limits, probed
-from core.plan.planner.search.replica_moves import barred
 
 
 def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[Stuck]:

@@ -17,11 +17,10 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot.format import Float64
-from core.plan.planner.model.measures import LED, MEASURES, Measure
+from core.plan.planner.model.measures import LED, MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
-from core.plan.planner.model.problem import NOBODY
+from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Limits
-from core.plan.planner.search.replica_moves import barred
 
 MAX_CHOICES = 6_000
 """Replicas times brokers that one step compares: larger clusters have other ways."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.cluster.state import Bool, Int32, Int64
+from core.cluster.state import Bool, Int64
 from core.load.snapshot.format import Float64
 from core.plan.planner.model.measures import LED, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import NOBODY
+from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Limits
 from core.plan.planner.search.load_bounds import Levels, levels, neediest
 
@@ -290,40 +290,6 @@ class Moving:
         """Return what `source`'s replicas of partitions bring of a measure wherever they go."""
         more: Float64 = self._on.problem.items[rows, measure]
         return more * (self._on.at[rows, 0] == source) if measure in LED else more
-
-
-def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
-    """Return for assignments [n, W] and destinations [D] which may not take `source`'s replica.
-
-    A rack may take one only while it holds fewer of the others than the source's rack holds now:
-    then neither are fewer racks used, nor does the fullest get fuller. Who has no rack tells
-    nothing of how they were spread: what leaves there makes no rack fuller than the fullest of the
-    others, or than they have to be. It is laid out by destination: there are few of them, and many
-    assignments.
-    """
-    places = [place.copy() for place in at.T]
-    taking = to.astype(np.int32)[:, None]
-    found = np.zeros((len(to), len(at)), np.bool_)
-    for brokers in places:
-        found |= brokers == taking
-    names = np.unique(racks[racks != NOBODY])
-    if not len(names):
-        return found.T
-    rack = int(racks[source])
-    others = np.zeros((len(names), len(at)), np.int8)
-    here = np.zeros(len(at), np.int8)
-    for brokers in places:
-        theirs = np.where(brokers == NOBODY, NOBODY, racks[brokers])
-        here += theirs == rack
-        theirs[brokers == source] = NOBODY
-        others += theirs == names[:, None]
-    if rack == NOBODY:
-        evenly = -(-(at != NOBODY).sum(axis=1) // len(names))
-        here = np.maximum(evenly, others.max(axis=0)).astype(np.int8)
-    full = (others >= here)[np.searchsorted(names, racks[to])]
-    full[racks[to] == NOBODY] = rack != NOBODY
-    found |= full
-    return found.T
 
 
 def _best(score: Float64, each: int) -> tuple[Int64, Int64]:

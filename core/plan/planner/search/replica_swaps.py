@@ -14,9 +14,10 @@ from core.cluster.state import Bool, Int64
 from core.load.snapshot.format import Float64
 from core.plan.planner.model.measures import LED, Measure
 from core.plan.planner.model.placement import TINY, Placement
+from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Limits
 from core.plan.planner.search.load_bounds import Levels
-from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, LEAST, barred
+from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, LEAST
 
 MOST_PAIRS, MOST_LOOKS = 10_000_000, 3_000
 """Pairs of replicas, and of brokers, that are compared in all: large clusters have other ways."""

@@ -10,8 +10,8 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
-from core.plan.checks.catalogue import CATALOGUE
-from core.plan.checks.check_plan import Severity, check_plan, never_finding, parse_allow, refuse
+from core.plan.checks.catalogue import CATALOGUE, Severity, never_finding, parse_allow, refuse
+from core.plan.checks.check_plan import check_plan
 from core.plan.checks.drop import drop_finding
 from core.plan.plan import Move, Plan
 

@@ -6,7 +6,8 @@ import pytest
 from bench.skewed import Shape, skewed
 from effort import effort
 
-from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
 from core.plan.checks.drop import drop_finding, drop_findings
 from core.plan.plan import Plan
 

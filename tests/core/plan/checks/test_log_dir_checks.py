@@ -9,7 +9,8 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.metadata import DirCopy, LogDir
 from core.cluster.state import ClusterState
-from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
 from core.plan.plan import ANY, Move, Plan
 
 DIRS = (

@@ -14,12 +14,19 @@ from core.cluster.groups import Member
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
-from core.plan.impact.clients import Impact, impact_of
-from core.plan.impact.retention import HOUR, SEGMENT_BYTES, Shrinking, Shrunk, check_retention
-from core.plan.impact.sentences import (
+from core.plan.impact.clients import (
+    Impact,
     groups_sentence,
     headroom_sentences,
+    impact_of,
     in_short,
+)
+from core.plan.impact.retention import (
+    HOUR,
+    SEGMENT_BYTES,
+    Shrinking,
+    Shrunk,
+    check_retention,
     shrinking_command,
     shrinking_hint,
     shrinking_sentences,

@@ -9,10 +9,11 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
+from core.plan.estimate.quick_estimate import time_of
 from core.plan.plan import ANY, Move, Plan
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.result import no_plan, time_of
+from core.plan.planner.result import no_plan
 
 TB = 1_000_000 * MB
 HURRY = 0.0

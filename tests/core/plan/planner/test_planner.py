@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.load.snapshot.format import Load
-from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
 from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from core.cluster.metadata import LogDir
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
-from core.plan.checks.check_plan import Severity, check_plan
+from core.plan.checks.catalogue import Severity
+from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move
 from core.plan.planner.conflicts import refusals
 from core.plan.planner.model.measures import Measure

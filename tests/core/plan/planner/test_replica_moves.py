@@ -10,14 +10,15 @@ from clusters import MB, cluster, load_of, tp
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move, Plan
 from core.plan.planner import planner
-from core.plan.planner.model.measures import HOSTED
+from core.plan.planner.model.measures import HOSTED, NOBODY
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import NOBODY, problem
+from core.plan.planner.model.problem import problem
+from core.plan.planner.model.racks import barred
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Limits, Wanted
 from core.plan.planner.search import replica_moves
 from core.plan.planner.search.leader_changes import even_leaders
-from core.plan.planner.search.replica_moves import Moving, barred
+from core.plan.planner.search.replica_moves import Moving
 
 
 def placement(shape: Shape) -> Placement:

@@ -1,0 +1,340 @@
+"""Checks of single moves: what is illegal about each, and what is doubtful. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.snapshot.format import Load
+from core.plan.checks.catalogue import (
+    Finding,
+    finding,
+    named,
+)
+from core.plan.plan import Move, Plan, current_target, log_dir_of
+
+
+def stale(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
+    """Return which moves are from something else than what is there; their partitions must be."""
+    return tuple(_grouped((move.tp, fact) for move in plan for fact in _stale(state, move)))
+
+
+def check_move(state: ClusterState, load: Load, move: Move) -> tuple[Finding, ...]:
+    """Return what speaks against one move alone, whatever else is planned or in flight."""
+    return tuple(check_moves(state, load, [move], NONE_IN_FLIGHT))
+
+
+_Fact = tuple[str, object]
+"""A check's id and what its findings are grouped by, so that forty alike are one sentence."""
+
+
+def check_moves(
+    state: ClusterState,
+    load: Load,
+    moves: Iterable[Move],
+    reassignments: Mapping[TopicPartition, Reassignment],
+) -> Iterator[Finding]:
+    yield from _grouped(
+        (move.tp, fact)
+        for move in moves
+        for fact in illegal_facts(state, move) or _doubts(state, load, move, reassignments)
+    )
+
+
+def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]:
+    groups: defaultdict[_Fact, list[TopicPartition]] = defaultdict(list)
+    for tp, fact in facts:
+        groups[fact].append(tp)
+    for (id, about), tps in groups.items():
+        broker = about if id in _OF_A_BROKER and isinstance(about, int) else None
+        yield finding(id, _SENTENCES[id](about, tps), tps, broker)
+
+
+def illegal_facts(state: ClusterState, move: Move) -> list[_Fact]:
+    if state.find(move.tp) is None:
+        return [("missing-partition", None)]
+    if not move.after:
+        return [("empty", None)]
+    facts: list[_Fact] = []
+    if len(set(move.after)) < len(move.after):
+        facts.append(("same-broker-twice", None))
+    facts += [("unknown-broker", b) for b in move.after if b not in state.broker_by_id]
+    if len(move.after) > len(state.brokers):
+        facts.append(("too-many-replicas", len(state.brokers)))
+    return facts + [("no-log-dir", one) for one in missing(state, move)]
+
+
+def _doubts(
+    state: ClusterState,
+    load: Load,
+    move: Move,
+    reassignments: Mapping[TopicPartition, Reassignment],
+) -> Iterator[_Fact]:
+    index = state.find(move.tp)
+    assert index is not None, "illegal moves do not come here"
+    row, topic = state.row(index), state.topics[int(state.topic_of[index])]
+    yield from _stale(state, move)
+    if move.tp in reassignments or row.adding or row.removing:
+        yield "foreign-move", None
+    elif copied_within(state, move):
+        yield "foreign-move", "log dir"
+    for broker in move.receiving:
+        if not state.broker_by_id[broker].alive:
+            yield "dead-broker", broker
+    if row.leader < 0:
+        yield "no-leader", None
+    lagging = [b for b in row.replicas if b not in row.isr and b not in row.adding]
+    if lagging and row.leader >= 0:
+        yield "out-of-sync", tuple(lagging)
+    if topic.min_insync is None:
+        if len(move.after) < len(move.before):
+            yield "min-isr-unknown", len(move.after)
+    elif len(move.after) < topic.min_insync:
+        yield "min-isr", (len(move.after), topic.min_insync)
+    if len(move.after) != len(move.before):
+        yield "rf-change", (len(move.before), len(move.after))
+    yield from _racks(state, move)
+    for broker in untold(state, move):
+        yield "log-dirs", broker
+    if move.receiving and state.partition_size_bytes[index] < 0:
+        yield "size-unknown", None
+    if move.receiving and np.isnan(load.in_bytes_per_s[index]):
+        yield "load-unknown", None
+
+
+def _stale(state: ClusterState, move: Move) -> Iterator[_Fact]:
+    topic = state.topic(move.tp.topic)
+    replaced = bool(topic and move.topic_id and topic.id and move.topic_id != topic.id)
+    if replaced or current_target(state, move.tp) not in (move.before, move.after):
+        yield "stale", "replaced" if replaced else "moved"
+    elif lies_elsewhere(state, move):
+        yield "stale", "log dir"
+
+
+def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
+    """Compare how `move` spreads over racks: fewer of them, or more replicas in the fullest.
+
+    Where a broker without a rack stands is not known: what leaves it left no rack, and a replica
+    that stays there fills none, though the others could do with its place. A leader's is its own.
+    """
+
+    def racks(brokers: Sequence[int]) -> list[str | None]:
+        known = state.broker_by_id
+        return [known[b].rack if b in known else None for b in brokers]
+
+    everywhere = {broker.rack for broker in state.brokers} - {None}
+    if not everywhere:
+        return
+    bare = [b for b, rack in zip(move.after, racks(move.after), strict=True) if rack is None]
+    if added := [broker for broker in bare if broker in move.adding]:
+        for broker in added:
+            yield "rack-unknown", broker
+        return
+    before, after = (
+        _counts(rack for rack in racks(held) if rack is not None)
+        for held in (move.before, move.after)
+    )
+    places = len(move.after) - (move.after[0] in bare)
+    fewer = len(after) < min(len(before), places)
+    even = -(-len(move.after) // len(everywhere))
+    if fewer or max(after.values(), default=0) > max((even, *before.values())):
+        yield "rack-spread", (len(before), len(after))
+
+
+def _counts(racks: Iterable[str]) -> dict[str, int]:
+    counts: defaultdict[str, int] = defaultdict(int)
+    for rack in racks:
+        counts[rack] += 1
+    return counts
+
+
+def _stay(tps: Sequence[TopicPartition], one: str, many: str) -> str:
+    return f"{named(tps)} {one if len(tps) == 1 else many}"
+
+
+def _out_of_sync(about: object, tps: Sequence[TopicPartition]) -> str:
+    assert isinstance(about, tuple)
+    who = ", ".join(map(str, about))
+    broker = "broker" if len(about) == 1 else "brokers"
+    return f"{_stay(tps, 'lacks', 'lack')} {broker} {who} in the ISR; let it catch up first."
+
+
+def _rack_spread(about: object, tps: Sequence[TopicPartition]) -> str:
+    assert isinstance(about, tuple)
+    before, after = about
+    if after < before:
+        return f"{_stay(tps, 'goes', 'go')} from {before} racks to {after}."
+    return f"{_stay(tps, 'has', 'have')} more replicas in one rack than before."
+
+
+def _pair(text: str) -> Callable[[object, Sequence[TopicPartition]], str]:
+    def sentence(about: object, tps: Sequence[TopicPartition]) -> str:
+        assert isinstance(about, tuple)
+        return text.format(named(tps), *about)
+
+    return sentence
+
+
+_OF_A_BROKER = frozenset(("dead-broker", "unknown-broker", "log-dirs", "rack-unknown"))
+"""Checks of one move whose fact is a broker."""
+
+
+_SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
+    "missing-partition": lambda _, tps: f"{_stay(tps, 'does', 'do')} not exist.",
+    "empty": lambda _, tps: f"{_stay(tps, 'is', 'are')} left without a replica.",
+    "same-broker-twice": lambda _, tps: f"{named(tps)}: two replicas on one broker.",
+    "unknown-broker": lambda b, tps: f"Broker {b} does not exist; {named(tps)} should go there.",
+    "too-many-replicas": lambda n, tps: f"{named(tps)}: more replicas than the {n} brokers.",
+    "dead-broker": lambda b, tps: (
+        f"Broker {b} is down: {_stay(tps, 'would wait', 'would wait')} for it."
+    ),
+    "no-leader": lambda _, tps: f"{_stay(tps, 'has', 'have')} no leader to copy from.",
+    "foreign-move": lambda how, tps: (
+        f"{_stay(tps, 'is', 'are')} {'on the way to another log dir' if how else 'moving'} "
+        "already, by somebody else; wait for its end."
+    ),
+    "stale": lambda how, tps: (
+        f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made; rebase it."
+        if how == "replaced"
+        else f"{_stay(tps, 'has', 'have')} other {'log dirs' if how == 'log dir' else 'replicas'} "
+        "than when the plan was made; rebase it."
+    ),
+    "out-of-sync": _out_of_sync,
+    "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
+    "min-isr-unknown": lambda left, tps: (
+        f"{named(tps)}: min.insync.replicas is not known; where it is above {left}, "
+        "producers would fail."
+    ),
+    "rf-change": _pair("{0}: from {1} replicas to {2}."),
+    "rack-spread": _rack_spread,
+    "no-log-dir": _pair("Broker {1} has {3} log dir {2}; {0} should lie there."),
+    "log-dirs": lambda b, tps: (
+        f"What log dirs broker {b} has is not known; {named(tps)} should lie in a certain one."
+    ),
+    "rack-unknown": lambda b, tps: f"Broker {b} has no rack; {named(tps)} should go there.",
+    "size-unknown": lambda _, tps: f"The size of {named(tps)} is not known.",
+    "load-unknown": lambda _, tps: f"What is produced to {named(tps)} is not known.",
+}
+
+
+NONE_IN_FLIGHT: Mapping[TopicPartition, Reassignment] = MappingProxyType({})
+
+
+def missing(state: ClusterState, move: Move) -> Iterator[tuple[int, str, str]]:
+    """Yield the log dirs that a broker does not have, or that are offline: (broker, path, how)."""
+    for broker, path in move.wanted_dirs.items():
+        known = state.broker_by_id.get(broker)
+        if known is None or not known.log_dirs:
+            continue
+        found = next((d for d in known.log_dirs if d.path == path), None)
+        if found is None:
+            yield broker, path, "no"
+        elif found.error:
+            yield broker, path, "an offline"
+
+
+def untold(state: ClusterState, move: Move) -> Iterator[int]:
+    """Yield the brokers of which a log dir is named and no log dirs are known."""
+    for broker in move.wanted_dirs:
+        known = state.broker_by_id[broker]
+        if known.alive and not known.log_dirs:
+            yield broker
+
+
+def lies_elsewhere(state: ClusterState, move: Move) -> bool:
+    """Return whether a replica lies neither where the plan found it nor where it is to go."""
+    for broker, path in move.dir_moves.items():
+        found = move.found_dirs.get(broker)
+        now = log_dir_of(state, move.tp, broker)
+        if found is not None and now is not None and now not in (found, path):
+            return True
+    return False
+
+
+def copied_within(state: ClusterState, move: Move) -> bool:
+    """Return whether a replica that leaves, or changes its log dir, is copied to one already."""
+    touched = {*move.removing, *move.dir_moves}
+    return any(copy.tp == move.tp and copy.broker in touched for copy in state.dir_copies)
+
+
+NOBODY = -1
+
+
+def plain(
+    state: ClusterState,
+    load: Load,
+    moves: Sequence[Move],
+    moving: Collection[TopicPartition],
+) -> list[bool]:
+    """Return for each move whether none of the checks of single moves finds anything.
+
+    `moving` are partitions in flight. Some of the others may be without a doubt, too.
+    """
+    found = [False] * len(moves)
+    alike: defaultdict[int, list[int]] = defaultdict(list)
+    rows = [state.find(move.tp) for move in moves]
+    for at, (move, row) in enumerate(zip(moves, rows, strict=True)):
+        usual = len(move.before) == len(move.after) > 0 and move.log_dirs is None
+        if row is not None and usual and move.tp not in moving:
+            alike[len(move.after)].append(at)
+    for replicas, chosen in alike.items():
+        at_rows = np.array([rows[at] for at in chosen], np.int64)
+        fine = _at_rest(state, load, at_rows, replicas) & _sound(
+            state,
+            at_rows,
+            np.array([moves[at].before for at in chosen], np.int32),
+            np.array([moves[at].after for at in chosen], np.int32),
+        )
+        for at, row, is_fine in zip(chosen, at_rows.tolist(), fine.tolist(), strict=True):
+            topic = state.topics[int(state.topic_of[row])]
+            same = not (moves[at].topic_id and topic.id) or moves[at].topic_id == topic.id
+            found[at] = is_fine and same and (topic.min_insync or 0) <= replicas
+    return found
+
+
+def _at_rest(state: ClusterState, load: Load, rows: Int64, replicas: int) -> Bool:
+    """Return which partitions are led, in sync, not moving, known, and have so many replicas."""
+    off = state.moving.copy()
+    off[state.partition_of_replica[~state.in_sync]] = True
+    off |= (state.leader < 0) | (state.partition_size_bytes < 0) | np.isnan(load.in_bytes_per_s)
+    return np.asarray(~off[rows] & (np.diff(state.replica_start)[rows] == replicas), np.bool_)
+
+
+def _sound(state: ClusterState, rows: Int64, before: Int32, after: Int32) -> Bool:
+    """Return which moves begin where the cluster is, and end on live brokers, as well spread."""
+    places = state.replica_start[:-1][rows][:, None] + np.arange(before.shape[1])
+    held = state.replica_broker[np.minimum(places, state.replica_count - 1)]
+    alive = np.array([broker.id for broker in state.brokers if broker.alive], np.int32)
+    known = np.isin(before, state.broker_ids) & np.isin(after, alive)
+    fine = ((held == before) & known & (_together(after) == 1)).all(axis=1)
+    names = sorted({broker.rack for broker in state.brokers if broker.rack is not None})
+    if names:
+        old, new = _rack_numbers(state, names, before), _rack_numbers(state, names, after)
+        was, becomes = _together(old), _together(new)
+        even = -(-after.shape[1] // len(names))
+        fine &= (old != NOBODY).all(axis=1) & (new != NOBODY).all(axis=1)
+        fine &= _kinds(becomes) >= _kinds(was)
+        fine &= becomes.max(axis=1) <= np.maximum(even, was.max(axis=1))
+    return np.asarray(fine, np.bool_)
+
+
+def _rack_numbers(state: ClusterState, names: Sequence[str], brokers: Int32) -> Int32:
+    """Return the racks of broker ids, as numbers; any for ids that there are not."""
+    racks = [NOBODY if b.rack is None else names.index(b.rack) for b in state.brokers]
+    at = np.minimum(np.searchsorted(state.broker_ids, brokers), len(racks) - 1)
+    return np.array(racks, np.int32)[at]
+
+
+def _together(values: Int32) -> Int64:
+    """Return for each value how many of its row are the same, itself among them."""
+    return np.asarray((values[:, :, None] == values[:, None, :]).sum(axis=2), np.int64)
+
+
+def _kinds(together: Int64) -> Int64:
+    """Return how many different values each row has: each adds one over how often it is there."""
+    return np.asarray(np.rint((1 / together).sum(axis=1)), np.int64)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from core.passwords import MissingPassword
-    from core.run.reporting.notices import Notice, Notices
+    from core.run.reporting.notices import Notice, NoticeTracker
     from core.run.reporting.views import RunView
     from tui.shutdown import Ending
 
@@ -319,10 +319,10 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
             session.others = self._foreign.look(session.state, session.moves_of_ours)
 
     @cached_property
-    def _notices(self) -> Notices:
-        from core.run.reporting.notices import Notices
+    def _notices(self) -> NoticeTracker:
+        from core.run.reporting.notices import NoticeTracker
 
-        return Notices()
+        return NoticeTracker()
 
     def _call_out(self, notice: Notice | None) -> None:
         """Ring, and have the terminal tell the desktop, as far as the user wants it."""

@@ -18,9 +18,9 @@ from core.plan.checks.check_plan import Checked
 from core.plan.estimate.estimate_json import to_json
 from core.plan.plan import Plan
 from core.run.audited_client import audited
-from core.run.engine.completion import MOST_AT_A_TIME
+from core.run.engine.completion import MAX_ELECTED_AT_ONCE
 from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
-from core.run.launch import prepared
+from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.service import start_run
 from core.units import counted
@@ -45,7 +45,7 @@ def start(switch: Switch, observed: Observed, plan: Plan) -> str:
         auto=bounds,
         elect=True,
     )
-    options = prepared(options, state, load, plan)
+    options = with_batches(options, state, load, plan)
     noted = replace(plan, notes=(*plan.notes, NOTE))
     return start_run(switch.address, state.cluster_id, noted, options, to_json(estimate))
 
@@ -64,14 +64,14 @@ def elect(
     writer = audited(client, cluster_id, None)
     answers: dict[TopicPartition, Fault | None] = {}
     ended = ""
-    for first in range(0, len(wanted), MOST_AT_A_TIME):
+    for first in range(0, len(wanted), MAX_ELECTED_AT_ONCE):
         if first:
             clock.sleep(BETWEEN_ELECTIONS_SECONDS)
             if not goes_on():
                 ended = " It was turned off then."
                 break
         try:
-            answers |= writer.elect_leaders(wanted[first : first + MOST_AT_A_TIME])
+            answers |= writer.elect_leaders(wanted[first : first + MAX_ELECTED_AT_ONCE])
         except TrimtabError as error:
             if not answers:
                 raise

@@ -28,7 +28,7 @@ from core.run import logout
 from core.run.control import request
 from core.run.journal.journal import JournalError, journal_path
 from core.run.reporting.runs import read_run
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 
 STOP_SECONDS = 30.0
 """How long a run that is just being started may take to be known, or to have failed."""
@@ -143,7 +143,7 @@ def _goes_on(cluster_id: str, run: str) -> bool:
         return False
     with suppress(JournalError):  # one that cannot be read may well go on
         state = read_run(cluster_id, run).state
-        return not state.ended or state is RunState.DIED
+        return not state.ended or state is RunStatus.DIED
     return True
 
 

@@ -32,7 +32,7 @@ from core.errors import DocumentError, UnreachableError, UsageError
 from core.load.snapshot.format import Float64, Load, LoadSnapshot, Quality, Source
 from core.run.journal.journal import journal_path
 from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.settings import load_settings
 from core.units import format_bytes, format_duration
 
@@ -287,7 +287,7 @@ class ClusterEyes:
         view = read_run(self._cluster_id, run)
         if not view.state.ended:
             return None
-        if view.state is RunState.DIED and run in left_behind(self._cluster_id):
+        if view.state is RunStatus.DIED and run in left_behind(self._cluster_id):
             return None
         how = f"Run {run} has ended ({view.state.value})"
         what = f"{format_bytes(view.moved_bytes)} copied in {format_duration(view.elapsed_seconds)}"

@@ -33,7 +33,7 @@ from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Limits, Wanted
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 from core.units import counted, format_bytes, format_duration
 
@@ -73,7 +73,7 @@ def _copied_bytes(state: ClusterState, move: Move) -> float:
     return float(len(move.adding) * size)
 
 
-def reckoned(settings: Settings, observed: Observed, plan: Plan) -> tuple[Bounds, Estimate]:
+def reckoned(settings: Settings, observed: Observed, plan: Plan) -> tuple[RateBounds, Estimate]:
     """Return how a run that adapts its rate is bounded, and its estimate; there is a load.
 
     It is reckoned with the usual rate, or with the one that ends it before hours in which nothing

@@ -21,7 +21,7 @@ from core.run.journal.journal import JournalError
 from core.units import format_time
 
 
-def asker() -> dict[str, str]:
+def requester() -> dict[str, str]:
     """Return the user, this host, and from where the user came to it."""
     return {"who": user(), "host": socket.gethostname(), "from": origin()}
 
@@ -63,7 +63,7 @@ class AuditError(JournalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AuditLine:
     """One line of the file, counted from 1; `entry` is None when it is no whole entry."""
 
     number: int
@@ -74,7 +74,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditVerdict:
     """What the chain says: `problem` names the first line that is wrong, None when all is well."""
 
     entries: int
@@ -93,7 +93,7 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
     """
     entry = {
         "at": format_time(datetime.now(UTC)),
-        **asker(),
+        **requester(),
         "cluster_id": cluster_id,
         "run": run,
         "what": what,
@@ -106,7 +106,7 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
         text = b""
         if rest:
             cut = {"cut_bytes": len(rest), "cut_sha256": hashlib.sha256(rest).hexdigest()}
-            mended = {"at": entry["at"], **asker(), "what": MENDED, **cut}
+            mended = {"at": entry["at"], **requester(), "what": MENDED, **cut}
             line, before = _chained(mended, before)
             text = b"\n" + line
         line, _ = _chained(entry, before)
@@ -177,7 +177,7 @@ def _entry(raw: bytes) -> Entry | None:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read(path: Path | None = None) -> Iterator[Line]:
+def read(path: Path | None = None) -> Iterator[AuditLine]:
     """Yield the lines of the audit, oldest first; nothing when there is none yet."""
     path = path or paths.audit_file()
     if not path.exists():
@@ -186,33 +186,35 @@ def read(path: Path | None = None) -> Iterator[Line]:
         for number, raw in enumerate(file, 1):
             whole = raw.endswith(b"\n")
             raw = raw.rstrip(b"\n")
-            yield Line(number, raw, _entry(raw) if whole else None, whole)
+            yield AuditLine(number, raw, _entry(raw) if whole else None, whole)
 
 
-def verify(lines: Iterator[Line]) -> Verdict:
+def verify(lines: Iterator[AuditLine]) -> AuditVerdict:
     """Follow the chain and return what it says; reads to the first line that is wrong."""
     before, entries, mended = START, 0, 0
-    fragment: Line | None = None
+    fragment: AuditLine | None = None
     for line in lines:
         if not line.whole:
-            return Verdict(entries, before, cut=True, mended=mended)
+            return AuditVerdict(entries, before, cut=True, mended=mended)
         if line.entry is None and fragment is None:
             fragment = line  # only a crash's, if the next line says so
             continue
         problem = _wrong(line, before, fragment)
         if problem:
             wrong = fragment or line
-            return Verdict(entries, before, f"Line {wrong.number} {problem}.", wrong.number)
+            return AuditVerdict(entries, before, f"Line {wrong.number} {problem}.", wrong.number)
         assert line.entry is not None
         mended += fragment is not None
         fragment = None
         before, entries = str(line.entry["hash"]), entries + 1
     if fragment is not None:
-        return Verdict(entries, before, f"Line {fragment.number} is no entry.", fragment.number)
-    return Verdict(entries, before, mended=mended)
+        return AuditVerdict(
+            entries, before, f"Line {fragment.number} is no entry.", fragment.number
+        )
+    return AuditVerdict(entries, before, mended=mended)
 
 
-def _wrong(line: Line, before: str, fragment: Line | None) -> str:
+def _wrong(line: AuditLine, before: str, fragment: AuditLine | None) -> str:
     """Return what is wrong with a line after the hash `before`, or with the fragment before it."""
     entry = line.entry
     if fragment is not None:

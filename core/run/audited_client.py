@@ -30,7 +30,7 @@ def audited(client: ClusterClient, cluster_id: str, run: str | None) -> ClusterC
 
 Asked = TypeVar("Asked")
 
-MOST_REMEMBERED = 1000
+MAX_REMEMBERED = 1000
 """How many calls are remembered that may be made again; one that is forgotten is written again."""
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class _Audited:
 
     def _remember(self, key: bytes, call: _Call) -> None:
         self._calls[key] = call
-        if len(self._calls) > MOST_REMEMBERED:
+        if len(self._calls) > MAX_REMEMBERED:
             self._write_tries(self._calls.pop(next(iter(self._calls))))
 
     def _write_tries(self, call: _Call) -> None:

@@ -17,12 +17,12 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
-def each_told(client: ClusterClient) -> ClusterClient:
+def with_denials_as_faults(client: ClusterClient) -> ClusterClient:
     """Return `client` whose calls for configs give a fault for each resource that is denied."""
-    return cast(ClusterClient, _EachTold(client))
+    return cast(ClusterClient, _DenialsAsFaults(client))
 
 
-class _EachTold:
+class _DenialsAsFaults:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
@@ -53,12 +53,12 @@ def _told(
         return dict.fromkeys(asked, error.fault)
 
 
-AGAIN_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 """How long what was refused is left alone."""
 What = TypeVar("What", bound=Hashable)
 
 
-class Resting(Generic[What]):
+class Backoff(Generic[What]):
     """Resources or partitions that are left alone, each with why, without its full stop."""
 
     def __init__(self, clock: Clock) -> None:
@@ -75,7 +75,7 @@ class Resting(Generic[What]):
         """Note what came of a try: what was refused rests, and why; the others do not any more."""
         for what in tried:
             self._until.pop(what, None)
-        until = self._clock.monotonic() + AGAIN_SECONDS
+        until = self._clock.monotonic() + RETRY_SECONDS
         self._until |= {what: (why, until) for what, why in refused.items()}
 
     def __contains__(self, what: What) -> bool:

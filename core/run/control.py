@@ -15,13 +15,14 @@ from typing import Any
 from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
-from core.run.audit import asker
-from core.run.journal.fold import History, MoveHistory, Phase, Role
+from core.run.audit import requester
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, journal_path
-from core.run.journal.rates import Bounds
+from core.run.journal.moves import Phase, Role, RunMove
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 from core.run.reporting.runs import read_journal
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.run.throttles import removal as guard
 from core.run.throttles.inflow import expected_sides, inflow_bytes_per_s
 from core.units import UNLIMITED, format_rate
@@ -89,13 +90,13 @@ def request(
     what a check refuses, JournalError when the journal cannot be written.
     """
     look = read_journal(cluster_id, run)
-    state, history = look.view.state, look.history
+    status, state = look.view.state, look.state
     if kind not in _CHECKS:
         raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(_CHECKS)}.")
-    if history.ended is not None:
+    if state.ended is not None:
         again = kind in ("rollback", "retry")
         raise UsageError(
-            f"Run {run} has ended: {state.value}.",
+            f"Run {run} has ended: {status.value}.",
             next=f"`trimtab runs {kind} {run}` starts another."
             if again
             else "Nothing was changed.",
@@ -107,25 +108,25 @@ def request(
             for record in look.records
             if record.kind is Kind.REQUEST and not record.payload.get("refused")
         ]
-        before += [(r.kind, r.payload) for r in journal.requests(history.requests_seen)]
-        _CHECKS[kind](history, _standing(before), asked, allow)
+        before += [(r.kind, r.payload) for r in journal.requests(state.last_request)]
+        _CHECKS[kind](state, _standing(before), asked, allow)
         audit.note(cluster_id, run, "request", kind=kind, **asked)
-        seq = journal.ask(datetime.now(UTC), kind, asked | asker())
-    return Asked(run, seq, kind, waits=state is RunState.DIED)
+        seq = journal.ask(datetime.now(UTC), kind, asked | requester())
+    return Asked(run, seq, kind, waits=status is RunStatus.DIED)
 
 
-def find_moves(history: History, names: Sequence[str]) -> list[int]:
+def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
     """Return the indices of the moves that `TOPIC-PARTITION` names, the newest of each.
 
     Raises UsageError for a partition that the run does not move.
     """
-    newest = {str(m.move.tp): index for index, m in enumerate(history.moves)}
+    newest = {str(m.move.tp): index for index, m in enumerate(run.moves)}
     for name in names:
         if name not in newest:
             topic = name.rpartition("-")[0]
             like = [known for known in newest if known.rpartition("-")[0] == topic] or [*newest]
             shown = ", ".join(like[:SHOWN]) + (", …" if len(like) > SHOWN else "")
-            raise UsageError(f"Run {history.run} does not move {name!r}.", next=f"It has: {shown}.")
+            raise UsageError(f"Run {run.run_id} does not move {name!r}.", next=f"It has: {shown}.")
     return list(dict.fromkeys(newest[name] for name in names))
 
 
@@ -139,39 +140,39 @@ def _standing(asked: Iterable[tuple[str, Payload]]) -> _Standing:
 # -- what makes sense ------------------------------------------------------------------------------
 
 
-def _cancel(history: History, _standing: _Standing, p: Payload, _: Collection[str]) -> None:
+def _cancel(run: RunState, _standing: _Standing, p: Payload, _: Collection[str]) -> None:
     # All of it may be asked for twice: the second time leaves what cannot be put back.
     if p.get("moves") is not None:
-        for tp, m in _named(history, p["moves"]):
+        for tp, m in _named(run, p["moves"]):
             if m.phase.ended:
                 raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
 
 
-def _pause(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _is_not_cancelled(history, standing)
+def _pause(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    _is_not_cancelled(run, standing)
     if standing.paused and standing.floored == bool(p.get("floor")):
         raise UsageError(
-            f"Run {history.run} is paused already.",
-            next=f"`trimtab runs resume {history.run}` lets it go on.",
+            f"Run {run.run_id} is paused already.",
+            next=f"`trimtab runs resume {run.run_id}` lets it go on.",
         )
-    if p.get("floor") and history.rate_bytes_per_s == UNLIMITED and not standing.limited:
+    if p.get("floor") and run.rate_bytes_per_s == UNLIMITED and not standing.limited:
         raise UsageError(
-            f"Run {history.run} has no throttle: what it has in flight cannot be held.",
-            next=f"`trimtab runs pause {history.run}` begins no further batch; "
-            f"`trimtab runs throttle {history.run} RATE` limits it.",
+            f"Run {run.run_id} has no throttle: what it has in flight cannot be held.",
+            next=f"`trimtab runs pause {run.run_id}` begins no further batch; "
+            f"`trimtab runs throttle {run.run_id} RATE` limits it.",
         )
 
 
-def _resume(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
-    if not (standing.paused or guard.pauses(history)):
-        raise UsageError(f"Run {history.run} is not paused: there is nothing to resume.")
+def _resume(run: RunState, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
+    if not (standing.paused or guard.pauses(run)):
+        raise UsageError(f"Run {run.run_id} is not paused: there is nothing to resume.")
 
 
-def _throttle(history: History, standing: _Standing, p: Payload, allow: Collection[str]) -> None:
-    _is_not_cancelled(history, standing)
+def _throttle(run: RunState, standing: _Standing, p: Payload, allow: Collection[str]) -> None:
+    _is_not_cancelled(run, standing)
     bounds = p.get("auto")
     if bounds is not None:
-        Bounds.of(bounds["least_bytes_per_s"], bounds["most_bytes_per_s"])
+        RateBounds.of(bounds["least_bytes_per_s"], bounds["most_bytes_per_s"])
         return
     rate = p["rate_bytes_per_s"]
     if rate == UNLIMITED:
@@ -182,15 +183,15 @@ def _throttle(history: History, standing: _Standing, p: Payload, allow: Collecti
     if rate < 1:
         raise UsageError(
             f"A rate of {rate} bytes a second moves nothing.",
-            next=f"To hold the run: `trimtab runs pause {history.run} --floor`.",
+            next=f"To hold the run: `trimtab runs pause {run.run_id} --floor`.",
         )
-    _refuse_endless(history, rate, allow)
+    _refuse_endless(run, rate, allow)
 
 
-def _refuse_endless(history: History, rate: int, allow: Collection[str]) -> None:
+def _refuse_endless(run: RunState, rate: int, allow: Collection[str]) -> None:
     """Raise RefusedError for a rate below what is produced: what is left would never be whole."""
-    floor, broker, side = max(_produced_meanwhile(history), default=(0.0, 0, ""))
-    if rate <= floor and NEVER not in {*allow, *history.allowed}:
+    floor, broker, side = max(_produced_meanwhile(run), default=(0.0, 0, ""))
+    if rate <= floor and NEVER not in {*allow, *run.allowed}:
         does = {"leader": "send", "follower": "receive"}.get(side, "copy between its log dirs")
         raise RefusedError(
             f"At {format_rate(rate)} the run would never end: broker {broker} has to {does} "
@@ -200,42 +201,42 @@ def _refuse_endless(history: History, rate: int, allow: Collection[str]) -> None
         )
 
 
-def _produced_meanwhile(history: History) -> Iterable[tuple[float, int, str]]:
+def _produced_meanwhile(run: RunState) -> Iterable[tuple[float, int, str]]:
     """Yield what each broker and side has to carry of what is produced, batch by batch."""
     together: defaultdict[int, list[int]] = defaultdict(list)
-    for index, m in enumerate(history.moves):
+    for index, m in enumerate(run.moves):
         if not m.phase.ended:
             together[m.batch if m.phase is Phase.QUEUED else -1].append(index)
     for indices in together.values():
-        for (broker, side), growing in expected_sides(history, indices).items():
+        for (broker, side), growing in expected_sides(run, indices).items():
             yield inflow_bytes_per_s(side, growing), broker, side.value
 
 
-def _skip(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _goes_on(history, standing)
-    for tp, m in _named(history, p["moves"]):
+def _skip(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    _goes_on(run, standing)
+    for tp, m in _named(run, p["moves"]):
         if m.phase is not Phase.QUEUED:
-            cancel = "" if m.phase.ended else f"`trimtab runs cancel {history.run} --move {tp}`."
+            cancel = "" if m.phase.ended else f"`trimtab runs cancel {run.run_id} --move {tp}`."
             raise UsageError(f"{tp} cannot be skipped: it is {_stands(m)} already.", next=cancel)
 
 
-def _retry(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    if history.rolling_back:
-        _is_not_cancelled(history, standing)
+def _retry(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    if run.rolling_back:
+        _is_not_cancelled(run, standing)
     else:
-        _goes_on(history, standing)
-    for tp, m in _named(history, p["moves"]):
+        _goes_on(run, standing)
+    for tp, m in _named(run, p["moves"]):
         if m.replaced:
             raise UsageError(f"{tp} cannot be tried again: another move stands in for it.")
-        if history.rolling_back and m.role is not Role.ROLLBACK:
+        if run.rolling_back and m.role is not Role.ROLLBACK:
             raise UsageError(f"{tp} cannot be tried again: the run is being rolled back.")
         if not m.phase.ended or m.phase is Phase.DONE:
             raise UsageError(f"{tp} cannot be tried again: it is {_stands(m)}.")
 
 
-def _retarget(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _goes_on(history, standing)
-    ((tp, m),) = _named(history, [p["move"]])
+def _retarget(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+    _goes_on(run, standing)
+    ((tp, m),) = _named(run, [p["move"]])
     after = tuple(p["after"])
     if m.phase is Phase.DONE:
         raise UsageError(f"{tp} has moved already.", next="`trimtab plan` makes another plan.")
@@ -250,17 +251,17 @@ def _retarget(history: History, standing: _Standing, p: Payload, _: Collection[s
         raise UsageError(f"{tp} is on its way to {_brokers(after)} already.")
 
 
-def _rollback(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
-    if standing.rolling_back or history.rolling_back:
-        raise UsageError(f"Run {history.run} is being rolled back already.")
-    if all(m.phase is Phase.QUEUED for m in history.moves):
+def _rollback(run: RunState, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
+    if standing.rolling_back or run.rolling_back:
+        raise UsageError(f"Run {run.run_id} is being rolled back already.")
+    if all(m.phase is Phase.QUEUED for m in run.moves):
         raise UsageError(
-            f"Run {history.run} has moved nothing yet: there is nothing to roll back.",
-            next=f"`trimtab runs cancel {history.run}` ends it.",
+            f"Run {run.run_id} has moved nothing yet: there is nothing to roll back.",
+            next=f"`trimtab runs cancel {run.run_id}` ends it.",
         )
 
 
-_Check = Callable[[History, _Standing, Payload, Collection[str]], None]
+_Check = Callable[[RunState, _Standing, Payload, Collection[str]], None]
 _CHECKS: Mapping[str, _Check] = {
     "cancel": _cancel,
     "pause": _pause,
@@ -273,30 +274,30 @@ _CHECKS: Mapping[str, _Check] = {
 }
 
 
-def _goes_on(history: History, standing: _Standing) -> None:
-    _is_not_cancelled(history, standing)
+def _goes_on(run: RunState, standing: _Standing) -> None:
+    _is_not_cancelled(run, standing)
     if standing.rolling_back:
         raise UsageError(
-            f"Run {history.run} is being rolled back: its moves stay as they are.",
+            f"Run {run.run_id} is being rolled back: its moves stay as they are.",
             next="It can be paused, given another rate, or cancelled.",
         )
 
 
-def _is_not_cancelled(history: History, standing: _Standing) -> None:
+def _is_not_cancelled(run: RunState, standing: _Standing) -> None:
     if standing.cancelling:
-        raise UsageError(f"Run {history.run} is being cancelled: it is asked for nothing else.")
+        raise UsageError(f"Run {run.run_id} is being cancelled: it is asked for nothing else.")
 
 
-def _named(history: History, indices: Sequence[int]) -> list[tuple[TopicPartition, MoveHistory]]:
+def _named(run: RunState, indices: Sequence[int]) -> list[tuple[TopicPartition, RunMove]]:
     if not indices:
         raise UsageError("Which partitions?", next="Name them like orders-3.")
     for index in indices:
-        if not 0 <= index < len(history.moves):
-            raise UsageError(f"Run {history.run} has no move {index}.")
-    return [(history.moves[index].move.tp, history.moves[index]) for index in indices]
+        if not 0 <= index < len(run.moves):
+            raise UsageError(f"Run {run.run_id} has no move {index}.")
+    return [(run.moves[index].move.tp, run.moves[index]) for index in indices]
 
 
-def _stands(m: MoveHistory) -> str:
+def _stands(m: RunMove) -> str:
     return "in flight" if m.phase.in_flight else m.phase.value
 
 

@@ -15,13 +15,12 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Move, Plan, current_target, log_dir_of
 from core.plan.rebase import Lost, gone, no_place
-from core.run.journal.fold import History, MoveHistory, Phase, Role
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Phase, Role, RunMove
 from core.units import id_list
 
-__all__ = ["Again", "Way", "plan_again"]
 
-
-class Way(Enum):
+class FollowUp(Enum):
     """What is to come of an ended run; the values are what a run in progress is asked for."""
 
     RETRY = "retry"
@@ -29,27 +28,27 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class FollowUpPlan:
     """A plan on the present state, and what of the ended run is not in it."""
 
     plan: Plan
     left: tuple[Lost, ...]
 
 
-def plan_again(
-    history: History, way: Way, state: ClusterState, only: Collection[TopicPartition] = ()
-) -> Again:
+def plan_followup(
+    run: RunState, way: FollowUp, state: ClusterState, only: Collection[TopicPartition] = ()
+) -> FollowUpPlan:
     """Return the plan that tries an ended run again, or rolls it back; of `only`, or of all.
 
     RETRY takes what failed, was cancelled or skipped. ROLLBACK takes what was really done, back to
     the ordered replicas from before the run. Raises UsageError when there is none of either.
     """
-    wanted = _undone(history) if way is Way.RETRY else _done(history)
+    wanted = _undone(run) if way is FollowUp.RETRY else _done(run)
     for tp in only:
         if all(move.tp != tp for move in wanted):
-            raise UsageError(f"{tp} {_not_due(history, way)}", next="Nothing was changed.")
+            raise UsageError(f"{tp} {_not_due(run, way)}", next="Nothing was changed.")
     if not wanted:
-        raise UsageError(_nothing(history, way), next="Nothing was changed.")
+        raise UsageError(_nothing(run, way), next="Nothing was changed.")
     moves, left = [], []
     for move in wanted:
         if only and move.tp not in only:
@@ -60,23 +59,23 @@ def plan_again(
         else:  # from the order of now, so that a cancel leads back to it
             now = current_target(state, move.tp)
             moves.append(move.starting_as(now))
-    said = "what run {} left undone" if way is Way.RETRY else "back to before run {}"
-    notes = (said.format(history.run),)
-    return Again(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
+    said = "what run {} left undone" if way is FollowUp.RETRY else "back to before run {}"
+    notes = (said.format(run.run_id),)
+    return FollowUpPlan(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
 
 
-def _undone(history: History) -> list[Move]:
+def _undone(run: RunState) -> list[Move]:
     """Return the moves that have not been done: those of the way back, where it did not end."""
-    undone = [m for m in history.moves if m.phase is not Phase.DONE and not m.replaced]
+    undone = [m for m in run.moves if m.phase is not Phase.DONE and not m.replaced]
     back = [m for m in undone if m.role is Role.ROLLBACK]
     return [m.move for m in back or undone]
 
 
-def _done(history: History) -> list[Move]:
+def _done(run: RunState) -> list[Move]:
     """Return for each partition the move from what the run made of it to what it was before."""
-    first: dict[TopicPartition, MoveHistory] = {}
-    last: dict[TopicPartition, MoveHistory] = {}
-    for m in history.moves:
+    first: dict[TopicPartition, RunMove] = {}
+    last: dict[TopicPartition, RunMove] = {}
+    for m in run.moves:
         first.setdefault(m.move.tp, m)
         if m.phase is Phase.DONE:
             last[m.move.tp] = m
@@ -101,14 +100,14 @@ def _speaks_against(state: ClusterState, move: Move) -> str:
     return no_place(state, move)
 
 
-def _not_due(history: History, way: Way) -> str:
-    if way is Way.RETRY:
-        return f"has neither failed nor been left out in run {history.run}."
-    return f"was not moved by run {history.run}."
+def _not_due(run: RunState, way: FollowUp) -> str:
+    if way is FollowUp.RETRY:
+        return f"has neither failed nor been left out in run {run.run_id}."
+    return f"was not moved by run {run.run_id}."
 
 
-def _nothing(history: History, way: Way) -> str:
-    if way is Way.ROLLBACK:
-        back = history.rolling_back and "has been rolled back already"
-        return f"Run {history.run} {back or 'has moved nothing'}: there is nothing to roll back."
-    return f"Run {history.run} left nothing undone: there is nothing to try again."
+def _nothing(run: RunState, way: FollowUp) -> str:
+    if way is FollowUp.ROLLBACK:
+        back = run.rolling_back and "has been rolled back already"
+        return f"Run {run.run_id} {back or 'has moved nothing'}: there is nothing to roll back."
+    return f"Run {run.run_id} left nothing undone: there is nothing to try again."

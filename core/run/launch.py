@@ -15,7 +15,7 @@ from core.run.options import RunOptions
 from core.run.throttles.rate_bounds import with_spare
 
 
-def prepared(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:
+def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:
     """Return options with batches in the order that helps most, and with bounds that know spares.
 
     An adaptive run is reckoned with the rate that is expected, but begins at its least.

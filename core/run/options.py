@@ -11,10 +11,10 @@ from typing import Any
 from core.cluster.connect import Address, short_name
 from core.errors import UsageError
 from core.plan.plan import Plan
-from core.run.audit import asker
+from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
 from core.run.journal.moves import move_to_json
-from core.run.journal.rates import Bounds, Key, rates_to_json
+from core.run.journal.rates import Key, RateBounds, rates_to_json
 from core.run.journal.records import Kind, Record
 from core.settings import load_settings
 from core.units import format_time
@@ -41,9 +41,9 @@ class RunOptions:
     """What is produced to the partitions of moves, bytes/s, by index; 0 and unknown left out."""
     most_extra_bytes: int | None = None
     """What a destination holds at most of moves in flight; a larger one goes there alone."""
-    apart: Mapping[Key, int] = field(default_factory=dict)
+    per_side_rates: Mapping[Key, int] = field(default_factory=dict)
     """Lower rates of brokers and sides for which they will do, as long as the plan stays."""
-    auto: Bounds | None = None
+    auto: RateBounds | None = None
     """Adapt the rate between these; `rate_bytes_per_s` is what was expected."""
     start_at: datetime | None = None
     retention_ms: int | None = None
@@ -65,8 +65,8 @@ class RunOptions:
         }
         if self.most_extra_bytes is not None:
             document["most_extra_bytes"] = self.most_extra_bytes
-        if self.apart:
-            document["apart"] = rates_to_json(self.apart)
+        if self.per_side_rates:
+            document["apart"] = rates_to_json(self.per_side_rates)
         if self.auto is not None:
             document["auto"] = self.auto.to_json()
         if self.start_at is not None:
@@ -112,7 +112,7 @@ def create_journal(
             "notes": list(plan.notes),
             "options": options.to_json(),
             "estimate": estimate,
-            **asker(),
+            **requester(),
         }
         try:
             journal.write(at, Kind.CREATED, created)

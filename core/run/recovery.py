@@ -9,11 +9,11 @@ from dataclasses import replace
 from core.cluster.connect import Address, connect
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, journal_path
 from core.run.options import address_of, with_configured_timeout, without_configured_timeout
 from core.run.reporting.runs import read_journal
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.run.run_process import BusyError, await_start, log_size, spawn, take_lock
 
 GOING_SECONDS = 2.0
@@ -36,7 +36,7 @@ def recover(
     leads nowhere, JournalError when the journal cannot be trusted or written.
     """
     path = journal_path(cluster_id, run)
-    _refuse_ended(read_journal(cluster_id, run).history)
+    _refuse_ended(read_journal(cluster_id, run).state)
     lock = _lock_of_dead(cluster_id, run)
     if lock is None:
         return
@@ -45,14 +45,14 @@ def recover(
             journal.check()
             journal.prove_writable()
             records = journal.records()
-        history = History.fold(records)
-        _refuse_ended(history)
+        state = RunState.fold(records)
+        _refuse_ended(state)
         where, moved = address_of(records), address is not None or timeout_seconds is not None
         if address is not None:
-            where = without_configured_timeout(address, history.cluster_name)
+            where = without_configured_timeout(address, state.cluster_name)
         elif timeout_seconds is not None:
             where = replace(where, timeout_seconds=timeout_seconds)
-        _refuse_other(with_configured_timeout(where, history.cluster_name), history)
+        _refuse_other(with_configured_timeout(where, state.cluster_name), state)
         audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
         since = log_size(path)
         spawn(path, lock, where, moved=moved)
@@ -64,7 +64,7 @@ def recover(
 def _lock_of_dead(cluster_id: str, run: str) -> int | None:
     """Return the cluster's lock, or None when the run lives (again)."""
     deadline = time.monotonic() + GOING_SECONDS
-    while read_journal(cluster_id, run).view.state is RunState.DIED:
+    while read_journal(cluster_id, run).view.state is RunStatus.DIED:
         try:
             return take_lock(cluster_id)
         except BusyError:
@@ -74,13 +74,13 @@ def _lock_of_dead(cluster_id: str, run: str) -> int | None:
     return None
 
 
-def _refuse_ended(history: History) -> None:
-    if history.ended is not None:
-        how = f"Run {history.run} has ended ({history.ended.value})"
+def _refuse_ended(run: RunState) -> None:
+    if run.ended is not None:
+        how = f"Run {run.run_id} has ended ({run.ended.value})"
         raise UsageError(f"{how}: there is nothing to bring back.", next="Nothing was changed.")
 
 
-def _refuse_other(address: Address, history: History) -> None:
+def _refuse_other(address: Address, run: RunState) -> None:
     """Raise unless this is the cluster that the run works on."""
     try:
         connection = connect(address)
@@ -91,12 +91,11 @@ def _refuse_other(address: Address, history: History) -> None:
     except UnreachableError as error:
         raise UnreachableError(
             error.title,
-            detail=f"Run {history.run} stays as it is until its cluster answers.",
+            detail=f"Run {run.run_id} stays as it is until its cluster answers.",
             next="If its brokers have other addresses now, say -b HOST:PORT.",
         ) from error
-    if found != history.cluster_id:
+    if found != run.cluster_id:
         raise RefusedError(
-            f"{address.bootstrap} is cluster {found}; run {history.run} works on "
-            f"{history.cluster_id}.",
+            f"{address.bootstrap} is cluster {found}; run {run.run_id} works on {run.cluster_id}.",
             next="Say -b HOST:PORT of that one; nothing was changed.",
         )

@@ -17,7 +17,7 @@ from core.cluster.connect import Address
 from core.daemons.process import running_with
 from core.errors import ExitCode, TrimtabError
 from core.run import logout
-from core.run.audit import asker
+from core.run.audit import requester
 from core.run.journal.journal import SUFFIX, Journal, JournalError
 from core.run.options import address_to_json
 from core.run.reporting.runs import list_runs
@@ -147,7 +147,7 @@ def await_start(path: Path, cluster_id: str, *, after: int = 1, log_from: int = 
         )
     if slow:
         with Journal.open(path) as journal:  # not dead: it is told not to begin any more
-            journal.ask(datetime.now(UTC), "cancel", asker())
+            journal.ask(datetime.now(UTC), "cancel", requester())
     written = log_path(path).read_bytes()[log_from:].decode("utf-8", "replace")
     tail = written.strip().splitlines()
     raise TrimtabError(

@@ -32,7 +32,7 @@ from core.plan.plan import Plan
 from core.run import audit
 from core.run.audited_client import audited
 from core.run.control import request
-from core.run.external.conflicts import refuse_beside
+from core.run.external.conflicts import refuse_conflicts
 from core.run.journal.journal import SUFFIX, Journal, remove_journal
 from core.run.journal.records import Kind
 from core.run.options import (
@@ -75,7 +75,7 @@ def start_run(
     """
     lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
     try:
-        refuse_beside(cluster_id, address)
+        refuse_conflicts(cluster_id, address)
         at = _now(address)
         journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path
@@ -147,7 +147,7 @@ def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None)
 
 
 def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) -> int:
-    from core.run.engine.executor import Runner
+    from core.run.engine.executor import Executor
     from core.run.engine.preflight import load_as_known
 
     path = journal.path
@@ -176,7 +176,7 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
         run = path.name.removesuffix(SUFFIX)
         note = partial(audit.note, cluster_id, run)
         client = audited(client, cluster_id, run)
-        Runner(
+        Executor(
             journal,
             client,
             connection.clock,

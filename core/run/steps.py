@@ -13,7 +13,7 @@ from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.journal.held_throttles import Key
 from core.run.journal.moves import Outcome, Phase, Role, move_to_json
-from core.run.journal.produce_latency import Measured, SideSeen
+from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
 from core.run.journal.throttle_values import Configs, Side
 
 SETTLE_SECONDS = 3.0
@@ -25,7 +25,7 @@ Place = tuple[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Lies:
+class ReplicaLocation:
     """In which log dir a replica lies, and into which one it is being copied, if any."""
 
     path: str
@@ -34,7 +34,7 @@ class Lies:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observation:
     """The cluster as far as a run looks at it. Reassignments are listed before rows are read."""
 
     reassignments: Mapping[TopicPartition, Reassignment]
@@ -52,17 +52,17 @@ class Observed:
     """For how long this process has submitted nothing."""
     throttles: Configs = field(default_factory=dict)
     """Throttle configs of the moves in flight, as two looks seconds apart have shown them alike."""
-    seen: Mapping[Key, SideSeen] = field(default_factory=dict)
+    seen: Mapping[Key, SideObservation] = field(default_factory=dict)
     """How brokers fare under the run, for an adaptive rate."""
     arrived: Mapping[int, int] = field(default_factory=dict)
     """Bytes of moves in flight that each destination holds on average, by index, once known."""
-    measured: Measured | None = None
+    measured: BaselineMeasurement | None = None
     """What producers wait now; None while that is being measured, or need not be."""
     balancer: Balancer | None = None
     """Who else balances this cluster: what somebody else does may be its doing."""
     editor: str = ""
     """Who is likely to put topics' configs back as declared, as far as topics tell."""
-    resting: Mapping[int, str] = field(default_factory=dict)
+    backing_off: Mapping[int, str] = field(default_factory=dict)
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     left_alone: Mapping[Resource, str] = field(default_factory=dict)
     """Whose throttles were refused a change and are left alone for now: why, in words."""
@@ -72,7 +72,7 @@ class Observed:
     """Topics whose retention could not be put back and is left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
-    lies: Mapping[Place, Lies] = field(default_factory=dict)
+    lies: Mapping[Place, ReplicaLocation] = field(default_factory=dict)
     """Where replicas lie that are to lie in a certain log dir, as far as brokers have answered."""
     unplaced: Mapping[Place, str] = field(default_factory=dict)
     """Of these, those that brokers which answer show in no log dir for good: why, in words."""
@@ -102,10 +102,10 @@ class Preflight:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteMeasured:
+class NoteBaseline:
     """Journal what producers wait before an adaptive run begins."""
 
-    measured: Measured
+    measured: BaselineMeasurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class LostPairs:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteDisturbed:
+class NoteDrift:
     """Journal that somebody else changed or deleted throttles of ours."""
 
     rates: tuple[LostRate, ...] = ()
@@ -207,7 +207,7 @@ class NoteDisturbed:
 
 
 @dataclass(frozen=True, slots=True)
-class TakePairs:
+class SuspendPairs:
     """Take pairs of ours out of leader lists, so that a follower may come back into step."""
 
     lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
@@ -215,14 +215,14 @@ class TakePairs:
 
 
 @dataclass(frozen=True, slots=True)
-class PutPairs:
+class ReinstatePairs:
     """Put pairs of ours back into their lists."""
 
     lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedMove:
     """A move that stands in for another, or takes it back."""
 
     move: Move
@@ -244,7 +244,7 @@ class Added:
 class AddMoves:
     """Add moves to the run; `refused` are indices whose retargeting makes no sense, and why."""
 
-    moves: tuple[Added, ...]
+    moves: tuple[AddedMove, ...]
     refused: tuple[tuple[int, str], ...] = ()
     rollback: bool = False
 
@@ -255,7 +255,7 @@ class LowerRetention:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteShorter:
+class NoteLogsShortened:
     """Journal that logs have become shorter, or that this has been waited for long enough."""
 
 
@@ -355,16 +355,16 @@ ThrottleStep = (
     | IntendRates
     | SetRates
     | ChangeRates
-    | NoteDisturbed
-    | TakePairs
-    | PutPairs
+    | NoteDrift
+    | SuspendPairs
+    | ReinstatePairs
     | RemovePairs
     | RestoreRates
 )
 Step = (
     ThrottleStep
     | Preflight
-    | NoteMeasured
+    | NoteBaseline
     | Postpone
     | Submit
     | MoveDirs
@@ -373,7 +373,7 @@ Step = (
     | Reorder
     | AddMoves
     | LowerRetention
-    | NoteShorter
+    | NoteLogsShortened
     | RestoreRetention
     | ElectLeaders
     | Poll

@@ -69,7 +69,7 @@ def carry_out(path: Path) -> dict[str, Any]:
     """Move every partition's last replica, and return what was measured."""
     from core.cluster.connect import Address, connect
     from core.plan.plan import Plan
-    from core.run.engine.executor import Runner
+    from core.run.engine.executor import Executor
     from core.run.service import RunOptions, create_journal
 
     connection = connect(Address(f"sim:{path}"))
@@ -84,9 +84,9 @@ def carry_out(path: Path) -> dict[str, Any]:
         connection.address, state.cluster_id, plan, RunOptions(500 * MB), None, at=clock.now()
     )
     began = time.monotonic()
-    runner = Runner(journal, client, clock)  # type: ignore[arg-type]
+    runner = Executor(journal, client, clock)  # type: ignore[arg-type]
     steps: list[float] = []
-    while runner.history.ended is None:
+    while runner.state.ended is None:
         at = time.thread_time() - client.seconds
         runner.advance()
         steps.append(time.thread_time() - client.seconds - at)
@@ -96,7 +96,7 @@ def carry_out(path: Path) -> dict[str, Any]:
     tenth = max(1, len(steps) // 10)
     return {
         "moves": len(plan),
-        "outcome": runner.history.ended.value,
+        "outcome": runner.state.ended.value,
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "journal_bytes": size,
         "seconds": round(took, 1),

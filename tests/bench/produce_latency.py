@@ -34,7 +34,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
-from core.run.throttles.rate_bounds import LEAST_BYTES_PER_S
+from core.run.throttles.rate_bounds import MIN_BYTES_PER_S
 from tests.bench.leaving import end_runs
 from tests.bench.report import leave
 from tests.waiting import eventually
@@ -222,7 +222,7 @@ class Turns:
         if who == "nothing":
             return _slept(NOTHING_SECONDS)
         if who == "throttled-tool":
-            self._tool("--execute", "--throttle", str(LEAST_BYTES_PER_S))
+            self._tool("--execute", "--throttle", str(MIN_BYTES_PER_S))
             time.sleep(BURST_SECONDS)
             window = _slept(THROTTLED_SECONDS)
             self._tool("--cancel")
@@ -322,7 +322,7 @@ def main() -> None:
     found = {
         "bytes": PARTITIONS * PARTITION_BYTES,
         "messages_per_s": MESSAGES_PER_S,
-        "least_bytes_per_s": LEAST_BYTES_PER_S,
+        "least_bytes_per_s": MIN_BYTES_PER_S,
         "turns": kept,
         "rejected": rejected,
         "failed_messages": turns.producer.failed,

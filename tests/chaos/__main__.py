@@ -32,7 +32,7 @@ STOP_SECONDS = 90.0
 
 
 @dataclass(slots=True)
-class Line:
+class AuditLine:
     """Parts that follow one another, beside other lines."""
 
     parts: list[Sequence[str]]
@@ -55,7 +55,7 @@ class Conductor:
         self._reports, self._began = reports, time.monotonic()
         self._until = self._began + 60 * minutes
         self._benches = Played(reports / "chaos-benches.json")
-        self._lines: list[Line] = []
+        self._lines: list[AuditLine] = []
 
     @property
     def minutes(self) -> float:
@@ -64,19 +64,19 @@ class Conductor:
     def play(self, *, measures: bool) -> None:
         try:
             for words in MEASURED if measures else ():
-                self._go([Line([("bench", *words)])])
+                self._go([AuditLine([("bench", *words)])])
             self._go(
                 [
-                    Line([_part("simulated", "chaos.simulated")]),
-                    Line([_real("processes")]),
-                    Line([_real("nodes-1", "--who", *PARTS[1:])]),
-                    Line([_real("nodes-2", "--who", *PARTS[:1]), _real("trouble")]),
+                    AuditLine([_part("simulated", "chaos.simulated")]),
+                    AuditLine([_real("processes")]),
+                    AuditLine([_real("nodes-1", "--who", *PARTS[1:])]),
+                    AuditLine([_real("nodes-2", "--who", *PARTS[:1]), _real("trouble")]),
                 ]
             )
         finally:
             self._stop()
 
-    def _go(self, lines: list[Line]) -> None:
+    def _go(self, lines: list[AuditLine]) -> None:
         """Return once every line has come to its end."""
         self._lines = lines
         while any(line.parts or line.process for line in lines):
@@ -87,7 +87,7 @@ class Conductor:
                     self._start(line, line.parts.pop(0))
             time.sleep(0.2)
 
-    def _start(self, line: Line, part: Sequence[str]) -> None:
+    def _start(self, line: AuditLine, part: Sequence[str]) -> None:
         sort, report, module, *more = part
         line.name = report.removesuffix(".json")
         if sort == "bench" and self._benches.knows(table.MEASURED, line.name):
@@ -107,7 +107,7 @@ class Conductor:
                 command, stdout=output, stderr=output, start_new_session=True, cwd=ROOT
             )
 
-    def _ended(self, line: Line) -> None:
+    def _ended(self, line: AuditLine) -> None:
         assert line.process is not None
         code, line.process = line.process.returncode, None
         self._say(f"{line.name} has ended ({code})")

@@ -26,7 +26,7 @@ from chaos.layout import (
     TOPICS,
     UNINVOLVED,
     Layouts,
-    LogDirs,
+    LogDirMover,
     Targets,
     document,
     sources,
@@ -44,11 +44,12 @@ from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.daemons.process import Process, running_with
 from core.errors import UnreachableError
-from core.run.journal.fold import History, Phase
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError, journal_path
+from core.run.journal.moves import Phase
 from core.run.journal.records import Kind
 from core.run.reporting.runs import read_run
-from core.run.reporting.views import MoveState, RunView
+from core.run.reporting.views import MoveStatus, RunView
 from core.run.run_process import log_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +113,7 @@ class Brokers:
     # -- runs -------------------------------------------------------------------------------------
 
     def start(
-        self, targets: Targets, options: Mapping[str, Any], log_dirs: LogDirs | None = None
+        self, targets: Targets, options: Mapping[str, Any], log_dirs: LogDirMover | None = None
     ) -> str:
         """Start a run in its own process and return its id, "" when it died before it had one."""
         plan = self.home / "plan.json"
@@ -153,9 +154,9 @@ class Brokers:
     def view(self, run: str) -> RunView:
         return read_run(self.sandbox.cluster_id, run)
 
-    def history(self, run: str) -> History:
+    def history(self, run: str) -> RunState:
         with Journal.open(journal_path(self.sandbox.cluster_id, run)) as journal:
-            return History.fold(journal.records())
+            return RunState.fold(journal.records())
 
     def kinds(self, run: str) -> list[Kind]:
         """Return the kinds of the records that a run has written, in their order."""
@@ -186,7 +187,7 @@ class Brokers:
         return {m.move.tp: m.move.after if m.phase is Phase.DONE else m.move.before for m in moves}
 
     def done_moves(self, run: str) -> int:
-        return sum(m.state is MoveState.DONE for m in self.view(run).moves)
+        return sum(m.state is MoveStatus.DONE for m in self.view(run).moves)
 
     def is_flying(self, run: str) -> bool:
         """Return whether moves of a run are in flight."""

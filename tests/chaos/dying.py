@@ -21,8 +21,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.daemons.process import Process
 from core.errors import UnreachableError
 from core.plan.plan import Plan
-from core.run.engine.executor import Runner
-from core.run.journal.fold import History
+from core.run.engine.executor import Executor
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.records import Kind, Record
 from core.run.service import RunOptions, create_journal
@@ -223,7 +223,7 @@ class Lives:
         self.fates: list[Fate] = []
         self.looks = 0
 
-    def through(self, dooms: Sequence[Doom]) -> History:
+    def through(self, dooms: Sequence[Doom]) -> RunState:
         """Carry the run through these dooms, a life each, and then to its end."""
         for doom in dooms:
             self.live(doom)
@@ -243,7 +243,7 @@ class Lives:
             try:
                 started = {"pid": ours.pid, "pid_started": ours.started}
                 journal.write(self._clock.now(), Kind.STARTED, started)
-                Runner(journal, client, self._clock).run()
+                Executor(journal, client, self._clock).run()
             except Died:
                 pass
             except JournalError:
@@ -256,10 +256,10 @@ class Lives:
         with Journal.open(self.path) as journal:
             journal.ask(self._cluster.now, kind, {**payload, "who": "ann", "host": "here"})
 
-    def history(self) -> History:
+    def history(self) -> RunState:
         """Return what the journal alone says."""
         with Journal.open(self.path) as journal:
-            return History.fold(journal.records())
+            return RunState.fold(journal.records())
 
     def look(self) -> None:
         """Count one look at the cluster, and ask what is due."""

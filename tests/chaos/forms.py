@@ -22,7 +22,7 @@ from chaos.layout import (
     SHORT_LAYOUTS,
     SLOW,
     Layouts,
-    LogDirs,
+    LogDirMover,
     held_back,
     one_way,
     opposite,
@@ -36,7 +36,7 @@ from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import ANY
 from core.run.control import request
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 
 Script = Iterator[None]
@@ -64,7 +64,7 @@ class Form:
     lives = 14
     """How often its process is killed at most."""
     crashes = False
-    log_dirs: LogDirs | None = None
+    log_dirs: LogDirMover | None = None
 
     def __init__(self, brokers: Brokers, rng: Random) -> None:
         self.brokers, self.rng = brokers, rng

@@ -24,7 +24,7 @@ from chaos.world import (
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.service import RunOptions
 
 HOUR = 3600.0
@@ -44,7 +44,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditVerdict:
     """How a case ended and whatever was wrong; `kinds` names the records that its dooms hit."""
 
     case: Case
@@ -55,7 +55,7 @@ class Verdict:
     looks: int
 
 
-def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
+def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> AuditVerdict:
     """Play one case; whatever is not as it has to be is in `wrong`."""
     cluster = shared_cluster()
     plan, before = sixty_moves(cluster), found(cluster)
@@ -78,7 +78,7 @@ def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
         history = lives.history()
         wrong = [f"it does not end; it waits for {history.waiting!r}"]
     first = lives.fates[0]
-    return Verdict(case, history.ended, tuple(wrong), first.records, first.calls, lives.looks)
+    return AuditVerdict(case, history.ended, tuple(wrong), first.records, first.calls, lives.looks)
 
 
 def _not_back(cluster: SimulatedCluster, before: Found, plan: Plan) -> Iterator[str]:
@@ -89,14 +89,14 @@ def _not_back(cluster: SimulatedCluster, before: Found, plan: Plan) -> Iterator[
             yield f"{move.tp} was rolled back to {now[move.tp]}"
 
 
-def every_death(quiet: Verdict, where: Where) -> Iterator[Case]:
+def every_death(quiet: AuditVerdict, where: Where) -> Iterator[Case]:
     """Yield a death at each record or call of a run that nothing befell."""
     count = quiet.records if where.counts_records else quiet.calls
     for at in range(1, count + 1):
         yield Case((Doom(where, at),), around=quiet.case.around)
 
 
-def deaths_again(quiet: Verdict, seed: int, count: int) -> Iterator[Case]:
+def deaths_again(quiet: AuditVerdict, seed: int, count: int) -> Iterator[Case]:
     """Yield deaths whose next life dies too, early, and the one after that."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -108,13 +108,13 @@ def deaths_again(quiet: Verdict, seed: int, count: int) -> Iterator[Case]:
         yield Case((first, *again))
 
 
-def every_cancel(quiet: Verdict) -> Iterator[Case]:
+def every_cancel(quiet: AuditVerdict) -> Iterator[Case]:
     """Yield a cancel at each look of a run at its cluster."""
     for look in range(1, quiet.looks + 1):
         yield Case(asks=(Ask(look, "cancel"),))
 
 
-def cancelled_and_killed(quiet: Verdict, seed: int, count: int) -> Iterator[Case]:
+def cancelled_and_killed(quiet: AuditVerdict, seed: int, count: int) -> Iterator[Case]:
     """Yield cancels with deaths at any place before, during and after them."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -128,7 +128,7 @@ def cancelled_and_killed(quiet: Verdict, seed: int, count: int) -> Iterator[Case
 MOVES = 10 * len(TOPICS)
 
 
-def restless(quiet: Verdict, seed: int, pauses: int = 50) -> Case:
+def restless(quiet: AuditVerdict, seed: int, pauses: int = 50) -> Case:
     """Return so many pauses, each with its resume, at random in one run."""
     rng = random.Random(seed)
     asks, look = [], 0
@@ -140,7 +140,7 @@ def restless(quiet: Verdict, seed: int, pauses: int = 50) -> Case:
     return Case(asks=tuple(asks))
 
 
-def asked_for(quiet: Verdict, seed: int, count: int, *, dying: bool) -> Iterator[Case]:
+def asked_for(quiet: AuditVerdict, seed: int, count: int, *, dying: bool) -> Iterator[Case]:
     """Yield runs of which all sorts of things are asked, and that die meanwhile if `dying`."""
     rng = random.Random(seed)
     for _ in range(count):

@@ -34,7 +34,7 @@ DEAD = 6
 EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 
 Targets = Mapping[TopicPartition, tuple[int, ...]]
-LogDirs = Mapping[TopicPartition, tuple[str, ...]]
+LogDirMover = Mapping[TopicPartition, tuple[str, ...]]
 """For each replica of a target the log dir that it is to lie in, or `any`."""
 Layouts = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
 _TO_AND_FRO = (
@@ -126,7 +126,7 @@ def held_back(targets: Targets, before: Targets) -> list[int]:
     return [b for b in sources(targets, before) if any(b in before[tp] for tp in ours)]
 
 
-def document(targets: Targets, log_dirs: LogDirs | None = None) -> str:
+def document(targets: Targets, log_dirs: LogDirMover | None = None) -> str:
     """Return a reassignment as Kafka's tools and trimtab read it."""
     partitions: list[dict[str, Any]] = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}

@@ -13,7 +13,8 @@ from chaos.brokers import Brokers
 from chaos.forms import Form
 from chaos.orders import Order
 
-from core.run.journal.fold import History, Outcome
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome
 
 TICK_SECONDS = 0.2
 DOWN_SECONDS = 2.0
@@ -133,7 +134,7 @@ class Lives:
             return [f"it does not end, or not all is in sync: {error}"]
         return []
 
-    def _judged(self, run: str, form: Form, history: History, part: str) -> list[str]:
+    def _judged(self, run: str, form: Form, history: RunState, part: str) -> list[str]:
         brokers, wrong = self._brokers, [*form.wrong(run)]
         if flying := brokers.reassignments():
             wrong.append(f"still in flight: {', '.join(map(str, flying))}")

@@ -21,10 +21,10 @@ class Restless(Form):
         yield from self.until(lambda: self.brokers.is_flying(run))
         for _ in range(self.pauses):
             for kind, payload in (("pause", {"floor": self.rng.random() < 0.5}), ("resume", {})):
-                taken = self.brokers.history(run).requests_seen
+                taken = self.brokers.history(run).last_request
                 self.ask(run, kind, payload)
                 yield from self.until(
-                    lambda taken=taken: self.brokers.history(run).requests_seen > taken
+                    lambda taken=taken: self.brokers.history(run).last_request > taken
                 )
                 for _ in range(self.rng.randint(0, 2)):
                     yield

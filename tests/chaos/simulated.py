@@ -24,8 +24,8 @@ from typing import Any
 
 from chaos.dying import Where
 from chaos.kill_points import (
+    AuditVerdict,
     Case,
-    Verdict,
     asked_for,
     cancelled_and_killed,
     deaths_again,
@@ -39,7 +39,7 @@ from chaos.stopping import stops_in_order
 from chaos.storm import Storm
 
 from core import paths
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
 UNHARMED = (*CANCELLED, Outcome.FAILED, Outcome.INCOMPLETE)
@@ -59,7 +59,7 @@ LEAST = 15
 """The priority of what is a sample, beside brokers that share the machine."""
 
 
-def required(quiet: Verdict, seeds: range) -> Iterator[Item]:
+def required(quiet: AuditVerdict, seeds: range) -> Iterator[Item]:
     """Yield what is always played whole."""
     for where in (Where.BEFORE, Where.AFTER):
         for case in every_death(quiet, where):
@@ -72,7 +72,7 @@ def required(quiet: Verdict, seeds: range) -> Iterator[Item]:
         yield STORMS, f"seed {seed}", lambda seed=seed: _storm(seed)
 
 
-def besides(quiet: Verdict) -> list[Item]:
+def besides(quiet: AuditVerdict) -> list[Item]:
     """Return all else that is played on the sixty moves, shuffled: a part of it is a sample."""
     items = []
     for where in Where:

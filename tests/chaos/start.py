@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.cluster.connect import Address, connect
 from core.plan.formats.plan_file import read_plan
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.service import RunOptions, start_run
 
 ALLOWED = frozenset({"out-of-sync", "rack-spread", "foreign-move"})
@@ -29,7 +29,7 @@ def main(bootstrap: str, plan: str, options: str) -> None:
         wanted["rate"],
         allow=ALLOWED,
         batch_size=wanted["batch"],
-        auto=Bounds(*wanted["auto"]) if "auto" in wanted else None,
+        auto=RateBounds(*wanted["auto"]) if "auto" in wanted else None,
         retention_ms=wanted.get("retention_ms"),
         elect=wanted.get("elect", False),
     )

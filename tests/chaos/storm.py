@@ -20,7 +20,8 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
 from core.run.engine.endings import GONE
-from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase
 from core.run.service import RunOptions
 
 MB = 1_000_000
@@ -226,7 +227,7 @@ class Storm:
 
     # -- the judge --------------------------------------------------------------------------------
 
-    def _complaints(self, history: History, topics: frozenset[str]) -> Iterator[str]:
+    def _complaints(self, history: RunState, topics: frozenset[str]) -> Iterator[str]:
         """Yield what is wrong of a run; `topics` are those that there were as it ended."""
         yield from self.others.strays()
         if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE) and not history.ended_why:

@@ -27,7 +27,8 @@ from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.journal.fold import History, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Phase
 
 MB = 1_000_000
 RATE = 1 * MB
@@ -136,7 +137,7 @@ def found(cluster: SimulatedCluster) -> Found:
     )
 
 
-def complaints(cluster: SimulatedCluster, before: Found, history: History) -> Iterator[str]:
+def complaints(cluster: SimulatedCluster, before: Found, history: RunState) -> Iterator[str]:
     """Yield whatever of an ended run is not as it has to be; nothing when all is well."""
     now = found(cluster)
     yield from _changed(before.configs, now.configs)

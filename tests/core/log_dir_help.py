@@ -15,7 +15,7 @@ OTHER = {ONE: TWO, TWO: ONE}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def lying(client: ClusterClient, tp: TopicPartition) -> dict[int, tuple[str, ...]]:
+def replica_locations(client: ClusterClient, tp: TopicPartition) -> dict[int, tuple[str, ...]]:
     """Return where the replicas of a partition lie, by broker, and then their copies."""
     state = client.describe()
     answers = client.log_dirs([b.id for b in state.brokers if b.alive])
@@ -29,7 +29,7 @@ def lying(client: ClusterClient, tp: TopicPartition) -> dict[int, tuple[str, ...
 
 
 def here(client: ClusterClient, tp: TopicPartition, broker: int) -> str:
-    return lying(client, tp)[broker][0]
+    return replica_locations(client, tp)[broker][0]
 
 
 def across(client: SimulatedCluster, tp: TopicPartition, brokers: Sequence[int]) -> Move:

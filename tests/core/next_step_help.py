@@ -10,24 +10,24 @@ from run_help import begun_history, move
 
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
-from core.run.journal.fold import History, MoveHistory, Phase
-from core.run.journal.moves import Wish
-from core.run.steps import Observed
+from core.run.journal.fold import RunState
+from core.run.journal.moves import MoveRequest, Phase, RunMove
+from core.run.steps import Observation
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TP = TopicPartition("foo", 1)
 ALIVE = frozenset(range(10))
 
 
-def cancel(past: History) -> None:
+def cancel(past: RunState) -> None:
     past.cancel_requested = True
     for m in past.moves:
-        m.wish = Wish.CANCEL
+        m.request = MoveRequest.CANCEL
 
 
-def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
+def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> RunState:
     limited = "throttles" in more
-    submitted = [MoveHistory(m, batch=0, phase=phase, limited=limited) for m in moves]
+    submitted = [RunMove(m, batch=0, phase=phase, limited=limited) for m in moves]
     past = begun_history(100, NOON, **{"moves": submitted, "batch_size": 200, **more})
     if past.cancel_requested:
         cancel(past)
@@ -44,14 +44,14 @@ def observed(
     others: Mapping[TopicPartition, Reassignment] | None = None,
     gone: bool = False,
     hidden: str = "",
-) -> Observed:
+) -> Observation:
     """Return a cluster that shows partition foo-1 like this; None for no such partition."""
     rows = {}
     if replicas is not None:
         leader = (isr or replicas)[0]
         rows[TP] = PartitionRow("foo", 1, leader, replicas, replicas if isr is None else isr)
     flying = dict(others or {}) | ({TP: listed} if listed else {})
-    return Observed(
+    return Observation(
         flying,
         rows,
         alive,

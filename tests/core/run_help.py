@@ -26,13 +26,14 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
-from core.run.engine.executor import Runner
-from core.run.journal.fold import History, Outcome
+from core.run.engine.executor import Executor
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
-from core.run.journal.rates import Pace
+from core.run.journal.moves import Outcome
+from core.run.journal.rates import RateControl
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.progress import run_view
-from core.run.reporting.runs import Reading
+from core.run.reporting.runs import RunReading
 from core.run.reporting.views import RunView
 from core.run.steps import Step, Submit
 
@@ -100,7 +101,7 @@ class Run:
             at=client.now,
         )
         self.through = through or client
-        self.runner = Runner(self.journal, self.through, client.clock)
+        self.runner = Executor(self.journal, self.through, client.clock)
 
     @property
     def path(self) -> Path:
@@ -109,7 +110,7 @@ class Run:
     def until(self, here: Callable[[Step], bool], seconds: float = 3600) -> Step:
         """Advance until `here` says so of a step carried out; fail after so much cluster time."""
         deadline = self.client.elapsed_seconds + seconds
-        while self.client.elapsed_seconds < deadline and self.runner.history.ended is None:
+        while self.client.elapsed_seconds < deadline and self.runner.state.ended is None:
             step = self.runner.advance()
             if here(step):
                 return step
@@ -117,10 +118,10 @@ class Run:
 
     def to_the_end(self, seconds: float = 3600) -> Outcome:
         deadline = self.client.elapsed_seconds + seconds
-        while self.runner.history.ended is None:
+        while self.runner.state.ended is None:
             assert self.client.elapsed_seconds < deadline, [e.text for e in self.view().events]
             self.runner.advance()
-        return self.runner.history.ended
+        return self.runner.state.ended
 
     def cancel(self) -> None:
         self.journal.ask(self.client.now, "cancel", {"who": "ann", "host": "here"})
@@ -129,19 +130,19 @@ class Run:
         """Go on from the journal alone, as another process would."""
         self.journal.close()
         self.journal = Journal.open(self.journal.path)
-        self.runner = Runner(self.journal, self.through, self.client.clock)
+        self.runner = Executor(self.journal, self.through, self.client.clock)
 
     def view(self, *, living: bool = True) -> RunView:
         return run_view(self.journal.records(), self.journal.samples(), living=living)
 
-    def look(self, *, living: bool = True) -> Reading:
-        return Reading(self.view(living=living), self.journal.records(), self.runner.history)
+    def look(self, *, living: bool = True) -> RunReading:
+        return RunReading(self.view(living=living), self.journal.records(), self.runner.state)
 
     def replicas(self) -> dict[str, tuple[int, ...]]:
         state = self.client.describe()
         return {
             str(m.move.tp): state.replicas(index)
-            for m in self.runner.history.moves
+            for m in self.runner.state.moves
             if (index := state.find(m.move.tp)) is not None
         }
 
@@ -194,15 +195,15 @@ def submitted(step: Step) -> bool:
 def spend(run: Run, seconds: float) -> None:
     """Let a run go on for so much of its cluster's time, or to its end."""
     end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
+    while run.client.elapsed_seconds < end and run.runner.state.ended is None:
         run.runner.advance()
 
 
-def begun_history(rate_bytes_per_s: int, at: datetime, /, **more: Any) -> History:
+def begun_history(rate_bytes_per_s: int, at: datetime, /, **more: Any) -> RunState:
     """Return what a run with this rate knows of itself once it has passed preflight."""
-    return History(
+    return RunState(
         **{
-            "run": "r",
+            "run_id": "r",
             "cluster_id": "c",
             "cluster_name": "c",
             "bootstrap": "b",
@@ -214,7 +215,7 @@ def begun_history(rate_bytes_per_s: int, at: datetime, /, **more: Any) -> Histor
             "who": "ann",
             "host": "here",
             "created_at": at,
-            "pace": Pace(rate_bytes_per_s),
+            "rate_control": RateControl(rate_bytes_per_s),
             "preflight": True,
             **more,
         }

@@ -35,7 +35,7 @@ from core.run.journal.journal import journal_path
 from core.run.options import RunOptions
 from core.run.recovery import recover
 from core.run.reporting.runs import read_run
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.run.run_process import log_path
 from core.run.service import start_run
 
@@ -239,7 +239,7 @@ def test_a_run_is_handed_it_and_says_that_it_is_gone_with_its_process(
     left_nowhere(process, tmp_path)
     assert PASSWORD not in log_path(journal_path(cluster_id, run)).read_text()
     process.signal(signal.SIGKILL)
-    eventually(lambda: read_run(cluster_id, run).state is RunState.DIED)
+    eventually(lambda: read_run(cluster_id, run).state is RunStatus.DIED)
     why = read_run(cluster_id, run).why
     assert "ssl.key.password" in why
     assert f"trimtab runs attach {run}" in why

@@ -120,7 +120,7 @@ async def _render(shot: Shot, root: Path) -> str:
     }
     known: Float64 = np.array([rates[state.tp(i)] for i in range(state.partition_count)])
     load = Load(known, known * 1.4, known / 1000, Source.SIMULATED, state.fetched_at)
-    snapshot = published_hours(cluster, root) if shot.history else None
+    snapshot = published_hours(cluster, root) if shot.state else None
     app = TrimtabApp(
         Session("prod-eu", writable=shot.writable, snapshots=str(root)),
         theme=shot.theme,

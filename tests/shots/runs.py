@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.plan.plan import Plan
-    from core.run.reporting.runs import Reading
+    from core.run.reporting.runs import RunReading
 
 MOVES, LEAST_BYTES = 8, 2_000_000_000
 RUN_RATE, FOREIGN_RATE = 100_000_000, 5_000_000
@@ -29,7 +29,7 @@ class Stage(Enum):
     DONE = "done"
 
 
-def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
+def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
     """Carry the plan out up to a stage; return the journal as it is then.
 
     It takes the smallest replicas of broker 7 to its rack, in two batches, while somebody else's
@@ -37,10 +37,10 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
     """
     from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address
-    from core.run.engine.executor import Runner
-    from core.run.journal.fold import History
+    from core.run.engine.executor import Executor
+    from core.run.journal.fold import RunState
     from core.run.reporting.progress import run_view
-    from core.run.reporting.runs import Reading
+    from core.run.reporting.runs import RunReading
     from core.run.service import RunOptions, create_journal
 
     slow = ConfigChange(
@@ -53,11 +53,11 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
         options = RunOptions(RUN_RATE, cluster_name="prod-eu", batch_size=MOVES - 2)
         address, cluster_id = Address("sim:pictures"), cluster.describe().cluster_id
         journal = create_journal(address, cluster_id, plan, options, None, at=cluster.now)
-        runner = Runner(journal, cluster, cluster.clock)
+        runner = Executor(journal, cluster, cluster.clock)
         begun = cluster.elapsed_seconds
 
         def until(seconds: float) -> None:
-            while cluster.elapsed_seconds < begun + seconds and runner.history.ended is None:
+            while cluster.elapsed_seconds < begun + seconds and runner.state.ended is None:
                 runner.advance()
 
         match stage:
@@ -74,11 +74,11 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
                 until(float("inf"))
         first, *others = journal.records()
         records = (replace(first, payload={**first.payload, **ASKER}), *others)
-        history = History.fold(records)
-        pending = journal.requests(history.requests_seen)
+        history = RunState.fold(records)
+        pending = journal.requests(history.last_request)
         view = run_view(records, journal.samples(), living=True, pending=pending)
         journal.close()
-    return Reading(view, records, history)
+    return RunReading(view, records, history)
 
 
 def _plan(cluster: SimulatedCluster) -> Plan:

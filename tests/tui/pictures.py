@@ -20,9 +20,9 @@ from core.run.reporting.views import (
     BrokerProgress,
     Level,
     MoveProgress,
-    MoveState,
+    MoveStatus,
     RunEvent,
-    RunState,
+    RunStatus,
     RunView,
 )
 from tui.app import Seen, TrimtabApp
@@ -137,7 +137,7 @@ def at(hour: int, minute: int, second: int = 0) -> datetime:
     return datetime(2026, 1, 1, hour, minute, second, tzinfo=UTC)
 
 
-def a_move(name: str, state: MoveState, moved: int = 0, **other: object) -> MoveProgress:
+def a_move(name: str, state: MoveStatus, moved: int = 0, **other: object) -> MoveProgress:
     move = MoveProgress(
         tp=tp(name),
         before=(7, 2, 4),
@@ -153,13 +153,13 @@ def a_move(name: str, state: MoveState, moved: int = 0, **other: object) -> Move
     return replace(move, **other)  # type: ignore[arg-type]
 
 
-def a_run(state: RunState = RunState.RUNNING, **other: object) -> RunView:
+def a_run(state: RunStatus = RunStatus.RUNNING, **other: object) -> RunView:
     """One done, one moving, one stuck, one queued."""
     moves = (
-        a_move("orders-1", MoveState.DONE, 100, done_at=at(2, 31)),
-        a_move("orders-2", MoveState.MOVING, 25, bytes_per_s=48e6, left_seconds=1140.0),
-        a_move("audit-4", MoveState.STUCK, 1, bytes_per_s=0.0, why="stuck 4 m: b9 quota"),
-        a_move("clicks-9", MoveState.QUEUED, batch=4),
+        a_move("orders-1", MoveStatus.DONE, 100, done_at=at(2, 31)),
+        a_move("orders-2", MoveStatus.MOVING, 25, bytes_per_s=48e6, left_seconds=1140.0),
+        a_move("audit-4", MoveStatus.STUCK, 1, bytes_per_s=0.0, why="stuck 4 m: b9 quota"),
+        a_move("clicks-9", MoveStatus.QUEUED, batch=4),
     )
     run = RunView(
         run="0101-021101",
@@ -170,7 +170,7 @@ def a_run(state: RunState = RunState.RUNNING, **other: object) -> RunView:
         pid=4711,
         started_at=at(2, 11, 1),
         ended_at=None,
-        seen_at=at(2, 34, 12),
+        last_seen_at=at(2, 34, 12),
         rate_bytes_per_s=50 * MB,
         total_bytes=400 * GB,
         moved_bytes=126 * GB,

@@ -20,7 +20,7 @@ import tui
 from core.cluster.drills.drill import DrillKind, Offer
 from core.errors import TrimtabError
 from core.passwords import MissingPassword
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.text.terminal import in_ascii
 from tui.actions.table import MOVES, SCREENS
 from tui.dialogs.base import AskDialog
@@ -102,7 +102,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "pause": lambda session: pause_dialog(a_run()),
     "problem": lambda session: ProblemDialog((TrimtabError("größe → …", detail="±—✓"),)),
     "rate": lambda session: RateDialog(a_run(), STATE, LOAD, 1),
-    "recover": lambda session: recover_dialog(a_run(RunState.DIED)),
+    "recover": lambda session: recover_dialog(a_run(RunStatus.DIED)),
     "retarget": lambda session: RetargetDialog(
         a_run().run, targets_of(STATE, LOAD, {1: a_run().moves[1]}), (STATE, LOAD)
     ),

@@ -10,24 +10,24 @@ import pytest
 from hands import rested
 from pictures import a_move, a_run, a_session, at, dashboard
 
-from core.run.reporting.notices import Notices
-from core.run.reporting.views import MoveState, RunRequest, RunState, RunView
+from core.run.reporting.notices import NoticeTracker
+from core.run.reporting.views import MoveStatus, RunRequest, RunStatus, RunView
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui.app import Seen, TrimtabApp
 from tui.feed.events import RunSeen
 
-MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))
-STUCK = a_run(moves=(a_move("orders-2", MoveState.STUCK, 25, why="b9 is down"),))
-WAITS = a_run(RunState.WAITING, why="broker 9 is down")
-DONE = a_run(RunState.DONE, ended_at=at(3, 11, 1))
-DIED = a_run(RunState.DIED)
-HALTS = a_run(RunState.PAUSED, why="its throttles go")
+MOVING = a_run(moves=(a_move("orders-2", MoveStatus.MOVING, 25),))
+STUCK = a_run(moves=(a_move("orders-2", MoveStatus.STUCK, 25, why="b9 is down"),))
+WAITS = a_run(RunStatus.WAITING, why="broker 9 is down")
+DONE = a_run(RunStatus.DONE, ended_at=at(3, 11, 1))
+DIED = a_run(RunStatus.DIED)
+HALTS = a_run(RunStatus.PAUSED, why="its throttles go")
 PAUSED = replace(HALTS, requests=(RunRequest(at(2, 0), "pause", "pause", "ann", taken=True),))
 
 
 def later(run: RunView, minutes: int) -> RunView:
-    return replace(run, seen_at=run.seen_at + timedelta(minutes=minutes))
+    return replace(run, last_seen_at=run.last_seen_at + timedelta(minutes=minutes))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def later(run: RunView, minutes: int) -> RunView:
     ],
 )
 def test_each_end_and_each_stall_is_told_once(seen: Sequence[RunView], texts: list[str]) -> None:
-    notices = Notices()
+    notices = NoticeTracker()
     told = [notice for run in seen if (notice := notices.seen(run)) is not None]
     assert len(told) == len(texts), told
     assert all(text in notice.text for notice, text in zip(told, texts, strict=True))

@@ -97,7 +97,7 @@ def _with_run(kept: Kept, cluster_id: str, run: str) -> Kept:
     if look.view.passed_preflight:
         return kept
     notes = tuple(look.records[0].payload["notes"])
-    handed = Plan.of((m.move for m in look.history.moves), cluster_id=cluster_id, notes=notes)
+    handed = Plan.of((m.move for m in look.state.moves), cluster_id=cluster_id, notes=notes)
     return replace(kept, handed=handed, refused=look.view.state.ended)
 
 

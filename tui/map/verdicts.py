@@ -20,13 +20,13 @@ def told_of(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | Non
     """Return how many seconds a run has left, or why it does not go on until somebody has it."""
     if run is None:
         return None, None
-    from core.run.reporting.views import RunState
+    from core.run.reporting.views import RunStatus
 
     halted = {
-        RunState.PAUSED: (Weight.LOOK, "run paused"),
-        RunState.DIED: (Weight.ACT, "run died"),
+        RunStatus.PAUSED: (Weight.LOOK, "run paused"),
+        RunStatus.DIED: (Weight.ACT, "run died"),
     }
-    left = run.left_seconds if run.state is RunState.RUNNING else None
+    left = run.left_seconds if run.state is RunStatus.RUNNING else None
     return left, halted.get(run.state)
 
 

@@ -12,9 +12,9 @@ from textual.message import Message
 
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
-from core.run.followup import Way, plan_again
+from core.run.followup import FollowUp, plan_followup
 from core.run.reporting.runs import read_journal
-from core.run.reporting.views import RunState, RunSummary
+from core.run.reporting.views import RunStatus, RunSummary
 from tui.moves.drawing.status import goes_on
 from tui.moves.requests import RETRIABLE, RunRequests
 from tui.plan.apply import ApplyDialog
@@ -49,7 +49,7 @@ class RunAgain(RunRequests):
         run, listed = self.shown, self.listed
         if run is not None:
             return None if goes_on(run) else run.run
-        if listed is None or not listed.state.ended or listed.state is RunState.DIED:
+        if listed is None or not listed.state.ended or listed.state is RunStatus.DIED:
             return None
         return listed.run
 
@@ -60,14 +60,14 @@ class RunAgain(RunRequests):
             super().action_retry_move()
         else:
             marked = [run.moves[index].tp for index in self.marked] if run is not None else []
-            self.follow_up(ended, Way.RETRY, marked)
+            self.follow_up(ended, FollowUp.RETRY, marked)
 
     def action_roll_back(self) -> None:
         ended = self._ended
         if ended is None:
             super().action_roll_back()
         else:
-            self.follow_up(ended, Way.ROLLBACK)
+            self.follow_up(ended, FollowUp.ROLLBACK)
 
     def following_words(self, *, moving: bool) -> dict[str, str]:
         """Return the footer's words for trying again and rolling back, where there is what to.
@@ -94,7 +94,7 @@ class RunAgain(RunRequests):
 
     # -- the plan --------------------------------------------------------------------------------
 
-    def follow_up(self, run: str, way: Way, only: Collection[TopicPartition] = ()) -> None:
+    def follow_up(self, run: str, way: FollowUp, only: Collection[TopicPartition] = ()) -> None:
         """Make the plan that follows an ended run, of `only` or of all, and ask for a yes."""
         session = self.session
         if why := session.read_only_words:
@@ -109,17 +109,17 @@ class RunAgain(RunRequests):
             return
 
         def planned() -> RunAgain.Planned:
-            history = read_journal(state.cluster_id, run).history
-            found = plan_again(history, way, state, only)
+            history = read_journal(state.cluster_id, run).state
+            found = plan_followup(history, way, state, only)
             if not found.plan.moves:
                 first = f": {found.left[0]}" if found.left else ""
                 return self.Planned(None, f"Nothing of it holds any more{first}.")
-            verb = "Try run {} again" if way is Way.RETRY else "Roll run {} back"
+            verb = "Try run {} again" if way is FollowUp.RETRY else "Roll run {} back"
             order = Order(
                 found.plan,
                 f"{verb.format(run)} on {session.cluster_name}",
                 history.rate_bytes_per_s,
-                history.pace.bounds,
+                history.rate_control.bounds,
                 tuple(map(str, found.left)),
                 history.elect,
                 history.pause_if_removed,

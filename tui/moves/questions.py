@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from textual.app import ComposeResult
 from textual.widgets import Button, Input, Label
 
-from core.run.reporting.views import DUE, FLYING, MoveProgress, MoveState, RunState, RunView
+from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_bytes
 from tui.dialogs.base import Ask, ChoiceDialog, ConfirmDialog, Question, Words, body, button
 from tui.dialogs.naming import NamedDialog
@@ -102,7 +102,7 @@ def pause_dialog(run: RunView) -> ChoiceDialog[bool | None]:
 
 
 def pause_question(run: RunView) -> Question:
-    flying = sum(move.state in FLYING for move in run.moves)
+    flying = sum(move.state in IN_FLIGHT for move in run.moves)
     words = (
         f"No further batch: the {flying} in flight go on to their end.",
         "Hold all: these are held at 1 byte a second too. What was copied stays.",
@@ -113,7 +113,7 @@ def pause_question(run: RunView) -> Question:
         refused["floor"] = "They cannot be held: the run has no throttle. T gives it one."
     if is_paused(run) and not run.paused_itself:
         refused["yes"] = "The run is paused already."
-    if run.state is RunState.CANCELLING:
+    if run.state is RunStatus.CANCELLING:
         refused = dict.fromkeys(("yes", "floor"), "The run is being cancelled.")
     return Question(words, refused)
 
@@ -138,8 +138,8 @@ def cancel_dialog(run: RunView) -> TypedDialog:
 
 
 def cancel_question(run: RunView) -> Question:
-    started = [move for move in run.moves if move.state in FLYING]
-    queued = sum(move.state is MoveState.QUEUED for move in run.moves)
+    started = [move for move in run.moves if move.state in IN_FLIGHT]
+    queued = sum(move.state is MoveStatus.QUEUED for move in run.moves)
     lost = sum(move.moved_bytes for move in started)
     return Question(
         (
@@ -158,8 +158,8 @@ def roll_back_dialog(run: RunView) -> TypedDialog:
 
 
 def roll_back_question(run: RunView) -> Question:
-    started = sum(move.state in FLYING for move in run.moves)
-    done = [move for move in run.moves if move.state is MoveState.DONE]
+    started = sum(move.state in IN_FLIGHT for move in run.moves)
+    done = [move for move in run.moves if move.state is MoveStatus.DONE]
     back = format_bytes(sum(move.total_bytes or 0 for move in done))
     if any(move.total_bytes is None for move in done):
         back = f"at least {back}"
@@ -168,9 +168,9 @@ def roll_back_question(run: RunView) -> Question:
         f"{started} in flight go back at once, in the order they had.",
         "Queued ones are not begun. It takes the same throttle.",
     )
-    if run.state is RunState.ROLLING_BACK:
+    if run.state is RunStatus.ROLLING_BACK:
         return Question(words, {"yes": "The run is being rolled back already."})
-    if all(move.state is MoveState.QUEUED for move in run.moves):
+    if all(move.state is MoveStatus.QUEUED for move in run.moves):
         why = "It has moved nothing yet: there is nothing to roll back. C cancels it."
         return Question(words, {"yes": why})
     return Question(words)
@@ -195,7 +195,7 @@ def cancel_some_dialog(run: RunView, chosen: Sequence[int]) -> ConfirmDialog:
 def cancel_some_question(moves: Sequence[MoveProgress]) -> Question:
     """Return what is asked about these; those that have ended since are left out."""
     left = [move for move in moves if move.state in DUE]
-    started = [move for move in left if move.state in FLYING]
+    started = [move for move in left if move.state in IN_FLIGHT]
     words = []
     if len(moves) == 1 and started:
         words.append(
@@ -236,7 +236,7 @@ def recover_question(run: RunView) -> Question:
         "Another process reads its journal, looks at the cluster, and goes on from there.",
         f"{flying} were in flight as it died; throttles are put back as its moves end.",
     )
-    back = run.state is not RunState.DIED
+    back = run.state is not RunStatus.DIED
     return Question(words, {"yes": "Its process is there again."} if back else {})
 
 

@@ -13,7 +13,7 @@ from textual.widgets import Button, Static
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
 from core.plan.plan import Plan
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.reporting.views import DUE, RunView
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED, format_duration, format_rate
@@ -53,7 +53,7 @@ def rest_of(run: RunView) -> Plan:
     )
 
 
-class RateDialog(TableDialog[int | Bounds | None]):
+class RateDialog(TableDialog[int | RateBounds | None]):
     """Returns the rate chosen in bytes/s, or bounds to adapt it in; None when it was left.
 
     `step` is -1 slower, 1 faster.
@@ -69,7 +69,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
     class Studied(Message):
         """A worker knows what is left at each rate, and what bounds would suit."""
 
-        def __init__(self, run: RunView, study: Study, bounds: Bounds) -> None:
+        def __init__(self, run: RunView, study: Study, bounds: RateBounds) -> None:
             super().__init__()
             self.run, self.study, self.bounds = run, study, bounds
 
@@ -85,7 +85,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
         """Why the newest picture could not be studied."""
         self._read_only = ""
         """Why no run may be asked for anything."""
-        self._bounds: Bounds | None = None
+        self._bounds: RateBounds | None = None
         self._adapt = False
         self._at = 0
 
@@ -152,7 +152,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
             self._go_to_change()
 
     @property
-    def chosen(self) -> int | Bounds | None:
+    def chosen(self) -> int | RateBounds | None:
         """Return what was chosen; None when it changes nothing or never ends."""
         if self._failed or self._refused:
             return None

@@ -13,8 +13,8 @@ from textual.message import Message
 
 from core.errors import TrimtabError
 from core.run.control import request
-from core.run.journal.rates import Bounds
-from core.run.reporting.views import DUE, MoveState, RunState, RunView
+from core.run.journal.rates import RateBounds
+from core.run.reporting.views import DUE, MoveStatus, RunStatus, RunView
 from core.run.service import recover
 from core.units import format_rate
 from tui.moves.drawing.status import goes_on, is_paused
@@ -33,7 +33,7 @@ from tui.plan.drawing.throttle_table import bounds_words
 from tui.screen.app_base import guarded
 from tui.screen.base import DashboardScreen
 
-RETRIABLE = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
+RETRIABLE = (MoveStatus.FAILED, MoveStatus.CANCELLED, MoveStatus.SKIPPED)
 
 
 class RunRequests(DashboardScreen):
@@ -93,8 +93,8 @@ class RunRequests(DashboardScreen):
         if run is None or state is None or load is None:
             return
 
-        def answered(rate: int | Bounds | None) -> None:
-            if isinstance(rate, Bounds):
+        def answered(rate: int | RateBounds | None) -> None:
+            if isinstance(rate, RateBounds):
                 words = f"for an adaptive rate, {bounds_words(rate)}"
                 self._ask(run, "throttle", {"auto": rate.to_json()}, words)
             elif rate is not None:
@@ -137,7 +137,7 @@ class RunRequests(DashboardScreen):
             self.app.push_screen(cancel_some_dialog(run, chosen), answered)
 
     def action_skip_move(self) -> None:
-        found = self._askable_moves((MoveState.QUEUED,), "cannot be skipped: it has begun already")
+        found = self._askable_moves((MoveStatus.QUEUED,), "cannot be skipped: it has begun already")
         if found is not None:
             run, chosen = found
             words = f"to skip {named([run.moves[index] for index in chosen])}"
@@ -176,7 +176,7 @@ class RunRequests(DashboardScreen):
         run = self.shown
         if run is None:
             self._say_no_run()
-        elif run.state is not RunState.DIED:
+        elif run.state is not RunStatus.DIED:
             self.say("Its process is there: nothing to bring back.")
         elif self._may_write():
 
@@ -218,7 +218,7 @@ class RunRequests(DashboardScreen):
         return run if self._may_write() else None
 
     def _askable_moves(
-        self, states: tuple[MoveState, ...], otherwise: str
+        self, states: tuple[MoveStatus, ...], otherwise: str
     ) -> tuple[RunView, list[int]] | None:
         """Return the run and which moves are meant: those marked, else the one under the cursor.
 

@@ -17,7 +17,7 @@ from core.plan.checks.catalogue import OF_ITS_OWN, Severity, is_blind
 from core.plan.checks.check_plan import check_plan
 from core.plan.checks.disks import not_compared
 from core.plan.plan import Move, Plan
-from core.run.reporting.views import MoveProgress, MoveState, RunView
+from core.run.reporting.views import MoveProgress, MoveStatus, RunView
 from core.units import format_bytes
 from tui.dialogs.base import TableDialog, body, button
 from tui.drawing.spans import (
@@ -230,7 +230,7 @@ class RetargetDialog(TableDialog[int | None]):
             self._over = "The run has ended meanwhile."
             return {}
         known = {index: run.moves[index] for index in self.targets.moves}
-        left = {index: move for index, move in known.items() if move.state is not MoveState.DONE}
+        left = {index: move for index, move in known.items() if move.state is not MoveStatus.DONE}
         if not left:
             have = "The move has" if len(known) == 1 else "All of these moves have"
             self._over = f"{have} ended meanwhile."

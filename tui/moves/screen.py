@@ -11,7 +11,7 @@ from enum import Enum
 
 from textual.widget import Widget
 
-from core.run.reporting.views import RunState, RunSummary, RunView
+from core.run.reporting.views import RunStatus, RunSummary, RunView
 from tui.actions.table import MOVES, bindings_of
 from tui.dialogs.export import export_report
 from tui.drawing.page import Page
@@ -143,7 +143,7 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, RunAgain):
         if self.marked and sight is Sight.RUN:
             words["cancel_one"] = f"cancel {len(self.marked)}…"
         words |= self.following_words(moving=sight is Sight.RUN)
-        if run is None or run.state is not RunState.DIED:
+        if run is None or run.state is not RunStatus.DIED:
             words["recover_run"] = ""
         return words
 
@@ -271,7 +271,7 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, RunAgain):
 
     def on_run_history_opened(self, message: RunHistory.Opened) -> None:
         newest, opened = self.session.run, message.run
-        ended = opened.state.ended and opened.state is not RunState.DIED
+        ended = opened.state.ended and opened.state is not RunStatus.DIED
         self._other = None if newest and newest.run == opened.run else opened
         self._report, self._move = message.report, None
         self._turn(Sight.REPORT if ended else Sight.RUN)

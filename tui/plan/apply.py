@@ -13,9 +13,9 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.plan.estimate.estimate_json import to_json
-from core.run.launch import prepared
+from core.run.launch import with_batches
 from core.run.service import RunOptions, start_run
-from core.run.throttles.rate_bounds import as_keys
+from core.run.throttles.rate_bounds import side_rates
 from tui.dialogs.base import Words, body, button
 from tui.dialogs.ticks import Tick
 from tui.plan.review import Order, PlanReview
@@ -263,7 +263,7 @@ class ApplyDialog(PlanReview):
             rate_bytes_per_s=self._expected,
             cluster_name=session.cluster_name,
             allow=self._allowed,
-            apart={} if self._sparing is None else as_keys(self._sparing.apart),
+            per_side_rates={} if self._sparing is None else side_rates(self._sparing.apart),
             auto=self._bounds,
             elect=self._elects,
             pause_if_removed=self._pauses_if_removed,
@@ -272,7 +272,7 @@ class ApplyDialog(PlanReview):
         document = None if estimate is None else to_json(estimate)
 
         def start() -> str:
-            ready = prepared(options, state, load, plan)
+            ready = with_batches(options, state, load, plan)
             return start_run(address, state.cluster_id, plan, ready, document)
 
         def work() -> None:

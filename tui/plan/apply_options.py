@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.plan.checks.catalogue import Finding
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.messages import apart_words
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.units import counted, format_duration
 from tui.dialogs.ticks import Tick
 from tui.plan.drawing.throttle_table import bounds_words
@@ -41,7 +41,7 @@ class Allow(Tick):
 class Adapt(Tick):
     """Whether the rate is to adapt itself (`--throttle auto`)."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: RateBounds) -> None:
         super().__init__("adapt the rate", f"{bounds_words(bounds)}, by how long producers wait")
         self.bounds = bounds
 

@@ -17,7 +17,7 @@ from core.plan.estimate.estimate import Estimate, at_rate, estimate_sparing
 from core.plan.estimate.uncertainty import Task
 from core.plan.impact.precautions import elected, to_elect
 from core.plan.plan import Plan
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED
 from tui.dialogs.naming import NamingDialog
@@ -45,7 +45,7 @@ class Order:
     plan: Plan
     title: str
     rate_bytes_per_s: int | None = None
-    bounds: Bounds | None = None
+    bounds: RateBounds | None = None
     """It is to be adapted between these, as it was before."""
     left: tuple[str, ...] = ()
     """What is not in the plan though it was asked for, and why."""
@@ -71,7 +71,7 @@ class PlanReview(NamingDialog[str | None]):
             self,
             picture: Picture,
             study: Study,
-            bounds: Bounds,
+            bounds: RateBounds,
             sparing: Estimate | None,
         ) -> None:
             super().__init__()
@@ -266,7 +266,7 @@ class PlanReview(NamingDialog[str | None]):
     # -- what is chosen --------------------------------------------------------------------------
 
     @property
-    def _bounds(self) -> Bounds | None:
+    def _bounds(self) -> RateBounds | None:
         """Return what the rate is to adapt itself between, None for a fixed one."""
         return next((adapt.bounds for adapt in self.query(Adapt) if adapt.ticked), None)
 

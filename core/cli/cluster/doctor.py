@@ -232,10 +232,10 @@ def properties(address: Address) -> Iterator[Finding]:
 
 def probes(state: ClusterState) -> Iterator[Finding]:
     """Look for topics that probes of dead runs have left."""
-    from core.run.external.leftovers import REMEDY, left_probes
+    from core.run.external.leftovers import REMEDY, find_left_probes
     from core.run.reporting.runs import with_throttles
 
-    for left in left_probes(state, with_throttles(state.cluster_id)):
+    for left in find_left_probes(state, with_throttles(state.cluster_id)):
         yield Finding("probe", left, REMEDY, "a clean cluster")
 
 

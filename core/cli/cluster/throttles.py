@@ -35,12 +35,12 @@ def throttles() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
-    from core.run.external.throttles import find_throttles
+    from core.run.external.throttles import fetch_throttles
     from core.run.reporting.runs import unreadable, with_throttles
 
     with context.connected() as connection:
         state = connection.client.describe()
-        found, unread = find_throttles(connection.client, state, with_throttles(state.cluster_id))
+        found, unread = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
         say(wrong)
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
@@ -70,7 +70,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     from core.run import audit
     from core.run.audited_client import audited
     from core.run.external import clearing as act
-    from core.run.external.leftovers import REMEDY, left_probes
+    from core.run.external.leftovers import REMEDY, find_left_probes
     from core.run.reporting.runs import refuse_unreadable, with_throttles
 
     context.require_writable()
@@ -84,7 +84,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
         _report_denied(found.unread)
-        for probe in left_probes(state, runs):
+        for probe in find_left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:
             say(f"Kept: {_where(throttle)}: {why}.")

@@ -17,13 +17,13 @@ from core.errors import UsageError
 from core.units import parse_deadline, parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
-    from core.run.journal.rates import Bounds
+    from core.run.journal.rates import RateBounds
 
 
 AUTO: Literal["auto"] = "auto"
 
 
-def parse_throttle(text: str) -> int | Bounds | Literal["auto"]:
+def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
     """Return a rate in bytes/s (UNLIMITED for none), `auto`, or the bounds of `auto:LEAST-MOST`.
 
     Raises UsageError for anything else.
@@ -33,12 +33,12 @@ def parse_throttle(text: str) -> int | Bounds | Literal["auto"]:
         return parse_rate(text)
     if not rest and ":" not in text:
         return AUTO
-    from core.run.journal.rates import Bounds
+    from core.run.journal.rates import RateBounds
 
     least, dash, most = rest.partition("-")
     if not dash:
         raise UsageError(f"Not bounds: {rest!r}.", next="Write them like auto:5MB/s-50MB/s.")
-    return Bounds.of(parse_rate(least), parse_rate(most))
+    return RateBounds.of(parse_rate(least), parse_rate(most))
 
 
 @click.command()

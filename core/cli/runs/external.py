@@ -30,9 +30,9 @@ def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
     from core.run.reporting.runs import with_throttles
 
     return frozenset(
-        known.history.moves[index].move.tp
+        known.state.moves[index].move.tp
         for known in with_throttles(cluster_id)
-        for index in known.history.in_flight
+        for index in known.state.in_flight
     )
 
 

@@ -12,9 +12,9 @@ from core.cli.common.output import CLEAR, discard_output, emit_line, say
 from core.cli.common.signals import exit_on_signals
 from core.errors import ExitCode
 from core.run.reporting.documents import follow
-from core.run.reporting.notices import Notice, Notices
+from core.run.reporting.notices import Notice, NoticeTracker
 from core.run.reporting.report import brings_back, headline, left_lines
-from core.run.reporting.views import RunState, RunView
+from core.run.reporting.views import RunStatus, RunView
 from core.settings import load_settings
 from core.text.terminal import notice_sequence, printable
 from core.units import format_bytes, format_duration, format_rate
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 STEPS = 1000
 EXITS = {
-    RunState.DONE: ExitCode.DONE,
-    RunState.FAILED: ExitCode.FAILED,
-    RunState.CANCELLED: ExitCode.INCOMPLETE,
-    RunState.ROLLED_BACK: ExitCode.INCOMPLETE,
-    RunState.INCOMPLETE: ExitCode.INCOMPLETE,
-    RunState.DIED: ExitCode.INCOMPLETE,
+    RunStatus.DONE: ExitCode.DONE,
+    RunStatus.FAILED: ExitCode.FAILED,
+    RunStatus.CANCELLED: ExitCode.INCOMPLETE,
+    RunStatus.ROLLED_BACK: ExitCode.INCOMPLETE,
+    RunStatus.INCOMPLETE: ExitCode.INCOMPLETE,
+    RunStatus.DIED: ExitCode.INCOMPLETE,
 }
 DETACHED = 128 + signal.SIGINT
 READER_GONE = 128 + signal.SIGPIPE
@@ -55,7 +55,7 @@ def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
 
 
 def _with_events(cluster_id: str, run: str) -> int:
-    state = RunState.STARTING
+    state = RunStatus.STARTING
     for view, events in follow(cluster_id, run):
         state = view.state
         for event in events:
@@ -67,7 +67,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
     told, now = 0, ""
     stream = sys.stderr
     last: RunView | None = None
-    notices = Notices()
+    notices = NoticeTracker()
 
     def current(_: int | None) -> str:
         return now
@@ -103,7 +103,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
     say(headline(last) + (f"\n{last.why}" if last.why else ""))
     if last.leftovers is not None:
         say("\n".join(left_lines(last.leftovers)))
-    if last.state is RunState.DIED:
+    if last.state is RunStatus.DIED:
         say(brings_back(run))
     return EXITS[last.state]
 
@@ -133,6 +133,6 @@ def _progress_text(view: RunView) -> str:
         parts.append(format_rate(view.bytes_per_s))
     if view.left_seconds is not None:
         parts.append(f"{format_duration(view.left_seconds)} left")
-    if view.state in (RunState.WAITING, RunState.CANCELLING):
+    if view.state in (RunStatus.WAITING, RunStatus.CANCELLING):
         parts.append(view.state.value)
     return ", ".join(parts)

@@ -28,9 +28,9 @@ from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions, LiveCluster
-    from core.run.followup import Way
-    from core.run.journal.fold import History
-    from core.run.reporting.runs import Reading
+    from core.run.followup import FollowUp
+    from core.run.journal.fold import RunState
+    from core.run.reporting.runs import RunReading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MANY = 10
@@ -82,11 +82,11 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     In a run in progress those that are named, after all others. Of one that has ended all, or
     those named, from where they are now: a new run, at the same throttle.
     """
-    from core.run.followup import Way
+    from core.run.followup import FollowUp
 
     reading = _read_run(context, run)
-    if reading.history.ended is not None:
-        return _launch_followup(context, reading, Way.RETRY, partitions, words)
+    if reading.state.ended is not None:
+        return _launch_followup(context, reading, FollowUp.RETRY, partitions, words)
     cluster_id, name = _require_in_progress(context, reading, words)
     moves = {"moves": move_indices(cluster_id, name, partitions)}
     return send_request(context, cluster_id, name, "retry", moves, as_json=words["as_json"])
@@ -102,55 +102,56 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
     Of one that has ended, what it has really done moves back from where it is now: a new run, at
     the same throttle.
     """
-    from core.run.followup import Way
+    from core.run.followup import FollowUp
 
     reading = _read_run(context, run)
-    if reading.history.ended is not None:
-        return _launch_followup(context, reading, Way.ROLLBACK, (), words)
+    if reading.state.ended is not None:
+        return _launch_followup(context, reading, FollowUp.ROLLBACK, (), words)
     cluster_id, name = _require_in_progress(context, reading, words)
     yes, as_json = words["yes"], words["as_json"]
     return request_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
 
 
-def _read_run(context: Context, run: str | None) -> Reading:
+def _read_run(context: Context, run: str | None) -> RunReading:
     from core.run.reporting.runs import read_journal
 
     return read_journal(*resolve_run(context, run))
 
 
 def _require_in_progress(
-    context: Context, reading: Reading, words: Mapping[str, Any]
+    context: Context, reading: RunReading, words: Mapping[str, Any]
 ) -> tuple[str, str]:
     """Return (cluster id, run id) of a run in progress that may be asked for something.
 
     Raises UsageError for what can be said of a run that has ended only.
     """
-    history = reading.history
+    history = reading.state
     for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
         if words[name] or (name == "elect" and words[name] is not None):
             raise UsageError(
-                f"Run {history.run} goes on: --{name.replace('_', '-')} is for one that has ended.",
-                next=f"Leave it out; `trimtab runs throttle {history.run}` changes its rate.",
+                f"Run {history.run_id} goes on: "
+                f"--{name.replace('_', '-')} is for one that has ended.",
+                next=f"Leave it out; `trimtab runs throttle {history.run_id}` changes its rate.",
             )
     context.require_writable()
-    return history.cluster_id, history.run
+    return history.cluster_id, history.run_id
 
 
 def _launch_followup(
     context: Context,
-    reading: Reading,
-    way: Way,
+    reading: RunReading,
+    way: FollowUp,
     partitions: tuple[str, ...],
     words: Mapping[str, Any],
 ) -> int:
     from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
     from core.plan.formats.plan_file import dump
     from core.run.control import find_moves
-    from core.run.followup import Way, plan_again
+    from core.run.followup import FollowUp, plan_followup
     from core.run.options import address_of
     from core.settings import load_settings
 
-    history, output = reading.history, words["output"]
+    history, output = reading.state, words["output"]
     chosen = _launch_options(reading, words)
     only = [history.moves[i].move.tp for i in find_moves(history, partitions)]
     if output is None:
@@ -161,7 +162,7 @@ def _launch_followup(
         address = configured(where, history.cluster_name, load_settings())
     picture = fetch_live_cluster(address)
     _require_same_cluster(picture, history)
-    found = plan_again(history, way, picture.state, only)
+    found = plan_followup(history, way, picture.state, only)
     for left in found.left[:MANY]:
         say(f"left as it is: {left}")
     if len(found.left) > MANY:
@@ -177,36 +178,39 @@ def _launch_followup(
         count = len(found.plan)
         say(f"{counted(count, 'partition')}: trimtab apply {output}")
         return ExitCode.DONE
-    verb, doing = ("retry", "Trying again") if way is Way.RETRY else ("rollback", "Rolling back")
+    verb, doing = (
+        ("retry", "Trying again") if way is FollowUp.RETRY else ("rollback", "Rolling back")
+    )
     return launch(
         context, picture, found.plan, chosen, name=history.cluster_name, verb=verb, doing=doing
     )
 
 
-def _launch_options(reading: Reading, words: Mapping[str, Any]) -> LaunchOptions:
+def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOptions:
     """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
     from core.plan.checks.catalogue import parse_allow
 
     said = words["throttle"]
-    own = reading.history.pace.bounds or reading.history.rate_bytes_per_s
+    own = reading.state.rate_control.bounds or reading.state.rate_bytes_per_s
     return LaunchOptions(
         throttle=own if said is None else parse_throttle(said),
         detach=words["detach"],
         yes=words["yes"],
         allow=parse_allow(words["allow"]),
-        elect=reading.history.elect if words["elect"] is None else words["elect"],
+        elect=reading.state.elect if words["elect"] is None else words["elect"],
         override_throttles=words["override_throttles"],
-        pause_if_removed=reading.history.pause_if_removed,
+        pause_if_removed=reading.state.pause_if_removed,
         as_json=words["as_json"],
     )
 
 
-def _require_same_cluster(picture: LiveCluster, history: History) -> None:
+def _require_same_cluster(picture: LiveCluster, history: RunState) -> None:
     if picture.state.cluster_id != history.cluster_id:
         raise RefusedError(
-            f"{picture.address.bootstrap} is cluster {picture.state.cluster_id}; run {history.run} "
+            f"{picture.address.bootstrap} is cluster {picture.state.cluster_id}; "
+            f"run {history.run_id} "
             f"was on {history.cluster_id}.",
             next="Say -b HOST:PORT of that one; nothing was changed.",
         )

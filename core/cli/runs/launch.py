@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from core.plan.estimate.calibration import Calibration
     from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
-    from core.run.journal.rates import Bounds
+    from core.run.journal.rates import RateBounds
 
 
 MAX_NAMED_TOPICS = 3
@@ -74,7 +74,7 @@ class LiveCluster:
 class LaunchOptions:
     """How a plan is to be carried out, as far as somebody has said."""
 
-    throttle: int | Bounds | Literal["auto"] | None = None
+    throttle: int | RateBounds | Literal["auto"] | None = None
     within_seconds: float | None = None
     """A deadline instead of a throttle."""
     start_at: datetime | None = None
@@ -134,12 +134,12 @@ def launch(
     from core.plan.estimate.peak_usage import burden
     from core.plan.impact.precautions import meanwhile
     from core.plan.impact.retention import check_retention
-    from core.run.launch import prepared
+    from core.run.launch import with_batches
     from core.run.logout import look
     from core.run.options import RunOptions
     from core.run.reporting.runs import calibration
     from core.run.service import start_run
-    from core.run.throttles.rate_bounds import as_keys
+    from core.run.throttles.rate_bounds import side_rates
 
     state = picture.state
     context.require_writable(state)
@@ -196,7 +196,7 @@ def launch(
         allow=chosen.allow,
         override_rates=chosen.override_throttles,
         most_extra_bytes=chosen.most_extra_bytes,
-        apart=as_keys(estimate.apart),
+        per_side_rates=side_rates(estimate.apart),
         auto=bounds,
         start_at=chosen.start_at,
         retention_ms=chosen.retention_ms,
@@ -204,7 +204,7 @@ def launch(
         elect=chosen.elect,
         pause_if_removed=chosen.pause_if_removed,
     )
-    options = prepared(options, state, load, plan)
+    options = with_batches(options, state, load, plan)
     run = start_run(picture.address, state.cluster_id, plan, options, to_json(estimate))
     if chosen.detach:
         if chosen.as_json:
@@ -232,16 +232,16 @@ def _expected_rate(
     state: ClusterState,
     load: Load,
     plan: Plan,
-    asked: int | Bounds | Literal["auto"] | None,
+    asked: int | RateBounds | Literal["auto"] | None,
     known: Calibration,
-) -> tuple[int | None, Bounds | None]:
+) -> tuple[int | None, RateBounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
-    from core.run.journal.rates import Bounds
+    from core.run.journal.rates import RateBounds
     from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 
     if asked is None or isinstance(asked, int):
         return asked, None
-    bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
+    bounds = asked if isinstance(asked, RateBounds) else usual_bounds(state, load, plan)
     return expected_rate(bounds, state, load, plan, known), bounds
 
 
@@ -306,7 +306,7 @@ def _recommended_rate(
     return rate
 
 
-def _summary(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:
+def _summary(plan: Plan, estimate: Estimate, name: str, bounds: RateBounds | None) -> str:
     from core.units import format_bytes, format_rate
 
     moves = counted(len(plan), "partition")

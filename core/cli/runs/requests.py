@@ -83,7 +83,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
     from core.cli.runs.apply import parse_throttle
     from core.plan.checks.catalogue import parse_allow
-    from core.run.journal.rates import Bounds
+    from core.run.journal.rates import RateBounds
 
     if len(words) not in (1, 2):
         raise UsageError("Which rate?", next="Say `trimtab runs throttle [RUN] 50MB/s`.")
@@ -92,7 +92,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     if asked == "auto":
         raise UsageError("auto needs bounds here.", next="Say them: auto:5MB/s-50MB/s.")
     payload: dict[str, Any] = {"rate_bytes_per_s": asked}
-    if isinstance(asked, Bounds):
+    if isinstance(asked, RateBounds):
         payload = {"auto": asked.to_json()}
     cluster_id, name = _run(context, run)
     allowed = parse_allow(allow)
@@ -159,7 +159,7 @@ def move_indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list
     from core.run.control import find_moves
     from core.run.reporting.runs import read_journal
 
-    return find_moves(read_journal(cluster_id, run).history, partitions)
+    return find_moves(read_journal(cluster_id, run).state, partitions)
 
 
 def send_request(
@@ -174,10 +174,10 @@ def send_request(
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
     from core.run.control import request
-    from core.run.reporting.request_words import asked_words
+    from core.run.reporting.request_words import request_words
     from core.run.reporting.runs import read_journal
 
-    history = read_journal(cluster_id, run).history
+    history = read_journal(cluster_id, run).state
     require_writable(context, history)
     asked = request(cluster_id, run, kind, payload, allow=allow)
     if as_json:
@@ -186,7 +186,7 @@ def send_request(
         say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
-        what = asked_words(kind, payload, history)
+        what = request_words(kind, payload, history)
         say(f"Asked of run {run}: {what}. Follow it: trimtab runs attach {run}")
     return ExitCode.DONE
 
@@ -198,21 +198,21 @@ def request_and_follow(
     from core.cli.runs.follow import follow_run
     from core.run.control import request
     from core.run.reporting.runs import read_run
-    from core.run.reporting.views import RunState
+    from core.run.reporting.views import RunStatus
 
     _confirm(context, cluster_id, run, kind, doing, yes)
     asked = request(cluster_id, run, kind)
     if asked.waits:
         say(_queued_message(run, kind))
     code = follow_run(cluster_id, run, as_json=as_json)
-    wanted = read_run(cluster_id, run).state in (RunState.CANCELLED, RunState.ROLLED_BACK)
+    wanted = read_run(cluster_id, run).state in (RunStatus.CANCELLED, RunStatus.ROLLED_BACK)
     return ExitCode.DONE if wanted else code
 
 
 def _confirm(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
     from core.run.reporting.runs import read_journal
 
-    history = read_journal(cluster_id, run).history
+    history = read_journal(cluster_id, run).state
     require_writable(context, history)
     if not yes and history.ended is None:
         confirm(history.cluster_name, verb, doing, "the run goes on as before")

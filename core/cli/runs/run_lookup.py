@@ -11,7 +11,7 @@ from core.cli.common.context import Context
 from core.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import History
+    from core.run.journal.fold import RunState
 
 
 def resolve_clusters(context: Context) -> tuple[str, ...]:
@@ -117,12 +117,12 @@ def _bootstrap(cluster_id: str, run: str) -> str:
     from core.run.reporting.runs import read_journal
 
     try:
-        return read_journal(cluster_id, run).history.bootstrap
+        return read_journal(cluster_id, run).state.bootstrap
     except JournalError:
         return cluster_id
 
 
-def require_writable(context: Context, history: History) -> None:
+def require_writable(context: Context, history: RunState) -> None:
     """Raise RefusedError for a run on a cluster that config.toml marks read_only.
 
     Also where no cluster was named: the run knows its own.

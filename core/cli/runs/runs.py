@@ -26,7 +26,7 @@ from core.cluster.connect import short_name
 from core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from core.run.reporting.runs import Reading
+    from core.run.reporting.runs import RunReading
 
 
 @click.group()
@@ -93,11 +93,11 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 
     `foreign` shows the moves in flight that no run of this machine started (with -b).
     """
-    from core.run.external.leftovers import left_in_cluster
+    from core.run.external.leftovers import fetch_leftovers
     from core.run.reporting.documents import run_document
     from core.run.reporting.report import report
     from core.run.reporting.runs import read_journal
-    from core.run.reporting.views import RunState
+    from core.run.reporting.views import RunStatus
 
     if run == FOREIGN:
         return show_external(context, as_json=as_json, output=output)
@@ -107,7 +107,7 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
     if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
             if connection.client.describe().cluster_id == cluster_id:
-                left = left_in_cluster(connection.client, view.leftovers)
+                left = fetch_leftovers(connection.client, view.leftovers)
                 reading = replace(reading, view=replace(view, leftovers=left))
             else:
                 say("This cluster is not the run's: what it left there was not looked up.")
@@ -115,7 +115,7 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
         emit(run_document(reading), output)
     else:
         write_text(report(reading), output)
-    return ExitCode.INCOMPLETE if view.state is RunState.DIED else ExitCode.DONE
+    return ExitCode.INCOMPLETE if view.state is RunStatus.DIED else ExitCode.DONE
 
 
 @runs.command("report")
@@ -144,24 +144,24 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     """
     from core.cli.runs.follow import follow_run
     from core.run.reporting.runs import read_journal
-    from core.run.reporting.views import RunState
+    from core.run.reporting.views import RunStatus
 
     if foreign:
         return follow_external(context, as_json=as_json)
     cluster_id, name = resolve_run(context, run)
     reading = read_journal(cluster_id, name)
-    if reading.view.state is RunState.DIED:
+    if reading.view.state is RunStatus.DIED:
         _bring_back(context, reading, yes=yes)
     return follow_run(cluster_id, name, as_json=as_json)
 
 
-def _bring_back(context: Context, reading: Reading, *, yes: bool) -> None:
+def _bring_back(context: Context, reading: RunReading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
     from core.run.options import address_of
     from core.run.recovery import recover
     from core.run.reporting.report import headline
 
-    history = reading.history
+    history = reading.state
     if not yes and not sys.stdin.isatty():
         return
     require_writable(context, history)
@@ -172,7 +172,7 @@ def _bring_back(context: Context, reading: Reading, *, yes: bool) -> None:
     ask_passwords(context.target.address or address_of(reading.records))
     target = context.target
     timeout = target.timeout_seconds
-    recover(history.cluster_id, history.run, address=target.address, timeout_seconds=timeout)
+    recover(history.cluster_id, history.run_id, address=target.address, timeout_seconds=timeout)
 
 
 for command in (*run_requests.COMMANDS, again.retry, again.rollback):

@@ -5,64 +5,64 @@ from __future__ import annotations
 from collections import defaultdict
 
 from core.run.engine.endings import needs_order, never_ends
-from core.run.journal.fold import History, MoveHistory, Phase, Role
-from core.run.journal.moves import Wish
-from core.run.steps import Added, AddMoves, Cancel, Observed, Reorder
+from core.run.journal.fold import RunState
+from core.run.journal.moves import MoveRequest, Phase, Role, RunMove
+from core.run.steps import AddedMove, AddMoves, Cancel, Observation, Reorder
 
 
-def take_back(history: History, observed: Observed) -> Cancel | Reorder | None:
+def cancel_moves(run: RunState, observed: Observation) -> Cancel | Reorder | None:
     """Moves in flight are to be taken back: cancelled, then in the journalled order again."""
-    cancel = [i for i in _due(history, observed)[0] if _may_be_asked(history, observed, i)]
+    cancel = [i for i in _due(run, observed)[0] if _may_be_asked(run, observed, i)]
     if cancel:
         return Cancel(tuple(cancel))
     reorder = [
         index
-        for index in _wished(history)
-        if _may_be_asked(history, observed, index)
-        and (row := observed.rows.get(history.moves[index].move.tp)) is not None
-        and history.moves[index].move.tp not in observed.reassignments
-        and needs_order(history.moves[index], observed, row)
+        for index in _wished(run)
+        if _may_be_asked(run, observed, index)
+        and (row := observed.rows.get(run.moves[index].move.tp)) is not None
+        and run.moves[index].move.tp not in observed.reassignments
+        and needs_order(run.moves[index], observed, row)
     ]
     return Reorder(tuple(reorder)) if reorder else None
 
 
-def not_clean(history: History, observed: Observed) -> str:
+def not_clean(run: RunState, observed: Observation) -> str:
     """Return which move cannot be taken back now, or ""."""
-    _, unclean = _due(history, observed)
+    _, unclean = _due(run, observed)
     if not unclean:
         return ""
-    move = history.moves[unclean[0]].move
+    move = run.moves[unclean[0]].move
     row = observed.rows.get(move.tp)
     late = ", ".join(str(b) for b in move.before if row is not None and b not in row.isr)
     remedy = f" (bring broker {late} back into step)" if late else ""
     why = "too few of its first replicas are in sync"
-    on = "it is held on the floor, `resume` it" if history.pace.floored else "it goes on"
+    on = "it is held on the floor, `resume` it" if run.rate_control.floored else "it goes on"
     return f"{move.tp} cannot be cancelled: {why}; {on}{remedy}"
 
 
-def _wished(history: History) -> list[int]:
-    return [i for i in history.in_flight if history.moves[i].wish is Wish.CANCEL]
+def _wished(run: RunState) -> list[int]:
+    return [i for i in run.in_flight if run.moves[i].request is MoveRequest.CANCEL]
 
 
-def _may_be_asked(history: History, observed: Observed, index: int) -> bool:
-    return history.moves[index].move.tp not in observed.moves_left
+def _may_be_asked(run: RunState, observed: Observation, index: int) -> bool:
+    return run.moves[index].move.tp not in observed.moves_left
 
 
-def _due(history: History, observed: Observed) -> tuple[list[int], list[int]]:
+def _due(run: RunState, observed: Observation) -> tuple[list[int], list[int]]:
     """Return what can be cancelled now, and what cannot."""
     clean: list[int] = []
     unclean: list[int] = []
-    for index in _wished(history):
-        m = history.moves[index]
+    for index in _wished(run):
+        m = run.moves[index]
         listed = observed.reassignments.get(m.move.tp)
         if listed is None or not (listed.target == m.move.after or never_ends(listed)):
             continue
         if not m.cancel_sent or observed.is_settled(m.move.tp):
-            (clean if _is_clean(history, m, observed) else unclean).append(index)
+            (clean if _is_clean(run, m, observed) else unclean).append(index)
     return clean, unclean
 
 
-def _is_clean(history: History, m: MoveHistory, observed: Observed) -> bool:
+def _is_clean(run: RunState, m: RunMove, observed: Observation) -> bool:
     """Return whether a cancelled partition would keep enough replicas in sync.
 
     Where all that are in sync stay and no other is on its way, going on would bring nothing more.
@@ -72,7 +72,7 @@ def _is_clean(history: History, m: MoveHistory, observed: Observed) -> bool:
         return False
     reverted = [b for b in row.isr if b in m.move.before]
     before = len(m.move.before)
-    least = min(history.least_in_sync(m.move.tp.topic, before), before)
+    least = min(run.min_in_sync(m.move.tp.topic, before), before)
     coming = (observed.alive - observed.disks.keys()).intersection(m.move.receiving)
     kept = len(reverted) == len(row.isr) and not coming
     return bool(reverted) and (len(reverted) >= least or kept)
@@ -81,14 +81,14 @@ def _is_clean(history: History, m: MoveHistory, observed: Observed) -> bool:
 # -- what goes somewhere else, or back ------------------------------------------------------------
 
 
-def add_moves(history: History, _: Observed) -> AddMoves | None:
+def add_moves(run: RunState, _: Observation) -> AddMoves | None:
     """Moves that were taken back go elsewhere, or what is done goes back to where it was."""
-    if history.rollback_requested:
-        busy = history.in_flight or history.queued
-        return None if busy else AddMoves(tuple(_back(history)), rollback=True)
-    added: list[Added] = []
+    if run.rollback_requested:
+        busy = run.in_flight or run.queued
+        return None if busy else AddMoves(tuple(_back(run)), rollback=True)
+    added: list[AddedMove] = []
     refused: list[tuple[int, str]] = []
-    for index, m in enumerate(history.moves):
+    for index, m in enumerate(run.moves):
         if m.retarget is None or not m.phase.ended:
             continue
         if m.phase is Phase.DONE or m.replaced:
@@ -97,25 +97,25 @@ def add_moves(history: History, _: Observed) -> AddMoves | None:
             refused.append((index, f"{m.why}: it is where it is to go"))
         else:
             move = m.move.ending_as(m.retarget)
-            added.append(Added(move, history.batches, Role.RETARGET, index, m.long))
+            added.append(AddedMove(move, run.batches, Role.RETARGET, index, m.long))
     return AddMoves(tuple(added), tuple(refused)) if added or refused else None
 
 
-def _back(history: History) -> list[Added]:
+def _back(run: RunState) -> list[AddedMove]:
     """Return the moves back of whatever has moved, partition by partition, in batches as before."""
     done: defaultdict[object, list[int]] = defaultdict(list)
-    for index, m in enumerate(history.moves):
+    for index, m in enumerate(run.moves):
         if m.phase is Phase.DONE:
             done[m.move.tp].append(index)
-    first = {m.move.tp: m.move for m in reversed(history.moves)}
-    batches = sorted({history.moves[indices[-1]].batch for indices in done.values()})
+    first = {m.move.tp: m.move for m in reversed(run.moves)}
+    batches = sorted({run.moves[indices[-1]].batch for indices in done.values()})
     ranks = {batch: rank for rank, batch in enumerate(batches)}
-    added: list[Added] = []
+    added: list[AddedMove] = []
     for indices in done.values():
-        last = history.moves[indices[-1]]
+        last = run.moves[indices[-1]]
         move = last.move.back_to(first[last.move.tp])
         if not (move.reassigns or move.dir_moves):
             continue
-        batch = history.batches + ranks[last.batch]
-        added.append(Added(move, batch, Role.ROLLBACK, indices[-1], last.long))
+        batch = run.batches + ranks[last.batch]
+        added.append(AddedMove(move, batch, Role.ROLLBACK, indices[-1], last.long))
     return added

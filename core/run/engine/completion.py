@@ -5,119 +5,129 @@ from __future__ import annotations
 from core.cluster.configs import Resource
 from core.run.engine import log_dirs
 from core.run.engine.endings import GONE
-from core.run.journal.fold import History, MoveHistory, Outcome, Phase, Role
-from core.run.journal.moves import DIRS_AS_BEFORE, NOT_STARTED, TAKEN_BACK
+from core.run.journal.fold import RunState
+from core.run.journal.moves import (
+    DIRS_AS_BEFORE,
+    NOT_STARTED,
+    TAKEN_BACK,
+    Outcome,
+    Phase,
+    Role,
+    RunMove,
+)
 from core.run.steps import (
     ElectLeaders,
     End,
     LowerRetention,
-    NoteShorter,
-    Observed,
+    NoteLogsShortened,
+    Observation,
     Poll,
     RestoreRetention,
 )
 from core.run.throttles.release import still_held
 
-MOST_AT_A_TIME = 200
+MAX_ELECTED_AT_ONCE = 200
 """Leaders that change in one call: clients of them all look for new ones at once."""
-MOST_ELECTIONS = 12
+MAX_ELECTIONS = 12
 """How often a preferred leader that is not in sync is elected again, some seconds apart."""
 
 
-def shorten(history: History, observed: Observed) -> LowerRetention | NoteShorter | Poll | None:
+def shorten_logs(
+    run: RunState, observed: Observation
+) -> LowerRetention | NoteLogsShortened | Poll | None:
     """Logs are made shorter before anything is copied, when that is asked for."""
-    retention = history.retention
-    if retention is None or retention.awaited or not history.queued or history.paused:
+    retention = run.retention
+    if retention is None or retention.awaited or not run.queued or run.paused:
         return None
     if not retention.lowered:
         return LowerRetention()
     if observed.shorter:
-        return NoteShorter()
+        return NoteLogsShortened()
     return Poll("retention is lowered: waits for leaders to delete what is too old")
 
 
-def restore_retention(history: History, observed: Observed) -> RestoreRetention | None:
+def restore_retention(run: RunState, observed: Observation) -> RestoreRetention | None:
     """Retention is put back as a topic's last move ends, which one to be retargeted has not."""
-    if history.retention is None:
+    if run.retention is None:
         return None
-    going = (m for m in history.moves if not m.phase.ended or m.retarget is not None)
+    going = (m for m in run.moves if not m.phase.ended or m.retarget is not None)
     busy = {m.move.tp.topic for m in going}
     idle = tuple(
         topic
-        for topic in history.retention.topics
+        for topic in run.retention.topics
         if topic not in busy and Resource.topic(topic) not in observed.retention_left
     )
     return RestoreRetention(idle) if idle else None
 
 
-def elect(history: History, _: Observed) -> ElectLeaders | Poll | None:
+def elect(run: RunState, _: Observation) -> ElectLeaders | Poll | None:
     """Preferred leaders are elected at the end, when that is asked for."""
-    if not history.elect or history.cancel_requested or history.in_flight or history.queued:
+    if not run.elect or run.cancel_requested or run.in_flight or run.queued:
         return None
-    due = next_to_elect(history)
-    if due and history.paused:
+    due = next_to_elect(run)
+    if due and run.paused:
         return Poll("paused, as asked: leaders are not elected yet")
-    return ElectLeaders(due[:MOST_AT_A_TIME]) if due else None
+    return ElectLeaders(due[:MAX_ELECTED_AT_ONCE]) if due else None
 
 
-def next_to_elect(history: History) -> tuple[int, ...]:
+def next_to_elect(run: RunState) -> tuple[int, ...]:
     """Return the moves whose preferred leader is to be elected next: who had fewest turns."""
     due = {
         index: m.elections
-        for index, m in enumerate(history.moves)
-        if _moved(m) and not m.elected and m.elections < MOST_ELECTIONS
+        for index, m in enumerate(run.moves)
+        if _moved(m) and not m.elected and m.elections < MAX_ELECTIONS
     }
     return tuple(index for index, turns in due.items() if turns == min(due.values()))
 
 
-def finish(history: History, observed: Observed) -> Poll | End:
+def finish(run: RunState, observed: Observation) -> Poll | End:
     """Nothing is left to do but to wait for what is held, and to say how it ended."""
-    held = tuple(still_held(history, observed))
-    awaited = [reason for reason, _, broker in held if not _is_to_be_left(history, broker)]
+    held = tuple(still_held(run, observed))
+    awaited = [reason for reason, _, broker in held if not _is_to_be_left(run, broker)]
     if awaited:
         return Poll(f"{awaited[0]} (a cancel leaves it)")
     if held:
         return End(Outcome.INCOMPLETE, held[0][1])
-    outcome, why = _outcome(history)
-    late = [m for m in history.moves if _moved(m) and not m.elected] if history.elect else []
+    outcome, why = _outcome(run)
+    late = [m for m in run.moves if _moved(m) and not m.elected] if run.elect else []
     if late and outcome is Outcome.DONE:
         rest = f" and {len(late) - 1} more" if len(late) > 1 else ""
         return End(outcome, f"the preferred leader of {late[0].move.tp}{rest} was not elected")
     return End(outcome, why)
 
 
-def _is_to_be_left(history: History, broker: int | None) -> bool:
+def _is_to_be_left(run: RunState, broker: int | None) -> bool:
     """Return whether to leave what is held, by a `broker` that is down or otherwise.
 
     Where a copy was left, as asked, its broker is not waited for because of its rate either.
     """
-    if history.leave_requested or broker is None:
-        return history.leave_requested
-    return any(log_dirs.copy_left(broker) in m.why for m in history.moves)
+    if run.leave_requested or broker is None:
+        return run.leave_requested
+    return any(log_dirs.copy_left(broker) in m.why for m in run.moves)
 
 
-def _moved(m: MoveHistory) -> bool:
+def _moved(m: RunMove) -> bool:
     return m.phase is Phase.DONE and not m.replaced
 
 
-def _outcome(history: History) -> tuple[Outcome, str]:
-    counted = [m for m in history.moves if not m.replaced]
+def _outcome(run: RunState) -> tuple[Outcome, str]:
+    counted = [m for m in run.moves if not m.replaced]
     gone = [m for m in counted if m.phase is Phase.CANCELLED and m.why == GONE]
     skipped = [m for m in counted if m.phase is Phase.SKIPPED]
     done = [m for m in counted if m.phase is Phase.DONE]
-    if history.rolling_back:
-        return _rolled_back(history)
+    if run.rolling_back:
+        return _rolled_back(run)
     if gone and len(gone) == len(counted):
         return Outcome.INCOMPLETE, "nothing was left to move: every topic was deleted"
     whole = len(done) + len(gone) + len(skipped) == len(counted)
     if whole and not any(m.why for m in done):
         return Outcome.DONE, f"{len(skipped):,} skipped, as asked" if skipped else ""
     failed = [m for m in counted if m.phase is Phase.FAILED]
-    if history.cancel_requested:
+    if run.cancel_requested:
         if failed:
             return Outcome.INCOMPLETE, f"{failed[0].move.tp}: {failed[0].why}"
         return Outcome.CANCELLED, "".join(_odd(counted)[:1])
-    if not failed and not history.stopped:
+    if not failed and not run.stopped:
         cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
         said = _odd(counted)
         if cancelled and not done:
@@ -126,23 +136,23 @@ def _outcome(history: History) -> tuple[Outcome, str]:
             asked = f"{cancelled[0].move.tp} was cancelled, as asked"
             return Outcome.INCOMPLETE, said[0] if said else asked
     blamed = failed or [m for m in done if m.why]
-    why = history.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
+    why = run.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why
 
 
-def _odd(moves: list[MoveHistory]) -> list[str]:
+def _odd(moves: list[RunMove]) -> list[str]:
     """Return which moves were cancelled otherwise than by just being taken back, and how."""
     usual = (GONE, NOT_STARTED, TAKEN_BACK, DIRS_AS_BEFORE)
     of = [m for m in moves if m.phase is Phase.CANCELLED and m.why not in usual]
     return [f"{m.move.tp}: {m.why}" for m in of]
 
 
-def _rolled_back(history: History) -> tuple[Outcome, str]:
-    back = [m for m in history.moves if m.role is Role.ROLLBACK]
+def _rolled_back(run: RunState) -> tuple[Outcome, str]:
+    back = [m for m in run.moves if m.role is Role.ROLLBACK]
     left = [m for m in back if m.phase is not Phase.DONE and m.why != GONE]
     if left:
         return Outcome.INCOMPLETE, f"{left[0].move.tp} was not rolled back: {left[0].why}"
-    other = [m for m in history.moves if m.phase is Phase.FAILED and not m.replaced]
+    other = [m for m in run.moves if m.phase is Phase.FAILED and not m.replaced]
     if other:
         return Outcome.INCOMPLETE, f"{other[0].move.tp}: {other[0].why}"
     return Outcome.CANCELLED, "rolled back"

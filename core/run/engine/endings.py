@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from core.cluster.metadata import PartitionRow, Reassignment
 from core.run.engine import log_dirs
-from core.run.journal.fold import History, MoveHistory, Phase
-from core.run.journal.moves import NOT_STARTED, TAKEN_BACK, Wish
-from core.run.steps import Ending, Observed
+from core.run.journal.fold import RunState
+from core.run.journal.moves import NOT_STARTED, TAKEN_BACK, MoveRequest, Phase, RunMove
+from core.run.steps import Ending, Observation
 
 CANCELLED_ELSEWHERE = "was cancelled by somebody else"
 CHANGED_ELSEWHERE = "was changed by somebody else"
@@ -22,28 +22,28 @@ UNANSWERED_SECONDS = 15.0
 STOPPING = (CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE)
 
 
-def endings(history: History, observed: Observed) -> Iterator[Ending]:
+def endings(run: RunState, observed: Observation) -> Iterator[Ending]:
     """Yield how moves ended that the journal takes for queued or in flight."""
-    for index, m in enumerate(history.moves):
+    for index, m in enumerate(run.moves):
         if m.phase.in_flight:
-            ending = _ending(history, observed, index, m)
+            ending = _ending(run, observed, index, m)
             if ending is None:
                 continue
             # Without the run, and its limit, a copy of ours would go on: it is thrown away first.
             if ending.why != CHANGED_ELSEWHERE or not log_dirs.copies(m, observed):
                 yield ending
         elif m.phase is Phase.QUEUED:
-            if m.wish is Wish.CANCEL:
+            if m.request is MoveRequest.CANCEL:
                 yield Ending(index, Phase.CANCELLED, NOT_STARTED)
-            elif m.wish is Wish.SKIP:
+            elif m.request is MoveRequest.SKIP:
                 yield Ending(index, Phase.SKIPPED, "skipped, as asked")
-            elif history.stopped:
-                yield Ending(index, Phase.CANCELLED, f"not started: {history.stopped}")
+            elif run.stopped:
+                yield Ending(index, Phase.CANCELLED, f"not started: {run.stopped}")
 
 
-def _ending(history: History, observed: Observed, index: int, m: MoveHistory) -> Ending | None:
+def _ending(run: RunState, observed: Observation, index: int, m: RunMove) -> Ending | None:
     """Return how a submitted move ended, or None while it goes on or cannot be told yet."""
-    tp, move, cancelled = m.move.tp, m.move, m.wish is Wish.CANCEL
+    tp, move, cancelled = m.move.tp, m.move, m.request is MoveRequest.CANCEL
     steady = observed.is_settled(tp)
     listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
     if listed is not None:
@@ -60,7 +60,7 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             return Ending(index, Phase.DONE, why, row.leader)
         if late:
             return None
-        return log_dirs.ending(index, m, observed, row.leader, left=history.leave_copies)
+        return log_dirs.ending(index, m, observed, row.leader, left=run.leave_copies)
     if row.replicas == move.before:
         if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
             return Ending(index, Phase.CANCELLED, TAKEN_BACK, row.leader)
@@ -68,8 +68,8 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
         if m.refused and _sure(m, observed):
             return Ending(index, Phase.FAILED, m.refused, row.leader)
-        if history.stopped and _sure(m, observed):
-            why = f"not started: {history.stopped}"
+        if run.stopped and _sure(m, observed):
+            why = f"not started: {run.stopped}"
             return Ending(index, Phase.CANCELLED, why, row.leader)
         return None
     if cancelled and needs_order(m, observed, row):
@@ -82,7 +82,7 @@ def never_ends(listed: Reassignment) -> bool:
     return bool(set(listed.adding) & set(listed.removing))
 
 
-def needs_order(m: MoveHistory, observed: Observed, row: PartitionRow) -> bool:
+def needs_order(m: RunMove, observed: Observation, row: PartitionRow) -> bool:
     """Return whether a cancelled partition is to be put into the order that it had.
 
     One that was overridden in place and then cancelled has kept replicas of its move as well.
@@ -95,7 +95,7 @@ def needs_order(m: MoveHistory, observed: Observed, row: PartitionRow) -> bool:
     return now == before or (grown and observed.is_settled(m.move.tp))
 
 
-def _sure(m: MoveHistory, observed: Observed) -> bool:
+def _sure(m: RunMove, observed: Observation) -> bool:
     """Return whether a submission may be taken for lost: one without an answer may act late."""
     waited = observed.steady_seconds.get(m.move.tp, 0.0)
     return m.phase is Phase.SUBMITTED or waited >= UNANSWERED_SECONDS

@@ -16,31 +16,31 @@ from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import NOTHING_LEARNED
-from core.run.engine.log_dir_mover import LogDirs
-from core.run.engine.mover import Moving, elect
+from core.run.engine.log_dir_mover import LogDirMover
+from core.run.engine.mover import Mover, elect
 from core.run.engine.next_step import next_step
 from core.run.engine.observer import (
-    BUSY_MOST_SECONDS,
+    BUSY_MAX_SECONDS,
     BUSY_SECONDS,
     GUARDED_SECONDS,
-    Lookout,
+    Observer,
     seconds_to_next_look,
 )
 from core.run.engine.preflight import (
     Learned,
     Loaded,
     load_as_known,
-    no_retarget,
-    one_look,
+    objection,
+    observe_once,
     preflight,
-    speaks_against,
+    retarget_objection,
 )
 from core.run.engine.retention import LoweredRetention
 from core.run.engine.sampler import Sampler
-from core.run.journal.fold import History, Outcome, Role
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError
-from core.run.journal.moves import Wish
-from core.run.journal.recorder import Chronicle
+from core.run.journal.moves import MoveRequest, Outcome, Role
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.steps import (
     AddMoves,
@@ -52,15 +52,15 @@ from core.run.steps import (
     IntendThrottles,
     LowerRetention,
     MoveDirs,
-    NoteDisturbed,
+    NoteBaseline,
+    NoteDrift,
     NoteEnded,
-    NoteMeasured,
-    NoteShorter,
-    Observed,
+    NoteLogsShortened,
+    Observation,
     Poll,
     Postpone,
     Preflight,
-    PutPairs,
+    ReinstatePairs,
     RemovePairs,
     Reorder,
     RestoreRates,
@@ -69,10 +69,10 @@ from core.run.steps import (
     SetThrottles,
     Step,
     Submit,
-    TakePairs,
+    SuspendPairs,
     ThrottleStep,
 )
-from core.run.throttles.signals import Measuring, OpenProbe
+from core.run.throttles.signals import OpenProbe, SignalMonitor
 from core.run.throttles.writer import Throttling
 from core.units import format_time
 
@@ -85,8 +85,8 @@ DENIED_REMEDY = (
 log = logging.getLogger(__name__)
 
 
-class Runner:
-    """One run's process: owns the journal's records; everything it knows is in `history`."""
+class Executor:
+    """One run's process: owns the journal's records; everything it knows is in `run`."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Runner:
         *,
         patience_seconds: float = math.inf,
         open_probe: OpenProbe = lambda brokers: None,
-        on_look: Callable[[Chronicle], None] = lambda chronicle: None,
+        on_look: Callable[[RunRecorder], None] = lambda recorder: None,
         learned: Learned = lambda: NOTHING_LEARNED,
         load: Loaded = load_as_known,
     ) -> None:
@@ -104,22 +104,22 @@ class Runner:
         self._clock = clock = SteadyClock(clock, journal.last_at())
         self._patience_seconds, self._on_look = patience_seconds, on_look
         self._learned, self._load = learned, load
-        self._chronicle = Chronicle(journal, clock)
-        self._moving = Moving(client, clock, self._chronicle)
-        self._throttling = Throttling(client, clock, self._chronicle)
-        self._log_dirs = LogDirs(client, clock, self._chronicle)
-        self._retention = LoweredRetention(client, clock, self._chronicle)
+        self._recorder = RunRecorder(journal, clock)
+        self._moving = Mover(client, clock, self._recorder)
+        self._throttling = Throttling(client, clock, self._recorder)
+        self._log_dirs = LogDirMover(client, clock, self._recorder)
+        self._retention = LoweredRetention(client, clock, self._recorder)
         self._sampler = Sampler(client, clock)
-        self._lookout = Lookout(client, clock)
-        self._measuring = Measuring(open_probe, clock)
+        self._lookout = Observer(client, clock)
+        self._measuring = SignalMonitor(open_probe, clock)
         self._last_step: Step | None = None
         self._rates_changed = -math.inf
         self._denied_after: int | None = None
         """How many requests had been taken up when the cluster first said no, until it does not."""
 
     @property
-    def history(self) -> History:
-        return self._chronicle.history
+    def state(self) -> RunState:
+        return self._recorder.state
 
     def run(self) -> Outcome:
         """Carry the run to its end and return how it ended.
@@ -136,7 +136,7 @@ class Runner:
 
     def _run(self) -> Outcome:
         lost_since: float | None = None
-        while self.history.ended is None:
+        while self.state.ended is None:
             try:
                 try:
                     self.advance()
@@ -145,12 +145,12 @@ class Runner:
                     lost_since = lost_since or time.monotonic()
                     self._cannot_go_on(error, time.monotonic() - lost_since)
             except JournalError as error:
-                if not self.history.preflight:
+                if not self.state.preflight:
                     raise
                 log.error("%s", error)
                 self._clock.sleep(LOST_SECONDS)
-        assert self.history.ended is not None
-        return self.history.ended
+        assert self.state.ended is not None
+        return self.state.ended
 
     def _cannot_go_on(self, error: TrimtabError, lost_seconds: float) -> None:
         """Wait a little for the cluster, or end the run."""
@@ -158,38 +158,38 @@ class Runner:
         denied = isinstance(error, AccessDeniedError)
         patient = lost_seconds < self._patience_seconds
         over = self._cancelled_while_denied() if denied else not patient
-        if not self.history.preflight and (denied or over or not self._may_begin_late()):
-            cancelled = self.history.cancel_requested
+        if not self.state.preflight and (denied or over or not self._may_begin_late()):
+            cancelled = self.state.cancel_requested
             outcome = Outcome.CANCELLED if cancelled else Outcome.FAILED
-            self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=error.title)
+            self._recorder.write(Kind.ENDED, outcome=outcome.value, why=error.title)
         elif over:
             why = f"{why}; throttles may be left"
-            self._chronicle.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
+            self._recorder.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
         else:
             log.warning("waiting: %s", error)
-            self._chronicle.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
+            self._recorder.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
             self._clock.sleep(LOST_SECONDS)
 
     def _may_begin_late(self) -> bool:
         """Nobody looks on as a run begins at a time: a call without an answer does not cost it."""
-        return self.history.start_at is not None and not self.history.cancel_requested
+        return self.state.start_at is not None and not self.state.cancel_requested
 
     def _cancelled_while_denied(self) -> bool:
         """A cancel from before the cluster said no waits for it: it may mean it for a moment."""
-        seen = self.history.requests_seen
+        seen = self.state.last_request
         if self._denied_after is None:
             self._denied_after = seen
-        return self.history.cancel_requested and seen > self._denied_after
+        return self.state.cancel_requested and seen > self._denied_after
 
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
-        look = one_look(self._client, self.history.min_insync)
-        self._chronicle.take_requests(lambda kind, p: no_retarget(look, self.history, kind, p))
-        self._on_look(self._chronicle)
+        look = observe_once(self._client, self.state.min_insync)
+        self._recorder.take_requests(lambda kind, p: retarget_objection(look, self.state, kind, p))
+        self._on_look(self._recorder)
         if self._waits_to_begin():
             return Poll()
         observed = self._look()
-        step = next_step(self.history, observed)
+        step = next_step(self.state, observed)
         if step == self._last_step and not isinstance(step, Poll):
             self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
         log.debug("%s", step)
@@ -201,57 +201,59 @@ class Runner:
 
     def _waits_to_begin(self) -> bool:
         """Wait a little for the time that was asked for, unless it has come."""
-        history = self.history
-        if history.preflight or history.cancel_requested or history.start_at is None:
+        run = self.state
+        if run.preflight or run.cancel_requested or run.start_at is None:
             return False
-        if all(m.wish is not Wish.GO_ON and m.retarget is None for m in history.moves):
+        if all(m.request is not MoveRequest.CONTINUE and m.retarget is None for m in run.moves):
             return False
-        left = (history.start_at - self._time_of_day.now()).total_seconds()
+        left = (run.start_at - self._time_of_day.now()).total_seconds()
         if left <= 0:
             return False
-        self._chronicle.note_waiting(f"begins at {format_time(history.start_at)}")
+        self._recorder.note_waiting(f"begins at {format_time(run.start_at)}")
         self._clock.sleep(min(1.0, left))
         return True
 
-    def _look(self) -> Observed:
-        wanted = any(m.wish is not Wish.GO_ON for m in self.history.moves if not m.phase.ended)
+    def _look(self) -> Observation:
+        wanted = any(
+            m.request is not MoveRequest.CONTINUE for m in self.state.moves if not m.phase.ended
+        )
         afresh = wanted or not isinstance(self._last_step, Poll)
         since = self._clock.monotonic() - self._moving.submitted
-        seen = self._lookout.look(self.history, afresh=afresh)
+        seen = self._lookout.look(self.state, afresh=afresh)
         observed = replace(
             seen,
             now=self._clock.now(),
             since_submission_seconds=since,
-            resting=self._throttling.resting,
+            backing_off=self._throttling.backing_off,
             left_alone=self._throttling.left_alone,
             moves_left=self._moving.left_alone,
             retention_left=self._retention.left_alone,
             arrived=self._sampler.arrived,
             disks=self._sampler.disks,
-            lies=self._log_dirs.look(self.history, seen.alive),
+            lies=self._log_dirs.look(self.state, seen.alive),
             unplaced=self._log_dirs.unplaced,
             dirs_left_alone=self._log_dirs.left_alone,
             shorter=self._retention.shorter,
         )
-        return self._measuring.look(self.history, observed, self._lookout.state)
+        return self._measuring.look(self.state, observed, self._lookout.state)
 
     # -- doing ----------------------------------------------------------------------------------
 
-    def _carry_out(self, step: Step, observed: Observed) -> None:
+    def _carry_out(self, step: Step, observed: Observation) -> None:
         again = step == self._last_step or self._is_another_try(step)
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
-        throttles = RemovePairs | RestoreRates | TakePairs | PutPairs
-        again |= isinstance(step, throttles) and self._throttling.tries_again
-        again |= isinstance(step, RestoreRetention) and self._retention.tries_again
+        throttles = RemovePairs | RestoreRates | SuspendPairs | ReinstatePairs
+        again |= isinstance(step, throttles) and self._throttling.has_refusals
+        again |= isinstance(step, RestoreRetention) and self._retention.has_refusals
         if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
-            self._chronicle.note_waiting("")
+            self._recorder.note_waiting("")
         match step:
             case Preflight():
                 self._preflight()
-            case NoteMeasured(measured):
-                self._chronicle.write(Kind.MEASURED, **measured.to_json())
+            case NoteBaseline(measured):
+                self._recorder.write(Kind.MEASURED, **measured.to_json())
             case Postpone(moves, why):
-                self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
+                self._recorder.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
                 if self._throttling.are_in_force(observed):
                     self._moving.submit(moves)
@@ -269,27 +271,27 @@ class Runner:
                 self._add_moves(step)
             case LowerRetention():
                 self._retention.lower()
-            case NoteShorter():
+            case NoteLogsShortened():
                 self._retention.note_shorter()
             case RestoreRetention(topics):
                 self._retention.restore(topics)
             case ElectLeaders(moves):
-                elect(self._client, self._clock, self._chronicle, moves)
+                elect(self._client, self._clock, self._recorder, moves)
             case Poll(waiting):
-                self._chronicle.note_waiting(waiting)
+                self._recorder.note_waiting(waiting)
                 self._sample(observed)
-                copying = self.history.in_flight
+                copying = self.state.in_flight
                 self._clock.sleep(self._pace(self._sampler.nearest if copying else None))
             case End(outcome, why):
                 self._measuring.close()
                 told = "; ".join(filter(None, (why, self._measuring.left)))
-                self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=told)
+                self._recorder.write(Kind.ENDED, outcome=outcome.value, why=told)
             case _:
                 self._throttle(step, observed)
 
-    def _throttle(self, step: ThrottleStep, observed: Observed) -> None:
+    def _throttle(self, step: ThrottleStep, observed: Observation) -> None:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
-            self._lookout.forget_throttles(guarded=self.history.guarded)
+            self._lookout.forget_throttles(guarded=self.state.guarded)
         match step:
             case IntendThrottles() | SetThrottles():
                 self._throttling.set_up(step, observed)
@@ -300,11 +302,11 @@ class Runner:
             case ChangeRates(wanted, why, held):
                 self._throttling.change_rates(wanted, why, held_back=held)
                 self._rates_changed = self._clock.monotonic()
-            case NoteDisturbed(lost, lists, editor):
+            case NoteDrift(lost, lists, editor):
                 self._throttling.note_lost(lost, lists, editor)
-            case TakePairs(lists, why):
+            case SuspendPairs(lists, why):
                 self._throttling.take_pairs(lists, why)
-            case PutPairs(lists):
+            case ReinstatePairs(lists):
                 self._throttling.put_pairs(lists)
             case RemovePairs(lists):
                 self._throttling.remove_pairs(lists)
@@ -315,47 +317,47 @@ class Runner:
     def _is_another_try(self, step: Step) -> bool:
         match step:
             case Submit((first, *_)):
-                return self.history.moves[first].phase.in_flight
+                return self.state.moves[first].phase.in_flight
             case Cancel((first, *_)) | Reorder((first, *_)):
                 return self._moving.was_refused(first)
             case ElectLeaders((first, *_)):
-                return self.history.moves[first].elections > 0
+                return self.state.moves[first].elections > 0
             case _:
                 return False
 
     def _preflight(self) -> None:
         try:
-            found = preflight(self._client, self.history, self._learned, self._load)
+            found = preflight(self._client, self.state, self._learned, self._load)
         except RefusedError as error:
             why = f"{error.title} {error.detail.strip()}".strip()
-            self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
+            self._recorder.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
         else:
-            self._chronicle.write(Kind.PREFLIGHT, **found)
+            self._recorder.write(Kind.PREFLIGHT, **found)
 
     def _add_moves(self, step: AddMoves) -> None:
         """Journal moves that stand in for others; one that must not be made is refused."""
         refused = dict(step.refused)
-        look = one_look(self._client, self.history.min_insync)
+        look = observe_once(self._client, self.state.min_insync)
         for added in step.moves:
             if added.role is Role.RETARGET:
-                allowed = self.history.moves[added.instead_of].allowed | self.history.allowed
-                why = speaks_against(look, added.move, allowed)
+                allowed = self.state.moves[added.instead_of].allowed | self.state.allowed
+                why = objection(look, added.move, allowed)
                 if why:
                     refused[added.instead_of] = why
-        self._chronicle.write(
+        self._recorder.write(
             Kind.MOVES_ADDED,
             moves=[added.to_json() for added in step.moves if added.instead_of not in refused],
             refused=[[index, why] for index, why in refused.items()],
             rollback=step.rollback,
         )
 
-    def _sample(self, observed: Observed) -> None:
-        if not self.history.in_flight and not self._sampler.disks:
+    def _sample(self, observed: Observation) -> None:
+        if not self.state.in_flight and not self._sampler.disks:
             return
-        sample = self._sampler.sample(self.history, observed)
+        sample = self._sampler.sample(self.state, observed)
         if sample is not None:
             self._measuring.take_sample(observed.now, sample)
-            self._chronicle.sample(sample)
+            self._recorder.sample(sample)
 
     # -- small helps ----------------------------------------------------------------------------
 
@@ -363,8 +365,8 @@ class Runner:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
         wait = seconds_to_next_look(now - self._moving.submitted, nearest)
-        if self.history.guarded:
+        if self.state.guarded:
             wait = min(wait, GUARDED_SECONDS)
         elif now - self._rates_changed < BUSY_SECONDS:
-            wait = min(wait, BUSY_MOST_SECONDS)
+            wait = min(wait, BUSY_MAX_SECONDS)
         return max(wait, min(10 * self._lookout.took_seconds, 30.0))

@@ -8,15 +8,15 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.faults import Fault, passes
 from core.cluster.log_dirs import BrokerLogs
-from core.run.journal.fold import History
-from core.run.journal.recorder import Chronicle
+from core.run.journal.fold import RunState
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
-from core.run.steps import SETTLE_SECONDS, Lies, Place
+from core.run.steps import SETTLE_SECONDS, Place, ReplicaLocation
 
 LOOK_SECONDS = 1.0
 DUTY = 10
 """Log dirs are asked again after ten times as long as the answer took."""
-AGAIN_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+RETRY_SECONDS, LONGEST_SECONDS = 1.0, 30.0
 """How soon what was not taken is asked again: twice as long each time, up to a limit."""
 VAIN_SECONDS = 600.0
 """The limit for what brokers take and come to nothing with: each time they begin something."""
@@ -29,12 +29,12 @@ def may_pass(fault: Fault) -> bool:
     return fault.name == NOT_YET or passes(fault)
 
 
-class LogDirs:
+class LogDirMover:
     """Looks at log dirs as often as moves to them need it, and asks for these moves."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
-        self._client, self._clock, self._chronicle = client, clock, chronicle
-        self._lies: dict[Place, Lies] = {}
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
+        self._client, self._clock, self._recorder = client, clock, recorder
+        self._lies: dict[Place, ReplicaLocation] = {}
         self._unplaced: dict[Place, tuple[str, float]] = {}
         self._due = 0.0
         self._rests: dict[Place, tuple[str, float, float]] = {}
@@ -59,9 +59,9 @@ class LogDirs:
         """Look anew next time: something has been changed."""
         self._due = 0.0
 
-    def look(self, history: History, alive: Collection[int]) -> dict[Place, Lies]:
+    def look(self, run: RunState, alive: Collection[int]) -> dict[Place, ReplicaLocation]:
         """Return where replicas lie that moves in flight want in a certain log dir."""
-        moves = [history.moves[i].move for i in history.in_flight]
+        moves = [run.moves[i].move for i in run.in_flight]
         places = {(move.tp, broker) for move in moves for broker in move.wanted_dirs}
         brokers = sorted({broker for _, broker in places} & set(alive))
         began = self._clock.monotonic()
@@ -69,7 +69,7 @@ class LogDirs:
         if began < self._due or not brokers:
             return {place: lies for place, lies in self._lies.items() if place[1] in alive}
         answers = self._client.log_dirs(brokers)
-        self._lies = lying(answers, places)
+        self._lies = replica_locations(answers, places)
         self._note_unplaced(answers, places)
         took = self._clock.monotonic() - began
         self._due = began + max(LOOK_SECONDS, DUTY * took)
@@ -93,17 +93,17 @@ class LogDirs:
         What is asked for again is not journalled again: brokers may take it over and over, and
         come to nothing with it.
         """
-        history = self._chronicle.history
-        wanted = {(history.moves[i].move.tp, b): path for i, b, path in replicas}
-        new = [[i, b, p] for i, b, p in replicas if self._intended.get(_place(history, i, b)) != p]
+        run = self._recorder.state
+        wanted = {(run.moves[i].move.tp, b): path for i, b, path in replicas}
+        new = [[i, b, p] for i, b, p in replicas if self._intended.get(_place(run, i, b)) != p]
         if new:
-            self._chronicle.write(Kind.DIRS_MOVING, replicas=new)
+            self._recorder.write(Kind.DIRS_MOVING, replicas=new)
         self._intended |= wanted
         answers = self._client.alter_log_dirs(wanted)
         self.forget()
         done, refused = [], []
         for index, broker, path in replicas:
-            place = tp, _ = _place(history, index, broker)
+            place = tp, _ = _place(run, index, broker)
             fault = answers.get(place, Fault("REQUEST_TIMED_OUT"))
             why = f"its replica on broker {broker} is not moved to {path} ({fault})"
             if fault is None and self._taken.get(place) == path:
@@ -118,21 +118,23 @@ class LogDirs:
             else:
                 refused.append([index, broker, f"refused: {why}"])
         if done or refused:
-            self._chronicle.write(Kind.DIRS_MOVED, replicas=done, refused=refused)
+            self._recorder.write(Kind.DIRS_MOVED, replicas=done, refused=refused)
 
     def _rest(self, place: Place, why: str, longest: float = LONGEST_SECONDS) -> None:
         why = f"{why}: asked again"
-        self._chronicle.note_waiting(why)
+        self._recorder.note_waiting(why)
         _, _, last = self._rests.get(place, ("", 0.0, 0.0))
-        seconds = min(longest, 2 * last or AGAIN_SECONDS)
+        seconds = min(longest, 2 * last or RETRY_SECONDS)
         self._rests[place] = why, self._clock.monotonic() + seconds, seconds
 
 
-def _place(history: History, index: int, broker: int) -> Place:
-    return history.moves[index].move.tp, broker
+def _place(run: RunState, index: int, broker: int) -> Place:
+    return run.moves[index].move.tp, broker
 
 
-def lying(answers: Iterable[BrokerLogs], places: Collection[Place]) -> dict[Place, Lies]:
+def replica_locations(
+    answers: Iterable[BrokerLogs], places: Collection[Place]
+) -> dict[Place, ReplicaLocation]:
     """Return where the replicas at `places` lie, as far as these answers tell.
 
     A copy in the very log dir of its replica is a remnant: the broker had another one there once.
@@ -150,6 +152,6 @@ def lying(answers: Iterable[BrokerLogs], places: Collection[Place]) -> dict[Plac
             else:
                 now[place] = log.log_dir, log.size_bytes
     return {
-        place: Lies(path, size, None if future.get(place) == path else future.get(place))
+        place: ReplicaLocation(path, size, None if future.get(place) == path else future.get(place))
         for place, (path, size) in now.items()
     }

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.run.journal.fold import History, MoveHistory, Phase
-from core.run.journal.moves import DIRS_AS_BEFORE, Wish
-from core.run.steps import Ending, Lies, MoveDirs, Observed
+from core.run.journal.fold import RunState
+from core.run.journal.moves import DIRS_AS_BEFORE, MoveRequest, Phase, RunMove
+from core.run.steps import Ending, MoveDirs, Observation, ReplicaLocation
 
 
-def move_dirs(history: History, observed: Observed) -> MoveDirs | None:
+def move_dirs(run: RunState, observed: Observation) -> MoveDirs | None:
     """Replicas are to lie in another log dir, or are to stay where they are after all."""
-    due = tuple(_due(history, observed))
+    due = tuple(_due(run, observed))
     return MoveDirs(due) if due else None
 
 
-def _due(history: History, observed: Observed) -> Iterator[tuple[int, int, str]]:
-    for index in history.in_flight:
-        m = history.moves[index]
+def _due(run: RunState, observed: Observation) -> Iterator[tuple[int, int, str]]:
+    for index in run.in_flight:
+        m = run.moves[index]
         tp, row = m.move.tp, observed.rows.get(m.move.tp)
         if _strayed(m, observed):
             for broker, path in copies(m, observed).items():
@@ -37,20 +37,20 @@ def _due(history: History, observed: Observed) -> Iterator[tuple[int, int, str]]
             lies = observed.lies.get(place)
             if lies is None:
                 # Its broker is asked all the same: it may say for good that it cannot.
-                if place in observed.unplaced and m.wish is not Wish.CANCEL:
+                if place in observed.unplaced and m.request is not MoveRequest.CANCEL:
                     yield index, broker, path
             elif (lies.future or lies.path) != path:
                 yield index, broker, path
 
 
-def _strayed(m: MoveHistory, observed: Observed) -> bool:
+def _strayed(m: RunMove, observed: Observation) -> bool:
     """Return whether somebody else has certainly given a partition other replicas."""
     listed, row = observed.reassignments.get(m.move.tp), observed.rows.get(m.move.tp)
     now = listed.target if listed else row.replicas if row else m.move.after
     return now not in (m.move.after, m.move.before) and observed.is_settled(m.move.tp)
 
 
-def copies(m: MoveHistory, observed: Observed) -> dict[int, str]:
+def copies(m: RunMove, observed: Observation) -> dict[int, str]:
     """Return where replicas lie of which a copy that we asked for is under way, by broker."""
     return {
         broker: lies.path
@@ -61,7 +61,7 @@ def copies(m: MoveHistory, observed: Observed) -> dict[int, str]:
     }
 
 
-def goals(m: MoveHistory, observed: Observed) -> dict[int, str]:
+def goals(m: RunMove, observed: Observation) -> dict[int, str]:
     """Return in which log dir replicas are to lie now, by broker.
 
     What is taken back goes to where it was found, unless its reassignment is done: then it stays
@@ -69,7 +69,7 @@ def goals(m: MoveHistory, observed: Observed) -> dict[int, str]:
     lies in no log dir has nothing to be taken back.
     """
     move = m.move
-    if m.wish is not Wish.CANCEL:
+    if m.request is not MoveRequest.CANCEL:
         return {b: path for b, path in move.wanted_dirs.items() if b not in m.dirs_refused}
     found = {} if move.reassigns else move.found_dirs
     back = {}
@@ -85,13 +85,13 @@ def goals(m: MoveHistory, observed: Observed) -> dict[int, str]:
 
 
 def ending(
-    index: int, m: MoveHistory, observed: Observed, leader: int, *, left: bool = False
+    index: int, m: RunMove, observed: Observation, leader: int, *, left: bool = False
 ) -> Ending | None:
     """Return how a move ended whose replicas are as planned, or None while log dirs are open.
 
     One that is cancelled waits for brokers that are down, unless what they have is to be `left`.
     """
-    wanted, tp, cancelled = m.move.wanted_dirs, m.move.tp, m.wish is Wish.CANCEL
+    wanted, tp, cancelled = m.move.wanted_dirs, m.move.tp, m.request is MoveRequest.CANCEL
     if not wanted:
         return Ending(index, Phase.DONE, leader=leader)
     lies = {broker: observed.lies.get((tp, broker)) for broker in wanted}
@@ -112,11 +112,11 @@ def ending(
     return Ending(index, Phase.CANCELLED, said[0] if said else DIRS_AS_BEFORE, leader)
 
 
-def _over(m: MoveHistory, observed: Observed, broker: int, *, left: bool) -> str:
+def _over(m: RunMove, observed: Observation, broker: int, *, left: bool) -> str:
     """Return why nothing more is to come of a replica that is not where it should be, or ""."""
     place = m.move.tp, broker
     lies, refused = observed.lies.get(place), m.dirs_refused.get(broker, "")
-    if m.wish is not Wish.CANCEL:
+    if m.request is not MoveRequest.CANCEL:
         return refused
     if lies is None and place in observed.unplaced:
         return observed.unplaced[place]
@@ -133,11 +133,11 @@ def copy_left(broker: int) -> str:
     return f"broker {broker} is down: a copy that it had begun goes on when it returns"
 
 
-def _is_in(lies: Lies | None, path: str) -> bool:
+def _is_in(lies: ReplicaLocation | None, path: str) -> bool:
     return lies is not None and lies.path == path and lies.future is None
 
 
-def untold(m: MoveHistory, observed: Observed) -> int | None:
+def silent_broker(m: RunMove, observed: Observation) -> int | None:
     """Return a broker that does not tell where a replica of a move lies, which is waited for."""
     for broker in m.move.wanted_dirs:
         place = m.move.tp, broker

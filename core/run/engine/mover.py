@@ -9,30 +9,31 @@ from core.cluster.client import ClusterClient
 from core.cluster.faults import Fault, is_missing, is_settled, leads_already, passes
 from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
-from core.run.backoff import AGAIN_SECONDS, Resting
+from core.run.backoff import RETRY_SECONDS, Backoff
 from core.run.engine.completion import next_to_elect
 from core.run.engine.endings import GONE
 from core.run.engine.log_dir_mover import NOT_YET
-from core.run.engine.submission import MOST_JOURNALLED
-from core.run.journal.fold import History, Phase
-from core.run.journal.recorder import Chronicle
+from core.run.engine.submission import MAX_JOURNALLED_TRIES
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Phase
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.steps import Ending
 
 
-class Moving:
+class Mover:
     """The moves of one run."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
-        self._client, self._clock, self._chronicle = client, clock, chronicle
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
+        self._client, self._clock, self._recorder = client, clock, recorder
         self.submitted = clock.monotonic()
         """When this process last submitted something."""
-        self._alone = Resting[TopicPartition](clock)
+        self._alone = Backoff[TopicPartition](clock)
         self._reordering: tuple[int, ...] = ()
 
     @property
-    def history(self) -> History:
-        return self._chronicle.history
+    def state(self) -> RunState:
+        return self._recorder.state
 
     @property
     def left_alone(self) -> dict[TopicPartition, str]:
@@ -41,14 +42,14 @@ class Moving:
 
     def was_refused(self, index: int) -> bool:
         """Return whether a move was not taken back when that was last tried."""
-        return self.history.moves[index].move.tp in self._alone
+        return self.state.moves[index].move.tp in self._alone
 
     def submit(self, moves: tuple[int, ...]) -> None:
         """Submit moves. What is put off over and over is journalled no more, but for news."""
-        batch, begun = self.history.moves[moves[0]].batch, self.history.begun
-        known = all(self.history.moves[i].tries >= MOST_JOURNALLED for i in moves)
+        batch, begun = self.state.moves[moves[0]].batch, self.state.begun
+        known = all(self.state.moves[i].tries >= MAX_JOURNALLED_TRIES for i in moves)
         if not known:
-            self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
+            self._recorder.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
         self.submitted = self._clock.monotonic()
         taken: list[int] = []
         again: dict[str, str] = {}
@@ -57,10 +58,9 @@ class Moving:
         try:
             answers: dict[TopicPartition, Fault | None] = dict(self._prefer_dirs(moves))
             moving = {
-                self.history.moves[i].move.tp: self.history.moves[i].move.after
+                self.state.moves[i].move.tp: self.state.moves[i].move.after
                 for i in moves
-                if self.history.moves[i].move.reassigns
-                and self.history.moves[i].move.tp not in answers
+                if self.state.moves[i].move.reassigns and self.state.moves[i].move.tp not in answers
             }
             if moving:
                 answers |= self._client.alter_reassignments(moving)
@@ -73,7 +73,7 @@ class Moving:
         else:
             self.submitted = self._clock.monotonic()
             for i in moves:
-                fault = answers.get(self.history.moves[i].move.tp)
+                fault = answers.get(self.state.moves[i].move.tp)
                 if fault is None:
                     taken.append(i)
                 elif is_missing(fault):
@@ -83,10 +83,10 @@ class Moving:
                 else:
                     refused[i] = f"refused: {fault}"
         # An earlier try may act yet where its answer never came: then the cluster is to show it.
-        doubtful = {str(i): why for i, why in refused.items() if self.history.moves[i].tries > 1}
-        same = all(self.history.moves[int(i)].put_off == why for i, why in again.items())
+        doubtful = {str(i): why for i, why in refused.items() if self.state.moves[i].tries > 1}
+        same = all(self.state.moves[int(i)].put_off == why for i, why in again.items())
         if not known or taken or doubtful or not same:
-            self._chronicle.write(
+            self._recorder.write(
                 Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
             )
         failed = [Ending(i, Phase.FAILED, w) for i, w in refused.items() if str(i) not in doubtful]
@@ -100,9 +100,9 @@ class Moving:
         restarts; Kafka's own tool moves the replica afterwards, which copies it twice.
         """
         wanted = {
-            (self.history.moves[i].move.tp, broker): path
+            (self.state.moves[i].move.tp, broker): path
             for i in moves
-            for broker, path in self.history.moves[i].move.arriving_dirs.items()
+            for broker, path in self.state.moves[i].move.arriving_dirs.items()
         }
         answers = self._client.alter_log_dirs(wanted) if wanted else {}
         return {
@@ -112,7 +112,7 @@ class Moving:
         }
 
     def note_ended(self, endings: tuple[Ending, ...], stop: str) -> None:
-        self._chronicle.write(
+        self._recorder.write(
             Kind.MOVED,
             moves=[
                 {"index": e.index, "phase": e.phase.value, "why": e.why, "leader": e.leader}
@@ -122,28 +122,28 @@ class Moving:
         )
 
     def cancel(self, moves: tuple[int, ...]) -> None:
-        new = [i for i in moves if not self.history.moves[i].cancel_intended]
+        new = [i for i in moves if not self.state.moves[i].cancel_intended]
         if new:
-            self._chronicle.write(Kind.CANCELLING, moves=new)
-        answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
-        taken = (i for i in moves if answers.get(self.history.moves[i].move.tp) is None)
-        sent = [i for i in taken if not self.history.moves[i].cancel_sent]
+            self._recorder.write(Kind.CANCELLING, moves=new)
+        answers = self._client.cancel([self.state.moves[i].move.tp for i in moves])
+        taken = (i for i in moves if answers.get(self.state.moves[i].move.tp) is None)
+        sent = [i for i in taken if not self.state.moves[i].cancel_sent]
         if sent:
-            self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
+            self._recorder.write(Kind.CANCEL_SENT, moves=sent)
         self._rest("cancelled", answers)
 
     def reorder(self, moves: tuple[int, ...]) -> None:
         """Submit the journalled order; a move whose order is refused for good ends without it."""
         if moves != self._reordering:
-            self._chronicle.write(Kind.REORDERING, moves=list(moves))
+            self._recorder.write(Kind.REORDERING, moves=list(moves))
         self._reordering = moves
-        partitions = {self.history.moves[i].move.tp: i for i in moves}
+        partitions = {self.state.moves[i].move.tp: i for i in moves}
         answers = self._client.alter_reassignments(
-            {tp: self.history.moves[i].move.before for tp, i in partitions.items()}
+            {tp: self.state.moves[i].move.before for tp, i in partitions.items()}
         )
         taken = [i for tp, i in partitions.items() if answers.get(tp) is None]
         if taken:
-            self._chronicle.write(Kind.REORDERED, moves=taken)
+            self._recorder.write(Kind.REORDERED, moves=taken)
             self._reordering = ()
         for_good = {
             tp: f
@@ -169,7 +169,7 @@ class Moving:
         }
         self._alone.tried(answers, refused)
         if refused:
-            self._chronicle.note_waiting(next(iter(refused.values())))
+            self._recorder.note_waiting(next(iter(refused.values())))
 
 
 BETWEEN_ELECTIONS_SECONDS = 1.0
@@ -177,11 +177,11 @@ BETWEEN_ELECTIONS_SECONDS = 1.0
 
 
 def elect(
-    client: ClusterClient, clock: Clock, chronicle: Chronicle, indices: tuple[int, ...]
+    client: ClusterClient, clock: Clock, recorder: RunRecorder, indices: tuple[int, ...]
 ) -> None:
     """Elect preferred leaders of moves; one whose replica is not in sync yet is asked again."""
-    chronicle.write(Kind.ELECTING, moves=list(indices))
-    moves = chronicle.history.moves
+    recorder.write(Kind.ELECTING, moves=list(indices))
+    moves = recorder.state.moves
     tps = {moves[i].move.tp: i for i in indices}
     turn = 1 + min(moves[i].elections for i in indices)
     answers = client.elect_leaders(list(tps))
@@ -193,15 +193,15 @@ def elect(
             done.append(index)
         else:
             again[str(index)] = str(fault)
-    chronicle.write(Kind.ELECTED, moves=done, again=again)
-    left = next_to_elect(chronicle.history)
+    recorder.write(Kind.ELECTED, moves=done, again=again)
+    left = next_to_elect(recorder.state)
     if not left:
         return
-    first = chronicle.history.moves[left[0]]
+    first = recorder.state.moves[left[0]]
     if first.elections < turn:
         clock.sleep(BETWEEN_ELECTIONS_SECONDS)
         return
     why = next(iter(again.values()), "others wait as well")
     tp = first.move.tp
-    chronicle.note_waiting(f"the preferred leader of {tp} is not elected yet ({why}): asked again")
-    clock.sleep(AGAIN_SECONDS)
+    recorder.note_waiting(f"the preferred leader of {tp} is not elected yet ({why}): asked again")
+    clock.sleep(RETRY_SECONDS)

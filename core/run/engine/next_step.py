@@ -8,71 +8,72 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.run.engine.cancellation import add_moves, take_back
-from core.run.engine.completion import elect, finish, restore_retention, shorten
+from core.run.engine.cancellation import add_moves, cancel_moves
+from core.run.engine.completion import elect, finish, restore_retention, shorten_logs
 from core.run.engine.endings import STOPPING, endings
 from core.run.engine.log_dirs import move_dirs
-from core.run.engine.submission import go_on, submit_again
-from core.run.journal.fold import History, Phase
-from core.run.journal.produce_latency import Measured
-from core.run.steps import NoteEnded, NoteMeasured, Observed, Poll, Preflight, Step
-from core.run.throttles.drift import catch_up, change_rates, move_pairs, note_disturbed
-from core.run.throttles.release import give_back
+from core.run.engine.submission import begin_next_batch, retry_submission
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Phase
+from core.run.journal.produce_latency import BaselineMeasurement
+from core.run.steps import NoteBaseline, NoteEnded, Observation, Poll, Preflight, Step
+from core.run.throttles.drift import adjust_pairs, change_rates, note_drift, set_missing_throttles
+from core.run.throttles.release import release_throttles
 
 MEASURING = "measuring what producers wait, to compare with"
 BEGUN = "what producers waited before the run is not known: it has begun"
-Rule = Callable[[History, Observed], Step | None]
+Rule = Callable[[RunState, Observation], Step | None]
 
 
-def preflight(history: History, _: Observed) -> Preflight | None:
+def preflight(run: RunState, _: Observation) -> Preflight | None:
     """What is to move is looked at once more before anything is written."""
-    begun = history.preflight or history.stopped or history.cancel_requested
-    return None if begun or not history.queued else Preflight()
+    begun = run.preflight or run.stopped or run.cancel_requested
+    return None if begun or not run.queued else Preflight()
 
 
-def note_ended(history: History, observed: Observed) -> NoteEnded | None:
+def note_ended(run: RunState, observed: Observation) -> NoteEnded | None:
     """Moves have ended, or are not to begin."""
-    ended = tuple(endings(history, observed))
+    ended = tuple(endings(run, observed))
     if not ended:
         return None
     changed = [e for e in ended if e.phase is Phase.FAILED and e.why in STOPPING]
-    stop = f"{history.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
+    stop = f"{run.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
     if changed and observed.balancer is not None:
         stop += f" ({observed.balancer}: pause it before going on)"
     return NoteEnded(ended, stop)
 
 
-def measure(history: History, observed: Observed) -> NoteMeasured | Poll | None:
+def measure_baseline(run: RunState, observed: Observation) -> NoteBaseline | Poll | None:
     """A run that adapts its rate first learns what producers wait, to compare with."""
-    if not history.adapts_rate or history.measured is not None or not history.queued:
+    if not run.adapts_rate or run.measured is not None or not run.queued:
         return None
-    if history.in_flight:
-        return NoteMeasured(Measured({}, BEGUN))
-    return Poll(MEASURING) if observed.measured is None else NoteMeasured(observed.measured)
+    if run.in_flight:
+        return NoteBaseline(BaselineMeasurement({}, BEGUN))
+    return Poll(MEASURING) if observed.measured is None else NoteBaseline(observed.measured)
 
 
 RULES: tuple[Rule, ...] = (
     note_ended,
     preflight,
-    take_back,
-    note_disturbed,
-    catch_up,
+    cancel_moves,
+    note_drift,
+    set_missing_throttles,
     change_rates,
-    move_pairs,
+    adjust_pairs,
     move_dirs,
     restore_retention,
-    give_back,
+    release_throttles,
     add_moves,
-    shorten,
-    submit_again,
-    measure,
-    go_on,
+    shorten_logs,
+    retry_submission,
+    measure_baseline,
+    begin_next_batch,
     elect,
     finish,
 )
 """The first that has a step is followed: clean up before going on, a cancel before both."""
 
 
-def next_step(history: History, observed: Observed) -> Step:
+def next_step(run: RunState, observed: Observation) -> Step:
     """Return what to do now."""
-    return next(step for rule in RULES if (step := rule(history, observed)) is not None)
+    return next(step for rule in RULES if (step := rule(run, observed)) is not None)

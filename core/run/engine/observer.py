@@ -14,11 +14,12 @@ from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.plan.plan import Move
-from core.run.backoff import each_told
-from core.run.journal.fold import History, MoveHistory
+from core.run.backoff import with_denials_as_faults
+from core.run.journal.fold import RunState
+from core.run.journal.moves import RunMove
 from core.run.journal.throttle_values import LISTS, RATES
-from core.run.steps import SETTLE_SECONDS, Observed
-from core.run.throttles.drift import wanted_lists
+from core.run.steps import SETTLE_SECONDS, Observation
+from core.run.throttles.drift import required_lists
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10
@@ -33,19 +34,19 @@ ASK_SECONDS = 5.0
 _Answer = dict[str, ConfigValue] | Fault
 
 
-def refuse_other(cluster_id: str, history: History) -> None:
+def refuse_other(cluster_id: str, run: RunState) -> None:
     """Raise UnreachableError where this is not the run's cluster: that one is away, and waited for.
 
     A name or an address may come to be another cluster's at any time.
     """
-    if cluster_id != history.cluster_id:
+    if cluster_id != run.cluster_id:
         raise UnreachableError(
-            f"This is cluster {cluster_id}; the run works on {history.cluster_id}.",
+            f"This is cluster {cluster_id}; the run works on {run.cluster_id}.",
             next="If its brokers have other addresses now, say -b HOST:PORT.",
         )
 
 
-class Lookout:
+class Observer:
     """Looks at one cluster for one run."""
 
     def __init__(self, client: ClusterClient, clock: Clock) -> None:
@@ -60,37 +61,37 @@ class Lookout:
         self.took_seconds = 0.0
         """How long the last description took."""
 
-    def look(self, history: History, *, afresh: bool) -> Observed:
+    def look(self, run: RunState, *, afresh: bool) -> Observation:
         """Return what the cluster shows; reassignments first, so that rows are never older.
 
         While nothing of ours ends, a description may be a second old unless `afresh`.
         """
         reassignments = self._client.reassignments()
-        tps = frozenset(history.moves[i].move.tp for i in history.in_flight)
+        tps = frozenset(run.moves[i].move.tp for i in run.in_flight)
         listed = tps & reassignments.keys()
         now = self._clock.monotonic()
         old = now - self._described >= max(DESCRIBE_SECONDS, DUTY * self.took_seconds)
         if self._state is None or afresh or old or listed != self._listed or listed != tps:
             # Whoever described it has another clock, and that may be set.
             state = self._client.describe()
-            refuse_other(state.cluster_id, history)
+            refuse_other(state.cluster_id, run)
             self._state = replace(state, fetched_at=self._clock.now())
             self._described = self._clock.monotonic()
             self.took_seconds = self._described - now
         self._listed = listed
-        looked_at = _looked_at(history)
+        looked_at = _looked_at(run)
         moves = [m.move for m in looked_at]
         rows = _rows(moves, self._state)
         steady = self._steadiness(looked_at, reassignments, rows)
         gone, hidden = self._absent(moves, rows, steady)
-        return Observed(
+        return Observation(
             reassignments=reassignments,
             rows=rows,
             alive=frozenset(broker.id for broker in self._state.brokers if broker.alive),
             steady_seconds=steady,
             gone=gone,
             hidden=hidden,
-            throttles=self._look_at_throttles(history),
+            throttles=self._look_at_throttles(run),
             balancer=find_balancer(self._state),
             editor=likely_editor(self._state),
         )
@@ -106,15 +107,15 @@ class Lookout:
         self._throttles = {}
         self._throttles_due = self._clock.monotonic() + (GUARDED_SECONDS if guarded else 1.0)
 
-    def _look_at_throttles(self, history: History) -> dict[Resource, _Answer]:
+    def _look_at_throttles(self, run: RunState) -> dict[Resource, _Answer]:
         """Return the throttles that two looks have shown alike: a broker may lag behind another."""
         now = self._clock.monotonic()
-        if now < self._throttles_due or not (history.in_flight or history.queued):
+        if now < self._throttles_due or not (run.in_flight or run.queued):
             return {}
         alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
-        brokers = sorted({broker for broker, _ in history.rates} & alive)
-        topics = sorted({topic for topic, _ in wanted_lists(history)})
-        client, found = each_told(self._client), dict[Resource, _Answer]()
+        brokers = sorted({broker for broker, _ in run.rates} & alive)
+        topics = sorted({topic for topic, _ in required_lists(run)})
+        client, found = with_denials_as_faults(self._client), dict[Resource, _Answer]()
         if topics:
             found |= client.configs([Resource.topic(topic) for topic in topics], LISTS)
         if brokers:
@@ -122,14 +123,14 @@ class Lookout:
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
         wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
-        if history.guarded:  # of lists the controller is asked, of rates that very broker is
+        if run.guarded:  # of lists the controller is asked, of rates that very broker is
             alike, wait = found, GUARDED_SECONDS
         self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
         return alike
 
     def _steadiness(
         self,
-        moves: list[MoveHistory],
+        moves: list[RunMove],
         reassignments: Mapping[TopicPartition, Reassignment],
         rows: Mapping[TopicPartition, PartitionRow],
     ) -> dict[TopicPartition, float]:
@@ -190,15 +191,17 @@ class Lookout:
         at, answer = self._asked.get(topic, (0.0, Fault("")))
         if topic not in self._asked or self._described - at >= ASK_SECONDS:
             resource = Resource.topic(topic)
-            answer = each_told(self._client).configs([resource], [FOLLOWER_LIST])[resource]
+            answer = with_denials_as_faults(self._client).configs([resource], [FOLLOWER_LIST])[
+                resource
+            ]
             self._asked[topic] = (self._described, answer)
         return answer
 
 
-def _looked_at(history: History) -> list[MoveHistory]:
+def _looked_at(run: RunState) -> list[RunMove]:
     """Return the moves in flight, and those of the next batch where it may begin meanwhile."""
-    next_ = history.next_batch if history.explicit or not history.in_flight else []
-    return [history.moves[index] for index in (*history.in_flight, *next_)]
+    next_ = run.next_batch if run.explicit or not run.in_flight else []
+    return [run.moves[index] for index in (*run.in_flight, *next_)]
 
 
 def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:
@@ -212,9 +215,9 @@ def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, Partit
     return rows
 
 
-LEAST_SECONDS = 0.1
-MOST_SECONDS = 2.0
-BUSY_MOST_SECONDS = 1.0
+MIN_SECONDS = 0.1
+MAX_SECONDS = 2.0
+BUSY_MAX_SECONDS = 1.0
 """The most while rates rise second by second, or nothing tells how far copies are."""
 BUSY_SECONDS = 3.0
 """How long rates are thought to be on their way after a step."""
@@ -228,7 +231,7 @@ def seconds_to_next_look(elapsed_seconds: float, nearest: float | None) -> float
     late, as long as copies go on as they have; early figures are not relied on for long.
     """
     if nearest is None:
-        return min(BUSY_MOST_SECONDS, max(LEAST_SECONDS, elapsed_seconds / 50))
+        return min(BUSY_MAX_SECONDS, max(MIN_SECONDS, elapsed_seconds / 50))
     left = elapsed_seconds * (1 / nearest - 1) if nearest else float("inf")
     wait = min(left / 20, elapsed_seconds / 5)
-    return min(MOST_SECONDS, max(LEAST_SECONDS, elapsed_seconds / 100, wait))
+    return min(MAX_SECONDS, max(MIN_SECONDS, elapsed_seconds / 100, wait))

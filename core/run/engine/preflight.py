@@ -30,58 +30,58 @@ from core.plan.estimate.estimate_json import to_json
 from core.plan.estimate.uncertainty import Task
 from core.plan.impact.retention import check_retention
 from core.plan.plan import Move, Plan
-from core.run.backoff import each_told
-from core.run.journal.fold import History
+from core.run.backoff import with_denials_as_faults
+from core.run.journal.fold import RunState
 
 Look = Callable[[], ClusterState]
 
 
 def preflight(
-    client: ClusterClient, history: History, learned: Learned, load: Loaded
+    client: ClusterClient, run: RunState, learned: Learned, load: Loaded
 ) -> dict[str, Any]:
     """Return what the journal is to keep of the cluster as it was found, and how long it takes.
 
     `learned` asks for what earlier runs have taught about times, `load` for the load of now. Raises
     RefusedError when the plan must not be carried out, or not on this cluster.
     """
-    plan = history.plan
-    going = Plan(plan.cluster_id, tuple(history.moves[i].move for i in history.queued))
+    plan = run.plan
+    going = Plan(plan.cluster_id, tuple(run.moves[i].move for i in run.queued))
     reassignments = client.reassignments()
     state = client.describe()
-    if state.cluster_id != history.cluster_id:
-        raise RefusedError(f"This is cluster {state.cluster_id}, not {history.cluster_id}.")
+    if state.cluster_id != run.cluster_id:
+        raise RefusedError(f"This is cluster {state.cluster_id}, not {run.cluster_id}.")
     alive = {broker.id for broker in state.brokers if broker.alive}
     involved = {b for move in plan for b in (*move.before, *move.after)}
     state = with_logs(state, client.log_dirs(sorted(involved & alive)))
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
     state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
-    findings += _of_retention(client, state, going, history, load)
-    refuse(findings, history.allowed)
+    findings += _of_retention(client, state, going, run, load)
+    refuse(findings, run.allowed)
     rows = [state.find(move.tp) for move in plan]
     sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
     return {
         "sizes": [None if size < 0 else size for size in sizes],
         "leaders": [None if row is None else int(state.leader[row]) for row in rows],
         "min_insync": min_insync,
-        "estimate": estimate_of_start(state, history, learned, load),
+        "estimate": estimate_of_start(state, run, learned, load),
         "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
     }
 
 
 def _of_retention(
-    client: ClusterClient, state: ClusterState, going: Plan, history: History, load: Loaded
+    client: ClusterClient, state: ClusterState, going: Plan, run: RunState, load: Loaded
 ) -> tuple[Finding, ...]:
     """Return what speaks against lowering retention now, where that is asked for and not done yet.
 
     Hours may lie between (`--at`): a group that stopped meanwhile has much to read by now.
     """
-    asked = history.retention
+    asked = run.retention
     if asked is None or asked.intended:
         return ()
     topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
-    known = state.with_topics(topic_configs(each_told(client), topics))
-    may_lose = "unread" in history.allowed
+    known = state.with_topics(topic_configs(with_denials_as_faults(client), topics))
+    may_lose = "unread" in run.allowed
     groups, rates = ((), Load.unknown(state)) if may_lose else (_groups(client), load(state))
     return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
 
@@ -96,7 +96,7 @@ def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:
 # -- moves that are added on the way ---------------------------------------------------------------
 
 
-def one_look(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
+def observe_once(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
     """Return what looks at the cluster and its logs when first called, and at no other time.
 
     `min_insync` is what the run has found of its topics.
@@ -111,9 +111,7 @@ def one_look(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
     return look
 
 
-def speaks_against(
-    look: Look, move: Move, allowed: Collection[str], known: Collection[str] = ()
-) -> str:
+def objection(look: Look, move: Move, allowed: Collection[str], known: Collection[str] = ()) -> str:
     """Return why a move that is added to a run must not be made, "" when it may.
 
     What is `known` of it by the ids of checks is left out.
@@ -127,17 +125,17 @@ def speaks_against(
     return ""
 
 
-def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -> str:
+def retarget_objection(look: Look, run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a move in flight is not to be taken elsewhere, or "": first its copy is lost.
 
     What cannot be asked is no yes: requests that wait behind this one are not kept waiting.
     """
-    m = history.moves[p["move"]] if kind == "retarget" else None
+    m = run.moves[p["move"]] if kind == "retarget" else None
     if m is None or not m.phase.in_flight:
         return ""
-    move, allowed = m.move.ending_as(tuple(p["after"])), history.allowed.union(p.get("allow", ()))
+    move, allowed = m.move.ending_as(tuple(p["after"])), run.allowed.union(p.get("allow", ()))
     try:
-        return speaks_against(look, move, allowed, OF_ITS_OWN)
+        return objection(look, move, allowed, OF_ITS_OWN)
     except (AccessDeniedError, UnreachableError) as error:
         return f"whether {m.move.tp} may go there cannot be asked: {error.title}"
 
@@ -145,7 +143,7 @@ def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -
 def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
     """Return min.insync.replicas of those topics of which it may be read."""
     resources = [Resource.topic(t) for t in sorted(topics)]
-    answers = each_told(client).configs(resources, [MIN_INSYNC])
+    answers = with_denials_as_faults(client).configs(resources, [MIN_INSYNC])
     found = {}
     for resource, answer in answers.items():
         value = None if isinstance(answer, Fault) else answer.get(MIN_INSYNC)
@@ -177,25 +175,25 @@ def load_as_known(state: ClusterState, snapshots_path: str | None = None) -> Loa
 
 
 def estimate_of_start(
-    state: ClusterState, history: History, learned: Learned, known: Loaded
+    state: ClusterState, run: RunState, learned: Learned, known: Loaded
 ) -> dict[str, Any] | None:
     """Return the document of the estimate for what is queued, at the run's rates.
 
     None of a run that was made without one.
     """
-    if history.estimate is None:
+    if run.estimate is None:
         return None
-    queued = [history.moves[index] for index in history.queued]
-    plan = Plan(history.cluster_id, tuple(m.move for m in queued))
+    queued = [run.moves[index] for index in run.queued]
+    plan = Plan(run.cluster_id, tuple(m.move for m in queued))
     produced = {m.move.tp: m.produced_bytes_per_s for m in queued}
     rows = {row: rate for tp, rate in produced.items() if (row := state.find(tp)) is not None}
     load = _with_rates(known(state) if is_limited(state) else Load.unknown(state), rows)
-    apart = {
+    per_side_rates = {
         BrokerSide(broker, Side(side.value)): rate
-        for (broker, side), rate in history.pace.apart.items()
+        for (broker, side), rate in run.rate_control.per_side_rates.items()
     }
-    task = Task.of(state, load, plan, history.most_extra_bytes)
-    return to_json(at_rate(task, history.rate_bytes_per_s, learned(), apart=apart))
+    task = Task.of(state, load, plan, run.most_extra_bytes)
+    return to_json(at_rate(task, run.rate_bytes_per_s, learned(), apart=per_side_rates))
 
 
 def _with_rates(load: Load, rates: Mapping[int, float]) -> Load:

@@ -17,9 +17,9 @@ from core.cluster.configs import (
 )
 from core.cluster.faults import Fault, is_missing, passes
 from core.cluster.metadata import TopicPartition
-from core.run.backoff import AGAIN_SECONDS, Resting, each_told
-from core.run.journal.fold import History
-from core.run.journal.recorder import Chronicle
+from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
+from core.run.journal.fold import RunState
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.retention import RETENTION, Retention, RetentionIntent
 
@@ -36,11 +36,11 @@ UNLIMITED_MS = -1
 class LoweredRetention:
     """What one run does to its topics' retention, before its moves and after them."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
-        self._client, self._clock, self._chronicle = client, clock, chronicle
-        self._alone = Resting[Resource](clock)
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
+        self._client, self._clock, self._recorder = client, clock, recorder
+        self._alone = Backoff[Resource](clock)
         self._intended: set[str] = set()
-        asked = self._history.retention
+        asked = self._state.retention
         before = asked.topics if asked is not None and not asked.lowered else ()
         self._unanswered: set[str] = set(before)
         """Topics whose retention may be lowered though no answer has said so."""
@@ -49,18 +49,18 @@ class LoweredRetention:
         self._waited = False
 
     @property
-    def _history(self) -> History:
-        return self._chronicle.history
+    def _state(self) -> RunState:
+        return self._recorder.state
 
     def lower(self) -> None:
         """Journal the topics' retention as it is, then lower it where that makes it less."""
-        retention = self._history.retention
+        retention = self._state.retention
         assert retention is not None
         if not retention.intended:
             self._intend(retention.ms)
             return
         self._intend_changed(retention)
-        retention = self._history.retention
+        retention = self._state.retention
         assert retention is not None
         changes = [
             ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
@@ -78,14 +78,14 @@ class LoweredRetention:
             return
         # What is refused now may have been done before: such a topic's is looked at in the end.
         refused = {topic: str(fault) for topic, fault in faults.items() if topic not in doubtful}
-        self._chronicle.write(
+        self._recorder.write(
             Kind.RETENTION_LOWERED,
             topics=sorted(retention.topics.keys() - refused.keys()),
             refused=refused,
         )
 
     def _intend(self, wanted_ms: int) -> None:
-        queued = [self._history.moves[i].move for i in self._history.queued]
+        queued = [self._state.moves[i].move for i in self._state.queued]
         tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
         answers = self._client.configs(resources, NEEDED) if resources else {}
@@ -129,7 +129,7 @@ class LoweredRetention:
         earliest: Mapping[TopicPartition, int],
         refused: Mapping[str, str] | None = None,
     ) -> None:
-        self._chronicle.write(
+        self._recorder.write(
             Kind.RETENTION_LOWERING,
             ms=ms,
             topics=[intent.to_json() for intent in intents],
@@ -143,14 +143,14 @@ class LoweredRetention:
         return self._alone.now
 
     @property
-    def tries_again(self) -> bool:
+    def has_refusals(self) -> bool:
         """Return whether a retention was refused when it was last put back."""
         return bool(self._alone)
 
     @property
     def shorter(self) -> bool:
         """Return whether the logs have become shorter, or have had the time for it."""
-        retention = self._history.retention
+        retention = self._state.retention
         if retention is None or not retention.lowered or retention.awaited:
             return False
         now = self._clock.monotonic()
@@ -164,14 +164,14 @@ class LoweredRetention:
         return self._waited
 
     def note_shorter(self) -> None:
-        retention = self._history.retention
+        retention = self._state.retention
         assert retention is not None
         moved, of = len(self._moved()), len(retention.earliest)
         sizes = self._leader_sizes(retention.earliest)
-        known = {i: m for i in sizes if (m := self._history.moves[i]).size_bytes is not None}
+        known = {i: m for i in sizes if (m := self._state.moves[i]).size_bytes is not None}
         before = sum((m.size_bytes or 0) * len(m.move.receiving) for m in known.values())
         after = sum(sizes[i] * len(m.move.receiving) for i, m in known.items())
-        self._chronicle.write(
+        self._recorder.write(
             Kind.RETENTION_AWAITED,
             moved=moved,
             of=of,
@@ -182,8 +182,8 @@ class LoweredRetention:
 
     def _leader_sizes(self, tps: Collection[TopicPartition]) -> dict[int, int]:
         """Return by move how long the logs of leaders are now, as far as brokers tell."""
-        moves = {self._history.moves[i].move.tp: i for i in self._history.queued}
-        leaders = {moves[tp]: self._history.moves[moves[tp]].leader for tp in tps if tp in moves}
+        moves = {self._state.moves[i].move.tp: i for i in self._state.queued}
+        leaders = {moves[tp]: self._state.moves[moves[tp]].leader for tp in tps if tp in moves}
         asked = sorted(
             {leader for leader in leaders.values() if leader is not None and leader >= 0}
         )
@@ -198,7 +198,7 @@ class LoweredRetention:
 
     def _moved(self) -> set[TopicPartition]:
         """Return the partitions whose log begins later than before; one not told of has not."""
-        retention = self._history.retention
+        retention = self._state.retention
         before = {} if retention is None else retention.earliest
         now = self._client.offsets(list(before), OffsetAt.EARLIEST) if before else {}
         return {tp for tp, offset in before.items() if now.get(tp, offset) > offset}
@@ -210,12 +210,12 @@ class LoweredRetention:
 
     def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
-        retention = self._history.retention
+        retention = self._state.retention
         assert retention is not None
         if not self._intended.issuperset(topics):  # else it was refused, and is tried again
-            self._chronicle.write(Kind.RETENTION_RESTORING, topics=list(topics))
+            self._recorder.write(Kind.RETENTION_RESTORING, topics=list(topics))
             self._intended |= set(topics)
-        client = each_told(self._client)  # a topic that is denied holds up no other
+        client = with_denials_as_faults(self._client)  # a topic that is denied holds up no other
         found = client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
         faults: dict[str, Fault] = {}
@@ -239,7 +239,7 @@ class LoweredRetention:
         faults |= {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
         done = {topic: word for topic, word in how.items() if topic not in faults}
         if done:
-            self._chronicle.write(Kind.RETENTION_RESTORED, topics=done)
+            self._recorder.write(Kind.RETENTION_RESTORED, topics=done)
         said = {
             Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
             for topic, fault in faults.items()
@@ -247,8 +247,8 @@ class LoweredRetention:
         self._alone.tried([Resource.topic(topic) for topic in topics], said)
 
     def _wait(self, why: str) -> None:
-        self._chronicle.note_waiting(why)
-        self._clock.sleep(AGAIN_SECONDS)
+        self._recorder.note_waiting(why)
+        self._clock.sleep(RETRY_SECONDS)
 
 
 def _own(answer: Mapping[str, ConfigValue]) -> str | None:

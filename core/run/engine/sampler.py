@@ -13,8 +13,8 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.metadata import TopicPartition
-from core.run.journal.fold import History
-from core.run.steps import Observed
+from core.run.journal.fold import RunState
+from core.run.steps import Observation
 
 DUTY = 10
 """A call is made again after ten times its duration, so that it never loads a broker."""
@@ -36,7 +36,7 @@ class Sampler:
         self._client, self._clock = client, clock
         self._due = self._leaders_due = self._first = self._newest = 0.0
         self._leader_sizes: dict[TopicPartition, int] = {}
-        self._seen: dict[int, tuple[int, float]] = {}
+        self._last_bytes: dict[int, tuple[int, float]] = {}
         self._arrived: dict[int, list[int | None]] = {}
         """What each move's destinations were last seen to hold, while it is in flight."""
         self.disks: dict[int, str] = {}
@@ -50,14 +50,14 @@ class Sampler:
         known = self._arrived.items()
         return {i: sum(b or 0 for b in parts) // len(parts) for i, parts in known if parts}
 
-    def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
+    def sample(self, run: RunState, observed: Observation) -> dict[str, Any] | None:
         """Return a journal sample of the moves in flight, or None when none is due.
 
         `moves`: [index, leader's bytes or null, leader, bytes on each receiving broker or null,
         when any byte last came]; `down`: the brokers that are not alive; `held`: moves of which
         some bytes are those last known; `disks`, if any: what is wrong with which broker's.
         """
-        copying = [i for i in history.in_flight if history.moves[i].move.receiving]
+        copying = [i for i in run.in_flight if run.moves[i].move.receiving]
         now = self._clock.monotonic()
         if now < self._due:
             return None
@@ -66,33 +66,35 @@ class Sampler:
             self._ask_failed(observed)
             return None
         self._first = self._first or now
-        if any(index not in self._seen for index in copying):
+        if any(index not in self._last_bytes for index in copying):
             self._newest = self._leaders_due = now
-        destinations = {b for i in copying for b in history.moves[i].move.receiving}
+        destinations = {b for i in copying for b in run.moves[i].move.receiving}
         if now >= self._leaders_due:
-            self._ask_leaders(history, observed, copying)
+            self._ask_leaders(run, observed, copying)
         sizes = self._ask((destinations | self.disks.keys()) & observed.alive)
         took = self._clock.monotonic() - now
-        pace = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
-        self._due = now + max(pace, DUTY * took)
+        rate_control = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
+        self._due = now + max(rate_control, DUTY * took)
         moment = self._clock.now().timestamp()
-        held = self._hold(history, copying, sizes)
-        self.nearest = self._nearest(history, copying)
-        self._seen = {index: seen for index, seen in self._seen.items() if index in copying}
+        held = self._hold(run, copying, sizes)
+        self.nearest = self._nearest(run, copying)
+        self._last_bytes = {
+            index: seen for index, seen in self._last_bytes.items() if index in copying
+        }
         return {
-            "moves": [self._entry(history, observed, i, moment) for i in copying],
+            "moves": [self._entry(run, observed, i, moment) for i in copying],
             "held": held,
-            "down": sorted(self._involved(history, copying) - observed.alive),
+            "down": sorted(self._involved(run, copying) - observed.alive),
         } | ({"disks": {str(b): said for b, said in self.disks.items()}} if self.disks else {})
 
-    def _ask_failed(self, observed: Observed) -> None:
+    def _ask_failed(self, observed: Observation) -> None:
         """Nothing flies to them, but a disk that was mended lets batches begin again."""
         now = self._clock.monotonic()
         self._ask(self.disks.keys() & observed.alive)
         self._due = now + max(STEADY_SECONDS, DUTY * (self._clock.monotonic() - now))
 
-    def _ask_leaders(self, history: History, observed: Observed, copying: list[int]) -> None:
-        tps = {history.moves[i].move.tp for i in copying}
+    def _ask_leaders(self, run: RunState, observed: Observation, copying: list[int]) -> None:
+        tps = {run.moves[i].move.tp for i in copying}
         leaders = {row.leader for tp in tps if (row := observed.rows.get(tp)) is not None}
         sizes = self._ask(leaders & observed.alive)
         for tp in tps:
@@ -126,7 +128,7 @@ class Sampler:
 
     def _hold(
         self,
-        history: History,
+        run: RunState,
         copying: list[int],
         sizes: dict[_Held, int],
     ) -> list[int]:
@@ -134,7 +136,7 @@ class Sampler:
         held = []
         last, self._arrived = self._arrived, {}
         for index in copying:
-            move = history.moves[index].move
+            move = run.moves[index].move
             now = [sizes.get((broker, move.tp, None)) for broker in move.adding]
             now += [
                 None if there is None else sizes.get((broker, move.tp, path), 0)
@@ -147,32 +149,28 @@ class Sampler:
                 held.append(index)
         return held
 
-    def _nearest(self, history: History, copying: list[int]) -> float | None:
+    def _nearest(self, run: RunState, copying: list[int]) -> float | None:
         shares = [
             min(1.0, min(part or 0 for part in self._arrived[index]) / size) if size else 1.0
             for index in copying
-            if (size := self._leader_sizes.get(history.moves[index].move.tp)) is not None
+            if (size := self._leader_sizes.get(run.moves[index].move.tp)) is not None
         ]
         return max(shares, default=None)
 
-    def _entry(self, history: History, observed: Observed, index: int, moment: float) -> list[Any]:
-        m = history.moves[index]
+    def _entry(self, run: RunState, observed: Observation, index: int, moment: float) -> list[Any]:
+        m = run.moves[index]
         row = observed.rows.get(m.move.tp)
         arrived = self._arrived[index]
         total = sum(size or 0 for size in arrived)
-        before, since = self._seen.get(index, (-1, moment))
+        before, since = self._last_bytes.get(index, (-1, moment))
         if total != before:
             since = moment
-        self._seen[index] = (total, since)
+        self._last_bytes[index] = (total, since)
         # What it had at preflight is no size of now: from one to the other it would seem to grow.
         size = self._leader_sizes.get(m.move.tp)
         leader = m.leader if row is None else row.leader
         return [index, size, leader, arrived, round(since, 3)]
 
     @staticmethod
-    def _involved(history: History, copying: list[int]) -> set[int]:
-        return {
-            b
-            for i in copying
-            for b in (*history.moves[i].move.before, *history.moves[i].move.after)
-        }
+    def _involved(run: RunState, copying: list[int]) -> set[int]:
+        return {b for i in copying for b in (*run.moves[i].move.before, *run.moves[i].move.after)}

@@ -9,15 +9,15 @@ from core.plan.batch_schedule import WINDOW_SECONDS, Flight, fitting, may_start
 from core.run.engine import log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.endings import GONE, OFF, never_ends
-from core.run.journal.fold import History, MoveHistory, Phase
-from core.run.journal.moves import Wish
+from core.run.journal.fold import RunState
+from core.run.journal.moves import MoveRequest, Phase, RunMove
 from core.run.journal.throttle_values import Side
 from core.run.steps import (
     Ending,
     IntendRates,
     IntendThrottles,
     NoteEnded,
-    Observed,
+    Observation,
     Poll,
     Postpone,
     SetRates,
@@ -30,20 +30,20 @@ from core.units import UNLIMITED
 
 LONGEST_SECONDS = 30.0
 """The longest time between two tries to submit the same."""
-MOST_JOURNALLED = 8
+MAX_JOURNALLED_TRIES = 8
 """So many tries to submit the same are journalled; later ones as something comes of them."""
 
 
-def submit_again(history: History, observed: Observed) -> Submit | None:
+def retry_submission(run: RunState, observed: Observation) -> Submit | None:
     """A submission without an answer has left no trace: the same is safe again."""
-    again = tuple(i for i in history.in_flight if _never_arrived(history.moves[i], observed))
-    if not again or history.paused or history.stopped or _not_now(history, observed, again):
+    again = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
+    if not again or run.paused or run.stopped or _not_now(run, observed, again):
         return None
     return Submit(again)
 
 
-def go_on(
-    history: History, observed: Observed
+def begin_next_batch(
+    run: RunState, observed: Observation
 ) -> (
     Poll
     | NoteEnded
@@ -56,100 +56,96 @@ def go_on(
     | None
 ):
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
-    flying = history.in_flight
-    fitting_ = _fitting(history)
-    moves = guard.begins_within(history, observed.now, fitting_)
-    if flying and not (moves and _is_next(history, observed, moves)):
-        return Poll(_waits_for(history, observed, flying))
+    flying = run.in_flight
+    fitting_ = _fitting(run)
+    moves = guard.begins_within(run, observed.now, fitting_)
+    if flying and not (moves and _is_next(run, observed, moves)):
+        return Poll(_waiting_reason(run, observed, flying))
     if not fitting_:
         return None
-    if history.paused:
+    if run.paused:
         return Poll("paused, as asked")
     if not moves:
-        return Poll(guard.reason(history, observed.editor))
-    reason = _not_now(history, observed, moves)
+        return Poll(guard.reason(run, observed.editor))
+    reason = _not_now(run, observed, moves)
     if reason:
         return Poll(reason)
-    return (
-        _sort_out(history, observed, moves) or _throttle(history, observed, moves) or Submit(moves)
-    )
+    return _sort_out(run, observed, moves) or _throttle(run, observed, moves) or Submit(moves)
 
 
-def _is_next(history: History, observed: Observed, moves: tuple[int, ...]) -> bool:
+def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bool:
     """Return whether a batch may begin although moves of earlier ones are in flight."""
-    if history.paused:
+    if run.paused:
         return False
-    batch = [_flight(history.moves[i]) for i in moves]
-    flying = [_flight(history.moves[i]) for i in history.in_flight]
+    batch = [_flight(run.moves[i]) for i in moves]
+    flying = [_flight(run.moves[i]) for i in run.in_flight]
     since = observed.since_submission_seconds
-    if history.guarded:  # parts of batches begin, one after the other, as soon as they may
+    if run.guarded:  # parts of batches begin, one after the other, as soon as they may
         begun = {flight.batch for flight in batch}
         batch += [flight for flight in flying if flight.batch in begun]
         flying = [flight for flight in flying if flight.batch not in begun]
         since = WINDOW_SECONDS
-    if not history.explicit:
+    if not run.explicit:
         return not flying
-    return may_start(batch, flying, since, most_extra_bytes=history.most_extra_bytes)
+    return may_start(batch, flying, since, most_extra_bytes=run.most_extra_bytes)
 
 
-def _fitting(history: History) -> tuple[int, ...]:
+def _fitting(run: RunState) -> tuple[int, ...]:
     """Return what of the next batch may begin beside what is in flight, as far as disk goes."""
-    moves = history.next_batch
-    batch = [_flight(history.moves[i]) for i in moves]
-    flying = [_flight(history.moves[i]) for i in history.in_flight]
-    return tuple(moves[at] for at in fitting(batch, flying, history.most_extra_bytes))
+    moves = run.next_batch
+    batch = [_flight(run.moves[i]) for i in moves]
+    flying = [_flight(run.moves[i]) for i in run.in_flight]
+    return tuple(moves[at] for at in fitting(batch, flying, run.most_extra_bytes))
 
 
-def _flight(m: MoveHistory) -> Flight:
+def _flight(m: RunMove) -> Flight:
     return Flight(m.batch, m.long, m.move.adding, m.size_bytes or 0)
 
 
 def _sort_out(
-    history: History, observed: Observed, moves: tuple[int, ...]
+    run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> NoteEnded | Postpone | Poll | None:
     """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
-    spoiled = tuple(_spoiled(history, observed, moves))
+    spoiled = tuple(_spoiled(run, observed, moves))
     if spoiled:
         return NoteEnded(spoiled)
-    doubtful = _doubtful(history, observed, moves)
+    doubtful = _doubtful(run, observed, moves)
     if doubtful:
         return Poll(doubtful)
-    held = dict(_held_up(history, observed, moves))
+    held = dict(_held_up(run, observed, moves))
     if not held:
         return None
     why = next(iter(held.values()))
     # Behind whatever nothing holds up, now: also what was put off before.
-    all_held = dict(_held_up(history, observed, tuple(history.queued)))
-    return Postpone(tuple(held), why) if len(all_held) < len(history.queued) else Poll(why)
+    all_held = dict(_held_up(run, observed, tuple(run.queued)))
+    return Postpone(tuple(held), why) if len(all_held) < len(run.queued) else Poll(why)
 
 
 def _throttle(
-    history: History, observed: Observed, moves: tuple[int, ...]
+    run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
-    batch = history.moves[moves[0]].batch
-    throttle = history.throttles.get(batch)
+    batch = run.moves[moves[0]].batch
+    throttle = run.throttles.get(batch)
     if throttle is not None and not throttle.set:
         return SetThrottles(batch)
-    begin = (i for i in moves if history.moves[i].move.receiving)
-    bare = tuple(i for i in begin if not history.moves[i].limited)
-    if bare and history.rate_bytes_per_s != UNLIMITED:
+    begin = (i for i in moves if run.moves[i].move.receiving)
+    bare = tuple(i for i in begin if not run.moves[i].limited)
+    if bare and run.rate_bytes_per_s != UNLIMITED:
         return IntendThrottles(batch, bare)
     if throttle is None:
         return None
-    needed = {key for i in moves for key in sides(history.moves[i].move)}
-    alive = sorted(
-        key[0] for key in needed if key[0] in observed.alive and key not in history.rates
-    )
+    needed = {key for i in moves for key in sides(run.moves[i].move)}
+    alive = sorted(key[0] for key in needed if key[0] in observed.alive and key not in run.rates)
     if alive:  # somebody has freed a lower rate that was kept, or a broker is back
         return IntendRates(batch, tuple(dict.fromkeys(alive)))
-    due = tuple(k for k in history.rates_due if k in needed and k[0] in observed.alive)
+    due = tuple(k for k in run.rates_due if k in needed and k[0] in observed.alive)
     return SetRates(batch, due) if due else None
 
 
-def _spoiled(history: History, observed: Observed, moves: tuple[int, ...]) -> Iterator[Ending]:
+def _spoiled(run: RunState, observed: Observation, moves: tuple[int, ...]) -> Iterator[Ending]:
     """Yield queued moves that must not be submitted any more."""
     for index in moves:
-        m = history.moves[index]
+        m = run.moves[index]
         row = observed.rows.get(m.move.tp)
         if row is None and m.move.tp in observed.gone:
             yield Ending(index, Phase.CANCELLED, GONE)
@@ -157,55 +153,55 @@ def _spoiled(history: History, observed: Observed, moves: tuple[int, ...]) -> It
             yield Ending(index, Phase.FAILED, OFF, row.leader)
 
 
-def _doubtful(history: History, observed: Observed, moves: tuple[int, ...]) -> str:
+def _doubtful(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
     """Return which queued move looks wrong, though that is not sure yet, or ""."""
     for index in moves:
-        m = history.moves[index]
+        m = run.moves[index]
         tp, row = m.move.tp, observed.rows.get(m.move.tp)
         if row is None and tp not in observed.hidden:
-            return _unseen(observed, tp)
+            return _not_described(observed, tp)
         if _is_off(m, row, observed):
             return f"{tp} {OFF}: looked at again"
     return ""
 
 
 def _held_up(
-    history: History, observed: Observed, moves: tuple[int, ...]
+    run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> Iterator[tuple[int, str]]:
     """Yield queued moves that have to wait, and for what: a move in flight is not overridden."""
     for index in moves:
-        tp = history.moves[index].move.tp
+        tp = run.moves[index].move.tp
         if tp in observed.reassignments:
             yield index, f"{tp} is being moved by somebody else: waited for, never overridden"
         elif tp in observed.hidden:
             yield index, observed.hidden[tp]
 
 
-def _is_off(m: MoveHistory, row: PartitionRow | None, observed: Observed) -> bool:
+def _is_off(m: RunMove, row: PartitionRow | None, observed: Observation) -> bool:
     """Return whether a partition at rest has replicas that the plan does not know."""
     if row is None or m.move.tp in observed.reassignments:
         return False
     return row.replicas not in (m.move.before, m.move.after)
 
 
-def _unseen(observed: Observed, tp: TopicPartition) -> str:
+def _not_described(observed: Observation, tp: TopicPartition) -> str:
     again = f"{tp} is not in the cluster's description: looked for again"
     return observed.hidden.get(tp, again)
 
 
-def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
+def _never_arrived(m: RunMove, observed: Observation) -> bool:
     """Return whether a submission without an answer has left no trace: the same is safe again."""
     row, tp = observed.rows.get(m.move.tp), m.move.tp
     rested = observed.since_submission_seconds >= LONGEST_SECONDS
     return (
         m.phase is Phase.SUBMITTING
-        and m.wish is Wish.GO_ON
+        and m.request is MoveRequest.CONTINUE
         and not m.refused
         and tp not in observed.reassignments
         and row is not None
         and row.replicas == m.move.before
         and observed.steady_seconds.get(tp, 0.0) >= _patience_seconds(m.tries)
-        and (m.tries < MOST_JOURNALLED or rested)
+        and (m.tries < MAX_JOURNALLED_TRIES or rested)
     )
 
 
@@ -214,24 +210,24 @@ def _patience_seconds(tries: int) -> float:
     return min(LONGEST_SECONDS, 2.0 ** max(0, tries - 1))
 
 
-def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
-    unclean = not_clean(history, observed)
+def _waiting_reason(run: RunState, observed: Observation, flying: list[int]) -> str:
+    unclean = not_clean(run, observed)
     if unclean:
         return unclean
     for index in flying:
-        m = history.moves[index]
+        m = run.moves[index]
         move = m.move
         listed = observed.reassignments.get(move.tp)
         if listed is not None and never_ends(listed):
             return f"{move.tp} was overridden in place and never ends by itself: cancel it"
         if m.refused and move.tp not in observed.reassignments:
             return f"{move.tp} is {m.refused}: whether an earlier try acts late is waited for"
-        reason = _not_now(history, observed, (index,)) if _never_arrived(m, observed) else ""
+        reason = _not_now(run, observed, (index,)) if _never_arrived(m, observed) else ""
         if reason:
             return reason
         if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
             return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"
-        cancelled = m.wish is Wish.CANCEL
+        cancelled = m.request is MoveRequest.CANCEL
         down = [b for b in move.receiving if b not in observed.alive]
         if down:
             leaves = " (a further cancel leaves it)" if cancelled and not move.reassigns else ""
@@ -241,7 +237,7 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
             return f"{observed.disks[full[0]]}: {move.tp} may not end; cancel or retarget it"
         row = observed.rows.get(move.tp)
         if row is None:
-            return _unseen(observed, move.tp)
+            return _not_described(observed, move.tp)
         if row.leader < 0:
             return f"{move.tp} has no leader"
         if move.tp not in observed.reassignments and row.replicas == move.after:
@@ -249,45 +245,45 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
             if late:
                 gone = "" if late[0] in observed.alive else ": it is down"
                 return f"{move.tp} has moved, but broker {late[0]} is not in its ISR{gone}"
-            silent = log_dirs.untold(m, observed)
+            silent = log_dirs.silent_broker(m, observed)
             if silent is not None:
                 return f"broker {silent} does not tell where {move.tp} lies: asked again"
     for index in flying:
-        if history.moves[index].batch in observed.resting:
-            return observed.resting[history.moves[index].batch]
+        if run.moves[index].batch in observed.backing_off:
+            return observed.backing_off[run.moves[index].batch]
     left = (
         *(observed.moves_left, observed.left_alone),
         *(observed.retention_left, observed.dirs_left_alone),
     )
     for why in (why for of in left for why in of.values()):
         return why
-    if not history.paused:
+    if not run.paused:
         return ""
-    how = "is held" if history.pace.floored else "goes on"
-    rates = history.pace.rates.items()
+    how = "is held" if run.rate_control.floored else "goes on"
+    rates = run.rate_control.rates.items()
     theirs = [b for (b, side), held in rates if held.theirs and side is not Side.LEADER]
-    if history.pace.floored and theirs:
+    if run.rate_control.floored and theirs:
         how += f", but on broker {theirs[0]}, whose rate somebody else has set: ask once more"
     return f"paused, as asked: what is in flight {how}"
 
 
-def _not_now(history: History, observed: Observed, moves: tuple[int, ...]) -> str:
+def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
     """Return why no new batch should start now, or ""."""
     for index in moves:
-        full = [b for b in history.moves[index].move.receiving if b in observed.disks]
+        full = [b for b in run.moves[index].move.receiving if b in observed.disks]
         if full:
             return f"{observed.disks[full[0]]}: no further batch starts"
-    for index in (*moves, *history.queued):
-        down = [b for b in history.moves[index].move.receiving if b not in observed.alive]
+    for index in (*moves, *run.queued):
+        down = [b for b in run.moves[index].move.receiving if b not in observed.alive]
         if down:
             return f"broker {down[0]} is down: no further batch starts"
     for tp, row in observed.rows.items():
         flying = observed.reassignments.get(tp)
         coming = flying.adding if flying else ()
-        least = history.least_in_sync(tp.topic, len(row.replicas) - len(coming))
+        least = run.min_in_sync(tp.topic, len(row.replicas) - len(coming))
         late = [b for b in row.replicas if b not in row.isr and b not in coming]
         # A broker that is down has other reasons than our copies; moving off it is the remedy.
         if len(row.isr) < min(least, len(row.replicas)) and not observed.alive.isdisjoint(late):
-            told = "" if tp.topic in history.min_insync else ", min.insync.replicas is not known"
+            told = "" if tp.topic in run.min_insync else ", min.insync.replicas is not known"
             return f"{tp} has fewer than {least} replicas in sync{told}: no further batch starts"
     return ""

@@ -23,12 +23,12 @@ from core.cluster.configs import (
 from core.cluster.faults import Fault
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.external.throttles import Throttle, find_throttles
+from core.run.external.throttles import Throttle, fetch_throttles
 from core.run.journal import throttle_values as throttle
 from core.run.journal.throttle_values import Configs, ListKey, Side
 from core.run.reporting.runs import KnownRun
 from core.run.throttles import release as putting_back
-from core.run.throttles.lists import told_lists
+from core.run.throttles.lists import fetch_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def plan_clearing(
 
     Nothing is changed.
     """
-    found, unread = find_throttles(client, state, runs)
+    found, unread = fetch_throttles(client, state, runs)
     wanted = [t for t in found if not named or t.resource in named]
     reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
     cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
@@ -79,8 +79,8 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     first = [c for c in clearing.changes if c not in unset] + [c for c in emptied if c.value]
     failed = _altered(client, first)
     asked = {_key(change): change for change in unset if change.resource not in failed}
-    held, untold = told_lists(client, clock, asked)
-    failed |= {resource: str(fault) for resource, fault in untold.items()}
+    held, silent_broker = fetch_lists(client, clock, asked)
+    failed |= {resource: str(fault) for resource, fault in silent_broker.items()}
     empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
     failed |= _altered(client, empty)
     left = tuple(change for change in (*first, *empty) if change.resource not in failed)
@@ -88,7 +88,7 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     while left:
         names = list({change.name for change in left})
         resources = list(dict.fromkeys(change.resource for change in left))
-        left = putting_back.still_there(left, client.configs(resources, names))
+        left = putting_back.missing_changes(left, client.configs(resources, names))
         if not left or clock.monotonic() >= deadline:
             break
         clock.sleep(0.05)
@@ -125,7 +125,7 @@ def _kept(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
     """Return why a throttle stays, or ""."""
     for run in runs:
         if run.living and _works_with(run, found):
-            return f"run {run.history.run} is in progress and works with it"
+            return f"run {run.state.run_id} is in progress and works with it"
     if found.source in (ConfigSource.STATIC, ConfigSource.DEFAULT):
         return "it is in the broker's own configuration file"
     if found.source is ConfigSource.BROKER_DEFAULT:
@@ -144,7 +144,7 @@ def _kept(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
 
 
 def _works_with(run: KnownRun, found: Throttle) -> bool:
-    moves = [m.move for m in run.history.moves]
+    moves = [m.move for m in run.state.moves]
     if found.resource.kind is ResourceKind.TOPIC:
         return any(move.tp.topic == found.resource.name for move in moves)
     return any(int(found.resource.name) in (*move.before, *move.after) for move in moves)
@@ -170,8 +170,8 @@ def _changes(
 def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> ConfigChange:
     """Return what clears a rate: as it was found before a run of ours that died, else no rate."""
     for run in runs:
-        if run.history.run == t.run:
-            for intent in run.history.rates.values():
+        if run.state.run_id == t.run:
+            for intent in run.state.rates.values():
                 if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
                     back = putting_back.restore_changes(intent, configs)
                     if back:

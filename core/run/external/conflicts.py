@@ -13,7 +13,7 @@ import numpy as np
 from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
 from core.errors import RIGHTS, AccessDeniedError, RefusedError
-from core.run.external.leftovers import left_in_cluster
+from core.run.external.leftovers import fetch_leftovers
 from core.run.journal.throttle_values import Side
 from core.run.reporting.progress import leftovers
 from core.run.reporting.runs import left_behind, refuse_unreadable, with_throttles
@@ -23,7 +23,7 @@ from core.units import format_duration
 _SHOWN = 3
 
 
-def refuse_beside(cluster_id: str, address: Address) -> None:
+def refuse_conflicts(cluster_id: str, address: Address) -> None:
     """Raise RefusedError while something of another run's is left in this cluster.
 
     Raises IncompleteError when a journal that may tell of such cannot be read.
@@ -38,19 +38,19 @@ def refuse_beside(cluster_id: str, address: Address) -> None:
             f"began, ask for that before: trimtab runs cancel {dead[0]} --yes).",
         )
     refuse_unreadable(cluster_id, "has left something")
-    ended = [run.history for run in with_throttles(cluster_id) if run.history.ended is not None]
+    ended = [run.state for run in with_throttles(cluster_id) if run.state.ended is not None]
     if not ended:
         return
     connection = connect(address)
     try:
-        for history in ended:
-            left = replace(leftovers(history), moves=(), copies=())  # others' moves are looked for
-            refuse_over(history.run, left_in_cluster(connection.client, left, surely=True))
+        for state in ended:
+            left = replace(leftovers(state), moves=(), copies=())  # others' moves are looked for
+            refuse_leftovers(state.run_id, fetch_leftovers(connection.client, left, surely=True))
     finally:
         connection.client.close()
 
 
-def refuse_over(run: str, left: Leftovers) -> None:
+def refuse_leftovers(run: str, left: Leftovers) -> None:
     """Raise RefusedError when a run that has ended left throttles, or a retention lowered."""
     if left.lists or left.rates:
         _refuse_throttles(run, left)
@@ -96,13 +96,13 @@ def refuse_if_moving(
     allow = f"; or, if you know better: --allow {ALLOW}" if allowable else ""
     refuse_unreadable(state.cluster_id, "moves a topic")
     for run in with_throttles(state.cluster_id):
-        if run.history.ended is not None:
+        if run.state.ended is not None:
             continue
-        held = {move.move.tp.topic for move in run.history.moves}.intersection(topics)
+        held = {move.move.tp.topic for move in run.state.moves}.intersection(topics)
         if held:
             raise RefusedError(
-                f"Topic {min(held)} cannot be {doing}: run {run.history.run} moves it.",
-                next=f"Wait for its end, or: trimtab runs cancel {run.history.run}{allow}",
+                f"Topic {min(held)} cannot be {doing}: run {run.state.run_id} moves it.",
+                next=f"Wait for its end, or: trimtab runs cancel {run.state.run_id}{allow}",
             )
     if state.moves_unknown:
         raise AccessDeniedError(state.moves_unknown, next=f"{RIGHTS}{allow}")

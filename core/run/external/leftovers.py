@@ -24,9 +24,9 @@ REMEDY = (
 )
 
 
-def left_probes(state: ClusterState, runs: Iterable[KnownRun]) -> tuple[str, ...]:
+def find_left_probes(state: ClusterState, runs: Iterable[KnownRun]) -> tuple[str, ...]:
     """Return in words which topics of probes belong to no run that is in progress here."""
-    living = {run.history.run for run in runs if run.living}
+    living = {run.state.run_id for run in runs if run.living}
     found = ((topic.name, topic.name.removeprefix(TOPIC_PREFIX)) for topic in state.topics)
     return tuple(
         f"topic {topic} is of the probe of run {run}, which is not in progress here"
@@ -35,7 +35,7 @@ def left_probes(state: ClusterState, runs: Iterable[KnownRun]) -> tuple[str, ...
     )
 
 
-def left_in_cluster(client: ClusterClient, left: Leftovers, *, surely: bool = False) -> Leftovers:
+def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = False) -> Leftovers:
     """Return what of `left` still stands, asked of the cluster itself.
 
     What cannot be asked, as brokers that are down, is taken for standing unless `surely`.

@@ -108,7 +108,7 @@ class ForeignWatch:
     """Remembers what pictures of the cluster showed of others' moves; forgets those that ended."""
 
     def __init__(self) -> None:
-        self._seen: dict[Key, list[tuple[datetime, int]]] = {}
+        self._last_bytes: dict[Key, list[tuple[datetime, int]]] = {}
         self._since: dict[Key, datetime] = {}
         self._last: datetime | None = None
 
@@ -119,10 +119,10 @@ class ForeignWatch:
         flying = {move.key for move in moves}
         for gone in self._since.keys() - flying:
             del self._since[gone]
-            self._seen.pop(gone, None)
+            self._last_bytes.pop(gone, None)
         for move in moves:
             self._since.setdefault(move.key, at)
-            track = self._seen.setdefault(move.key, [])
+            track = self._last_bytes.setdefault(move.key, [])
             if move.arrived_bytes is not None and (not track or track[-1][1] != move.arrived_bytes):
                 track.append((at, move.arrived_bytes))
             while len(track) > 2 and (at - track[1][0]).total_seconds() > RATE_SECONDS:
@@ -135,7 +135,7 @@ class ForeignWatch:
         return tuple(self._told(move) for move in foreign_moves(state, ours))
 
     def _told(self, move: ForeignMove) -> ForeignMove:
-        track, since = self._seen.get(move.key), self._since.get(move.key)
+        track, since = self._last_bytes.get(move.key), self._since.get(move.key)
         if not track or since is None or self._last is None:
             return replace(move, since=since)
         (begun, first), (newest, last) = track[0], track[-1]

@@ -61,7 +61,7 @@ class Throttles(NamedTuple):
 Answers = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
 
 
-def find_throttles(
+def fetch_throttles(
     client: ClusterClient, state: ClusterState, runs: Iterable[KnownRun]
 ) -> Throttles:
     """Return every throttle in the cluster; `runs` are those that may have set some.
@@ -69,18 +69,18 @@ def find_throttles(
     Brokers that are down are left out: only they know their rates.
     """
     flying = client.reassignments()
-    rates = asked_rates(client, state)
-    lists = asked_lists(client, [topic.name for topic in state.topics])
-    return explained({**rates, **lists}, flying, _dir_copies(client, rates), runs)
+    rates = fetch_rate_configs(client, state)
+    lists = fetch_list_configs(client, [topic.name for topic in state.topics])
+    return explain_throttles({**rates, **lists}, flying, _dir_copies(client, rates), runs)
 
 
-def asked_rates(client: ClusterClient, state: ClusterState) -> Answers:
+def fetch_rate_configs(client: ClusterClient, state: ClusterState) -> Answers:
     """Return what live brokers say of their rates."""
     brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
     return client.configs(brokers, RATES) if brokers else {}
 
 
-def asked_lists(client: ClusterClient, topics: Iterable[str]) -> Answers:
+def fetch_list_configs(client: ClusterClient, topics: Iterable[str]) -> Answers:
     """Return what the lists of these topics hold."""
     asked = [Resource.topic(topic) for topic in topics]
     return client.configs(asked, LISTS) if asked else {}
@@ -92,7 +92,7 @@ def any_rate(rates: Answers) -> bool:
     return any(_limits(answer.get(name)) for answer in told for name in RATES)
 
 
-def explained(
+def explain_throttles(
     answers: Answers,
     flying: Mapping[TopicPartition, Reassignment],
     copies: Mapping[int, int],
@@ -158,7 +158,7 @@ def _rates(
             (
                 run
                 for run in runs
-                for rate in run.history.rates.values()
+                for rate in run.state.rates.values()
                 if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
             ),
             None,
@@ -174,7 +174,7 @@ def _rates(
             value.value,
             value.source,
             Whose.OURS if ours else Whose.FOREIGN,
-            ours.history.run if ours else None,
+            ours.state.run_id if ours else None,
             needed,
             f"{format_rate(int(value.value))}: {why}",
         )
@@ -206,7 +206,7 @@ def _lists(
             text: str, run: KnownRun | None, needed: bool, why: str, side: Side = side
         ) -> Throttle:
             whose = Whose.OURS if run else Whose.FOREIGN
-            name = run.history.run if run else None
+            name = run.state.run_id if run else None
             return Throttle(
                 resource, side.list_config, text, ConfigSource.TOPIC, whose, name, needed, why
             )
@@ -220,7 +220,7 @@ def _lists(
             yield throttle(ALL, None, moving, "not ours; every replica of the topic")
             continue
         for run in runs:
-            intent = run.history.lists.get((resource.name, side))
+            intent = run.state.lists.get((resource.name, side))
             mine = there & set(intent.pairs) if intent else frozenset[str]()
             if mine:
                 there -= mine

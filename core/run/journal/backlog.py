@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.run.journal.held_throttles import Key
-from core.run.journal.moves import MoveHistory
+from core.run.journal.moves import RunMove
 from core.run.journal.throttle_values import Side
 from core.units import UNLIMITED
 
@@ -38,18 +38,18 @@ class Backlog:
         left = {key: self.left_bytes(key, rate_of(key), at) for key in self.left}
         self.left = {key: (size, at) for key, size in left.items() if size}
 
-    def add(self, m: MoveHistory, rate_of: RateOf, at: datetime) -> None:
+    def add(self, m: RunMove, rate_of: RateOf, at: datetime) -> None:
         """Take in that a move is submitted."""
         for key, size in copies(m):
             self.left[key] = self.left_bytes(key, rate_of(key), at) + size, at
 
-    def remove(self, m: MoveHistory, rate_of: RateOf, at: datetime) -> None:
+    def remove(self, m: RunMove, rate_of: RateOf, at: datetime) -> None:
         """Take in that the rest of a move never comes, as far as that can be told."""
         for key, size in copies(m):
             self.left[key] = max(0.0, self.left_bytes(key, rate_of(key), at) - size), at
 
 
-def copies(m: MoveHistory) -> Iterator[tuple[Key, int]]:
+def copies(m: RunMove) -> Iterator[tuple[Key, int]]:
     """Yield which brokers and sides copy for a move, and how much, as far as that is known."""
     size, move = m.size_bytes or 0, m.move
     if move.adding:

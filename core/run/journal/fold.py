@@ -14,17 +14,15 @@ from typing import Any
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.run.journal import requests as asked
-from core.run.journal.held_throttles import Away, BatchThrottle, Key
-from core.run.journal.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role, move_from_json
-from core.run.journal.produce_latency import Measured
-from core.run.journal.rates import Bounds, Pace, rates_from_json
+from core.run.journal.held_throttles import Key, PairState
+from core.run.journal.moves import NOT_STARTED, Outcome, Phase, Role, RunMove, move_from_json
+from core.run.journal.produce_latency import BaselineMeasurement
+from core.run.journal.rates import RateBounds, RateControl, rates_from_json
 from core.run.journal.records import Kind, Record
 from core.run.journal.retention import Retention
 from core.run.journal.state import Known
 from core.run.journal.throttle_values import Side
 from core.units import parse_time
-
-__all__ = ["BatchThrottle", "History", "MoveHistory", "Outcome", "Phase", "Role"]
 
 ONE_REMOVAL = timedelta(seconds=10)
 """Lists and rates that are found gone within this time of one another were taken at once."""
@@ -45,24 +43,24 @@ _CHANGE_RATES = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class History(Known):
+class RunState(Known):
     """What a run knows, as records make it."""
 
     @classmethod
-    def fold(cls, records: Iterable[Record]) -> History:
+    def fold(cls, records: Iterable[Record]) -> RunState:
         """Return the history of all `records`; raises ValueError when the first is not CREATED."""
-        history: History | None = None
+        run: RunState | None = None
         for record in records:
-            if history is None:
-                history = cls._created(record)
+            if run is None:
+                run = cls._created(record)
             else:
-                history.apply(record)
-        if history is None:
+                run.apply(record)
+        if run is None:
             raise ValueError("the journal has no records")
-        return history
+        return run
 
     @classmethod
-    def _created(cls, record: Record) -> History:
+    def _created(cls, record: Record) -> RunState:
         if record.kind is not Kind.CREATED:
             raise ValueError(f"the first record is {record.kind.value}, not created")
         p = record.payload
@@ -70,7 +68,7 @@ class History(Known):
         size, rate = int(options["batch_size"]), options["rate_bytes_per_s"]
         auto, at, retention = options.get("auto"), options.get("at"), options.get("retention")
         return cls(
-            run=p["run"],
+            run_id=p["run"],
             cluster_id=p["cluster_id"],
             cluster_name=p["cluster_name"],
             bootstrap=p["address"]["bootstrap"],
@@ -89,10 +87,10 @@ class History(Known):
             start_at=parse_time(at) if at else None,
             elect=bool(options.get("elect")),
             pause_if_removed=options.get("if_throttles_removed") == "pause",
-            pace=Pace(
+            rate_control=RateControl(
                 rate,
-                Bounds.from_json(auto) if auto else None,
-                apart=rates_from_json(options.get("apart", ())),
+                RateBounds.from_json(auto) if auto else None,
+                per_side_rates=rates_from_json(options.get("apart", ())),
             ),
             retention=Retention(retention["ms"]) if retention else None,
             last_at=record.at,
@@ -112,7 +110,7 @@ class History(Known):
             case Kind.PREFLIGHT:
                 self._preflight(p)
             case Kind.MEASURED:
-                self.measured = Measured.from_json(p)
+                self.measured = BaselineMeasurement.from_json(p)
             case Kind.THROTTLE_INTENT:
                 if not self.throttles:
                     self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
@@ -139,11 +137,13 @@ class History(Known):
                     else:
                         self.held_back.pop(key, None)
                 self.change_rates(wanted)
-                self.pace = self.pace.changed(wanted, record.at)
+                self.rate_control = self.rate_control.changed(wanted, record.at)
             case Kind.RATE_SET | Kind.RATES_CHANGED:
                 keys = [(broker, Side(side)) for broker, side in p["rates"]]
                 self.rates_are_set(keys)
-                self._in_force((key for key in keys if key not in self.pace.rates), record.at)
+                self._in_force(
+                    (key for key in keys if key not in self.rate_control.rates), record.at
+                )
                 self._refused(p.get("refused", ()), record.at)
             case Kind.DISTURBED:
                 if self.begun and (p["lists"] or any(rate["mend"] for rate in p["rates"])):
@@ -159,14 +159,16 @@ class History(Known):
                 self._held_back_no_more(others)
                 held = {key: self.rates[key] for key in others if key in self.rates}
                 theirs = {k: r.limit_bytes_per_s for k, r in held.items() if r.ours is not None}
-                self.pace = self.pace.given_back(others).left_to_others(theirs, record.at)
+                self.rate_control = self.rate_control.given_back(others).taken_over(
+                    theirs, record.at
+                )
                 self._in_force((key for key in held if key not in theirs), record.at)
             case Kind.PAIRS_TAKING:
-                self.put_pairs(p["lists"], Away.TAKING)
+                self.put_pairs(p["lists"], PairState.TAKING)
             case Kind.PAIRS_TAKEN:
-                self.put_pairs(p["lists"], Away.TAKEN)
+                self.put_pairs(p["lists"], PairState.TAKEN)
             case Kind.PAIRS_PUTTING:
-                self.put_pairs(p["lists"], Away.PUTTING)
+                self.put_pairs(p["lists"], PairState.PUTTING)
             case Kind.PAIRS_PUT:
                 self.put_pairs(p["lists"], None)
             case Kind.POSTPONED:
@@ -199,14 +201,14 @@ class History(Known):
                 keys = [_key(rate) for rate in p["rates"]]
                 self.rates_are_restored(keys)
                 self._held_back_no_more(keys)
-                self.pace = self.pace.given_back(keys)
+                self.rate_control = self.rate_control.given_back(keys)
             case Kind.REQUEST:
-                self.requests_seen = p["seq"]
-                floored = self.pace.floored
+                self.last_request = p["seq"]
+                floored = self.rate_control.floored
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
                     self._hold_back_anew(p["kind"])
-                if floored and not self.pace.floored:
+                if floored and not self.rate_control.floored:
                     self.unheld_at = record.at
             case Kind.CANCELLING:
                 for index in p["moves"]:
@@ -279,7 +281,7 @@ class History(Known):
         """Take in that rates of ours have come into force."""
         held = ((key, self.rates.get(key)) for key in keys)
         rates = [(k, r.limit_bytes_per_s) for k, r in held if r and r.limit_bytes_per_s is not None]
-        self.pace = self.pace.changed(rates, at)
+        self.rate_control = self.rate_control.changed(rates, at)
 
     def _refused(self, rows: Iterable[Sequence[Any]], at: datetime) -> None:
         """Take in which rates were refused, and what their sides have instead, as before."""
@@ -288,11 +290,11 @@ class History(Known):
         self.keep_refused(((broker, Side(side)), kept) for broker, side, _, kept in rows)
         limits = {key: self.rates[key].limit_bytes_per_s for key in refused}
         kept = [(key, refused[key], limit) for key, limit in limits.items() if limit is not None]
-        self.pace = self.pace.refused(kept, at)
+        self.rate_control = self.rate_control.refused(kept, at)
 
     def _hold_back_anew(self, kind: str) -> None:
         """Take in what was asked for: the floor holds all, another rate is waited for."""
-        if self.pace.floored:
+        if self.rate_control.floored:
             self.held_back.clear()
         elif kind == "throttle":
             sides = tuple(self.held_back)
@@ -338,8 +340,8 @@ class History(Known):
         self.stopped = self.stopped or p["stop"]
 
 
-def _move(p: Mapping[str, Any], batch: int) -> MoveHistory:
-    return MoveHistory(
+def _move(p: Mapping[str, Any], batch: int) -> RunMove:
+    return RunMove(
         move_from_json(p),
         batch=p.get("batch", batch),
         long=bool(p.get("long")),

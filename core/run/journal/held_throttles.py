@@ -20,7 +20,7 @@ Pair = tuple[str, Side, str]
 """One `partition:broker` entry of ours in a topic's list."""
 
 
-class Away(Enum):
+class PairState(Enum):
     """Why a pair of ours may not be in its list. `…ING` is intended, the answer not known."""
 
     TAKING = "taking"
@@ -30,7 +30,7 @@ class Away(Enum):
 
 
 @dataclass(slots=True)
-class BatchThrottle:
+class BatchThrottles:
     """What throttles a batch's next moves are to have; `set` once they have been read back."""
 
     lists: tuple[ListIntent, ...]
@@ -44,10 +44,10 @@ class BatchThrottle:
 
 
 @dataclass(slots=True, kw_only=True)
-class Holdings:
+class HeldThrottles:
     """The throttles of a run that it has not given back."""
 
-    throttles: dict[int, BatchThrottle] = field(default_factory=dict)
+    throttles: dict[int, BatchThrottles] = field(default_factory=dict)
     lists: dict[ListKey, ListIntent] = field(default_factory=dict)
     """What of the topic lists is ours, and not given back yet."""
     rates: dict[Key, RateIntent] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Holdings:
     """How lists were left that were given back and that nobody else has touched since."""
     lists_due: set[ListKey] = field(default_factory=set)
     """Lists with pairs of ours that have not been read back."""
-    away: dict[Pair, Away] = field(default_factory=dict)
+    away: dict[Pair, PairState] = field(default_factory=dict)
     """Pairs of ours that are to be out of their lists for now, or that somebody took out."""
     mends: dict[Key | ListKey, int] = field(default_factory=dict)
     """How often somebody else has deleted something that we put back, as last journalled."""
@@ -69,7 +69,7 @@ class Holdings:
         Those that wait are not listed: a follower of theirs that returns would be held back.
         """
         before = self.throttles.get(p["batch"])
-        batch = BatchThrottle(
+        batch = BatchThrottles(
             tuple(ListIntent.from_json(entry) for entry in p["lists"]),
             tuple(RateIntent.from_json(entry) for entry in p["rates"]),
             late=before.late if before else (),
@@ -85,7 +85,7 @@ class Holdings:
         self._due(batch.rates)
         return batch.moves
 
-    def still_wanted(self, batch: int) -> BatchThrottle:
+    def still_wanted(self, batch: int) -> BatchThrottles:
         """Return a batch's throttles but for what was given back since they were intended."""
         intended = self.throttles[batch]
         held = {key: frozenset(intent.pairs) for key, intent in self.lists.items()}
@@ -187,7 +187,7 @@ class Holdings:
                 gone = ListIntent(topic, side, entry["prior"], tuple(pairs))
                 ours = self.lists.get((topic, side), gone).joined(gone)
                 self.lists[topic, side] = replace(ours, prior=gone.prior)
-                self.away |= {(topic, side, pair): Away.LOST for pair in pairs}
+                self.away |= {(topic, side, pair): PairState.LOST for pair in pairs}
             else:
                 self._let_go(topic, side, pairs)
         return left
@@ -195,7 +195,9 @@ class Holdings:
     def _mend(self, key: Key | ListKey, p: Mapping[str, Any]) -> None:
         self.mends[key] = p.get("times", self.mends.get(key, 0) + 1)
 
-    def put_pairs(self, lists: Iterable[tuple[str, str, list[str]]], away: Away | None) -> None:
+    def put_pairs(
+        self, lists: Iterable[tuple[str, str, list[str]]], away: PairState | None
+    ) -> None:
         """Take in that pairs are on their way out or back; None is back where they belong."""
         for topic, side, pairs in lists:
             for pair in pairs:

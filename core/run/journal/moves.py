@@ -73,10 +73,10 @@ class Role(Enum):
     ROLLBACK = "rollback"
 
 
-class Wish(Enum):
+class MoveRequest(Enum):
     """What is asked of a move that has not ended: to go on, to be taken back, or not to begin."""
 
-    GO_ON = "go on"
+    CONTINUE = "go on"
     CANCEL = "cancel"
     SKIP = "skip"
 
@@ -90,7 +90,7 @@ DIRS_AS_BEFORE = "cancelled, log dirs as before"
 
 
 @dataclass(slots=True)
-class MoveHistory:
+class RunMove:
     """What became of one move so far."""
 
     move: Move
@@ -118,7 +118,7 @@ class MoveHistory:
     """Why a later try was refused, in words, while an earlier one without an answer may act."""
     dirs_refused: dict[int, str] = field(default_factory=dict)
     """Brokers that will not have its replica in the log dir asked for, and why, in words."""
-    wish: Wish = Wish.GO_ON
+    request: MoveRequest = MoveRequest.CONTINUE
     cancel_intended: bool = False
     """It has been cancelled, whether or not the cluster's answer ever came."""
     cancel_sent: bool = False
@@ -136,7 +136,12 @@ class MoveHistory:
 
     def queue_again(self, batch: int) -> None:
         """Forget what became of it: it begins anew in another batch."""
-        self.batch, self.phase, self.wish, self.why = batch, Phase.QUEUED, Wish.GO_ON, ""
+        self.batch, self.phase, self.request, self.why = (
+            batch,
+            Phase.QUEUED,
+            MoveRequest.CONTINUE,
+            "",
+        )
         self.submitted_at = self.ended_at = self.retarget = None
         self.tries, self.put_off, self.refused = 0, "", ""
         self.limited = self.cancel_intended = self.cancel_sent = False

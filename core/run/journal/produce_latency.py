@@ -23,7 +23,7 @@ USUALLY_LATE = 1.1
 is calm by chance as often as it is late by chance."""
 WINDOWS = 3
 """So many windows in a row must be late."""
-LEAST_MS = 2.0
+MIN_MS = 2.0
 """What producers wait at least, as far as ratios go: below it everything is noise."""
 
 
@@ -41,7 +41,7 @@ class Strain(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class LatencyBaseline:
     """What producers waited before a run began."""
 
     p50_ms: float
@@ -49,10 +49,10 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class BaselineMeasurement:
     """What producers to each broker waited; `trouble` says why that is not known."""
 
-    before: Mapping[int, Before]
+    before: Mapping[int, LatencyBaseline]
     trouble: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -65,12 +65,14 @@ class Measured:
         }
 
     @classmethod
-    def from_json(cls, p: Mapping[str, Any]) -> Measured:
-        return cls({broker: Before(p50, p99) for broker, p50, p99 in p["before"]}, p["trouble"])
+    def from_json(cls, p: Mapping[str, Any]) -> BaselineMeasurement:
+        return cls(
+            {broker: LatencyBaseline(p50, p99) for broker, p50, p99 in p["before"]}, p["trouble"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class SideSeen:
+class SideObservation:
     """What is known of one broker and side.
 
     `windows` are the probe's, oldest first; `out_of_step` says which follower has left the ISR
@@ -78,7 +80,7 @@ class SideSeen:
     what counts in the quota besides, `left_bytes` what they have still to bring; None is unknown.
     """
 
-    before: Before | None = None
+    before: LatencyBaseline | None = None
     windows: tuple[Window, ...] = ()
     out_of_step: str = ""
     flow_bytes_per_s: float = 0.0
@@ -93,7 +95,7 @@ class SideSeen:
         return median(_ratio(w.p99_ms, self.before.p99_ms) for w in self.windows[-WINDOWS:])
 
 
-def strain(seen: SideSeen, since: datetime) -> Strain:
+def strain(seen: SideObservation, since: datetime) -> Strain:
     """Return how a side fares whose rate was last changed at `since`.
 
     Late are several windows in a row that began after that: what came before is another rate's.
@@ -118,11 +120,11 @@ def strain(seen: SideSeen, since: datetime) -> Strain:
 
 
 def _ratio(now_ms: float, before_ms: float) -> float:
-    return max(now_ms, LEAST_MS) / max(before_ms, LEAST_MS)
+    return max(now_ms, MIN_MS) / max(before_ms, MIN_MS)
 
 
-def before(windows: Sequence[Window]) -> Before | None:
+def before(windows: Sequence[Window]) -> LatencyBaseline | None:
     """Return what producers waited before a run: the median window, of two at least."""
     if len(windows) < 2:
         return None
-    return Before(median(w.p50_ms for w in windows), median(w.p99_ms for w in windows))
+    return LatencyBaseline(median(w.p50_ms for w in windows), median(w.p99_ms for w in windows))

@@ -19,7 +19,7 @@ Key = tuple[int, Side]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RateBounds:
     """Between which rates an adaptive one stays.
 
     `spare_bytes_per_s` is what capacity leaves a broker's side, where it is known.
@@ -30,7 +30,7 @@ class Bounds:
     spare_bytes_per_s: Mapping[Key, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, least_bytes_per_s: int, most_bytes_per_s: int) -> Bounds:
+    def of(cls, least_bytes_per_s: int, most_bytes_per_s: int) -> RateBounds:
         """Return the bounds that somebody asks for; raises UsageError where they are none."""
         if not 1 <= least_bytes_per_s <= most_bytes_per_s:
             least, most = format_rate(least_bytes_per_s), format_rate(most_bytes_per_s)
@@ -41,7 +41,7 @@ class Bounds:
         return cls(least_bytes_per_s, most_bytes_per_s)
 
     @classmethod
-    def from_json(cls, p: Mapping[str, Any]) -> Bounds:
+    def from_json(cls, p: Mapping[str, Any]) -> RateBounds:
         spare = rates_from_json(p.get("spare", ()))
         return cls(int(p["least_bytes_per_s"]), int(p["most_bytes_per_s"]), spare)
 
@@ -94,7 +94,7 @@ class SideRate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RateControl:
     """What is asked of a run's rates, and what is in force: plain data, folded from the journal.
 
     `rate_bytes_per_s` holds while `bounds` is None, but for the sides in `apart`, which need less
@@ -103,12 +103,12 @@ class Pace:
     """
 
     rate_bytes_per_s: int
-    bounds: Bounds | None = None
+    bounds: RateBounds | None = None
     floored: bool = False
     rates: Mapping[Key, SideRate] = field(default_factory=dict)
     adapted: bool = False
     """There were bounds before: a process that died may have left its probe's topic."""
-    apart: Mapping[Key, int] = field(default_factory=dict)
+    per_side_rates: Mapping[Key, int] = field(default_factory=dict)
 
     @property
     def first_bytes_per_s(self) -> int:
@@ -117,9 +117,9 @@ class Pace:
 
     def rate_of(self, key: Key) -> int:
         """Return the rate of one side, where none is adapted."""
-        return self.apart.get(key, self.rate_bytes_per_s)
+        return self.per_side_rates.get(key, self.rate_bytes_per_s)
 
-    def asked(self, kind: str, payload: Mapping[str, Any]) -> Pace:
+    def asked(self, kind: str, payload: Mapping[str, Any]) -> RateControl:
         """Take a request in; kinds that do not concern rates change nothing."""
         match kind:
             case "pause" if payload.get("floor"):
@@ -129,25 +129,25 @@ class Pace:
             case "resume":
                 return replace(self._none_left(), floored=False)
             case "throttle" if payload.get("auto"):
-                bounds = Bounds.from_json(payload["auto"])
+                bounds = RateBounds.from_json(payload["auto"])
                 if self.bounds and not bounds.spare_bytes_per_s:
                     bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
-                return replace(self._none_left(), bounds=bounds, apart={})
+                return replace(self._none_left(), bounds=bounds, per_side_rates={})
             case "retarget" | "rollback":  # other sides copy now, and more than was reckoned with
-                return replace(self, apart={})
+                return replace(self, per_side_rates={})
             case "throttle":
                 rate, adapted = payload["rate_bytes_per_s"], self.bounds is not None
                 return replace(
                     self._none_left(),
                     rate_bytes_per_s=rate,
                     bounds=None,
-                    apart={},
+                    per_side_rates={},
                     adapted=self.adapted or adapted,
                 )
             case _:
                 return self
 
-    def changed(self, rates: Iterable[tuple[Key, int]], at: datetime) -> Pace:
+    def changed(self, rates: Iterable[tuple[Key, int]], at: datetime) -> RateControl:
         """Take in that these rates were set at `at`."""
         found = dict(self.rates)
         for key, rate in rates:
@@ -159,7 +159,7 @@ class Pace:
             found[key] = SideRate(rate, at, troubled_at, refused_bytes_per_s=refused)
         return replace(self, rates=found)
 
-    def refused(self, rates: Iterable[tuple[Key, int, int]], at: datetime) -> Pace:
+    def refused(self, rates: Iterable[tuple[Key, int, int]], at: datetime) -> RateControl:
         """Take in that the cluster refused rates of sides, which keep others: key, both rates."""
         found = dict(self.rates)
         for key, refused, kept in rates:
@@ -171,7 +171,7 @@ class Pace:
             )
         return replace(self, rates=found)
 
-    def _none_left(self) -> Pace:
+    def _none_left(self) -> RateControl:
         """Return what follows from asking for a rate: every side may be given it once more."""
         rates = {
             key: replace(held, theirs=False, refused_bytes_per_s=None)
@@ -179,7 +179,7 @@ class Pace:
         }
         return replace(self, rates=rates)
 
-    def left_to_others(self, rates: Mapping[Key, int | None], at: datetime) -> Pace:
+    def taken_over(self, rates: Mapping[Key, int | None], at: datetime) -> RateControl:
         """Take in that somebody else has set these rates of ours at `at`; None for no limit."""
         theirs = {
             key: SideRate(UNLIMITED if rate is None else rate, at, theirs=True)
@@ -187,7 +187,7 @@ class Pace:
         }
         return replace(self, rates={**self.rates, **theirs})
 
-    def given_back(self, keys: Iterable[Key]) -> Pace:
+    def given_back(self, keys: Iterable[Key]) -> RateControl:
         """Take in that these rates are the cluster's own again."""
         gone = set(keys)
         return replace(self, rates={k: rate for k, rate in self.rates.items() if k not in gone})

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from core.clock import Clock
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
 from core.run.journal.requests import refusal
@@ -30,12 +30,12 @@ class _Reason:
     came: float
 
 
-class Chronicle:
-    """The one writer of a journal's records; `history` is what all of them come to."""
+class RunRecorder:
+    """The one writer of a journal's records; `run` is what all of them come to."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self.journal, self._clock = journal, clock
-        self.history = History.fold(journal.records())
+        self.state = RunState.fold(journal.records())
         self.newest_sample: dict[str, Any] | None = None
         self._reasons: dict[str, _Reason] = {}
         self._present = "", 0.0
@@ -45,7 +45,7 @@ class Chronicle:
 
     def write(self, what: Kind, /, **payload: Any) -> None:
         """Write a record, on disk as this returns, and fold it in."""
-        self.history.apply(self.journal.write(self._clock.now(), what, payload))
+        self.state.apply(self.journal.write(self._clock.now(), what, payload))
 
     def note_waiting(self, why: str) -> None:
         """Write for what the run waits, "" for nothing, unless the last such record says so.
@@ -63,7 +63,7 @@ class Chronicle:
         known = self._reasons.get(why)
         if known is not None:
             known.came = now
-        if why == self.history.waiting:
+        if why == self.state.waiting:
             return
         if not why:
             pass  # no more often than reasons are
@@ -80,9 +80,9 @@ class Chronicle:
 
         `against` says why the cluster speaks against a request that can be read, or "".
         """
-        for request in self.journal.requests(self.history.requests_seen):
+        for request in self.journal.requests(self.state.last_request):
             p = request.payload
-            why = p.get("refused") or refusal(self.history, request.kind, p)
+            why = p.get("refused") or refusal(self.state, request.kind, p)
             why = why or against(request.kind, p)
             payload = {"who": "?", "host": "?", **p, "seq": request.seq, "kind": request.kind}
             self.write(Kind.REQUEST, **payload | ({"refused": why} if why else {}))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from core.run.journal.moves import MoveHistory, Phase, Role, Wish
-from core.run.journal.rates import Bounds
+from core.run.journal.moves import MoveRequest, Phase, Role, RunMove
+from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import History
+    from core.run.journal.fold import RunState
 
 KINDS = frozenset(
     ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
@@ -25,30 +25,30 @@ AFTER_CANCEL = frozenset(("cancel", "resume", "rollback"))
 OF_MOVES = frozenset(("skip", "retry", "retarget"))
 
 
-def refusal(history: History, kind: str, p: Mapping[str, Any]) -> str:
+def refusal(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request is not to be taken up, in one sentence, or ""."""
-    wrong = _senseless(history, kind, p)
+    wrong = _senseless(run, kind, p)
     if wrong:
         return wrong
-    if history.cancel_requested and kind not in AFTER_CANCEL:
+    if run.cancel_requested and kind not in AFTER_CANCEL:
         return "the run is being cancelled: it is asked for nothing else"
-    back = history.rolling_back and kind == "retry"  # of moves back
-    if kind in OF_MOVES and (history.rollback_requested or history.rolling_back) and not back:
+    back = run.rolling_back and kind == "retry"  # of moves back
+    if kind in OF_MOVES and (run.rollback_requested or run.rolling_back) and not back:
         return "the run is being rolled back: its moves stay as they are"
     return ""
 
 
-def _senseless(history: History, kind: str, p: Mapping[str, Any]) -> str:
+def _senseless(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request cannot be taken in at all, in one sentence, or ""."""
     if kind not in KINDS:
         return f"this trimtab does not know what it is to {kind}"
     unread = unreadable(kind, p)
     if unread:
         return unread
-    if kind == "pause" and p.get("floor") and history.rate_bytes_per_s == UNLIMITED:
+    if kind == "pause" and p.get("floor") and run.rate_bytes_per_s == UNLIMITED:
         return "an unlimited run has no throttle to lower: give it one first"
     for index in [p["move"]] if kind == "retarget" else p.get("moves") or ():
-        if not 0 <= index < len(history.moves):
+        if not 0 <= index < len(run.moves):
             return f"there is no move {index}"
     return ""
 
@@ -70,7 +70,7 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
             return f"{wrong}: it needs the numbers of moves, or none at all"
         case "throttle":
             try:
-                bounds = Bounds.from_json(p["auto"]) if p.get("auto") else None
+                bounds = RateBounds.from_json(p["auto"]) if p.get("auto") else None
             except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
                 return f"{wrong}: its bounds are none"
             least = bounds.least_bytes_per_s if bounds else p.get("rate_bytes_per_s")
@@ -95,84 +95,84 @@ def _are_whole(values: object) -> bool:
     return isinstance(values, list | tuple) and all(map(_is_whole, values))
 
 
-def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
+def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
     """Change what is wanted of a run and its moves; what makes no sense changes nothing."""
-    if _senseless(history, kind, p):
+    if _senseless(run, kind, p):
         return
-    history.pace = history.pace.asked(kind, p)
+    run.rate_control = run.rate_control.asked(kind, p)
     match kind:
         case "cancel" if p.get("moves") is None:
-            open_ = history.in_flight or history.queued
-            once_more = history.cancel_requested and bool(history.waiting)
-            history.leave_copies |= history.preflight and once_more
-            history.leave_requested |= history.preflight and not open_
-            history.cancel_requested, history.rollback_requested = True, False
-            _lift(history)
-            _take_back(history)
+            open_ = run.in_flight or run.queued
+            once_more = run.cancel_requested and bool(run.waiting)
+            run.leave_copies |= run.preflight and once_more
+            run.leave_requested |= run.preflight and not open_
+            run.cancel_requested, run.rollback_requested = True, False
+            _lift(run)
+            _take_back(run)
         case "cancel":
-            for m in _named(history, p["moves"]):
+            for m in _named(run, p["moves"]):
                 _cancel(m)
         case "pause":
-            history.paused = True
+            run.paused = True
         case "resume":
-            history.paused, history.removals = False, 0
-            history.mends.clear()
+            run.paused, run.removals = False, 0
+            run.mends.clear()
         case "throttle":
-            history.limit_late |= history.rate_bytes_per_s == UNLIMITED
-            history.rate_bytes_per_s = history.pace.rate_bytes_per_s
-            if history.pace.bounds is not None:
-                history.rate_bytes_per_s = history.pace.bounds.most_bytes_per_s
+            run.limit_late |= run.rate_bytes_per_s == UNLIMITED
+            run.rate_bytes_per_s = run.rate_control.rate_bytes_per_s
+            if run.rate_control.bounds is not None:
+                run.rate_bytes_per_s = run.rate_control.bounds.most_bytes_per_s
         case "skip":
-            for m in _named(history, p["moves"]):
+            for m in _named(run, p["moves"]):
                 if m.phase is Phase.QUEUED:
-                    m.wish, m.retarget = Wish.SKIP, None
+                    m.request, m.retarget = MoveRequest.SKIP, None
         case "retry":
-            _retry(history, p["moves"])
+            _retry(run, p["moves"])
         case "retarget":
-            for m in _named(history, [p["move"]]):
+            for m in _named(run, [p["move"]]):
                 if m.phase is not Phase.DONE:
                     _cancel(m)
                     m.retarget, m.allowed = tuple(p["after"]), frozenset(p.get("allow", ()))
-                    history.stopped = ""
-        case "rollback" if not history.rolling_back:
-            history.rollback_requested, history.cancel_requested = True, False
-            history.leave_requested = history.leave_copies = False
-            _lift(history)
-            _take_back(history)
+                    run.stopped = ""
+        case "rollback" if not run.rolling_back:
+            run.rollback_requested, run.cancel_requested = True, False
+            run.leave_requested = run.leave_copies = False
+            _lift(run)
+            _take_back(run)
         case _:
             pass
 
 
-def _named(history: History, indices: list[int]) -> Iterator[MoveHistory]:
+def _named(run: RunState, indices: list[int]) -> Iterator[RunMove]:
     """Yield moves that nothing stands in for yet."""
-    return (m for m in (history.moves[i] for i in indices) if not m.replaced)
+    return (m for m in (run.moves[i] for i in indices) if not m.replaced)
 
 
-def _lift(history: History) -> None:
+def _lift(run: RunState) -> None:
     """End a pause: what cannot be taken back cleanly has to go on, and not at the floor."""
-    history.paused, history.removals = False, 0
-    history.pace = history.pace.asked("resume", {})
+    run.paused, run.removals = False, 0
+    run.rate_control = run.rate_control.asked("resume", {})
 
 
-def _take_back(history: History) -> None:
-    for m in history.moves:
+def _take_back(run: RunState) -> None:
+    for m in run.moves:
         _cancel(m)
 
 
-def _cancel(m: MoveHistory) -> None:
+def _cancel(m: RunMove) -> None:
     m.retarget = None
     if not m.phase.ended:
-        m.wish = Wish.CANCEL
+        m.request = MoveRequest.CANCEL
 
 
-def _retry(history: History, indices: list[int]) -> None:
+def _retry(run: RunState, indices: list[int]) -> None:
     again = [
         i
         for i in indices
-        if history.moves[i].phase in (Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
-        and not history.moves[i].replaced
-        and (not history.rolling_back or history.moves[i].role is Role.ROLLBACK)
+        if run.moves[i].phase in (Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
+        and not run.moves[i].replaced
+        and (not run.rolling_back or run.moves[i].role is Role.ROLLBACK)
     ]
     if again:
-        history.stopped, history.cancel_requested = "", False
-        history.place_last(again)
+        run.stopped, run.cancel_requested = "", False
+        run.place_last(again)

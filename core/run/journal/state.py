@@ -14,19 +14,19 @@ from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.plan.plan import Plan
 from core.run.journal.backlog import Backlog
-from core.run.journal.held_throttles import Holdings, Key
-from core.run.journal.moves import MoveHistory, Outcome, Phase
-from core.run.journal.produce_latency import Measured
-from core.run.journal.rates import Pace
+from core.run.journal.held_throttles import HeldThrottles, Key
+from core.run.journal.moves import Outcome, Phase, RunMove
+from core.run.journal.produce_latency import BaselineMeasurement
+from core.run.journal.rates import RateControl
 from core.run.journal.retention import Retention
 from core.units import UNLIMITED
 
 
 @dataclass(slots=True, kw_only=True)
-class Known(Holdings):
+class Known(HeldThrottles):
     """Everything the records say, in the shape that decisions and screens need."""
 
-    run: str
+    run_id: str
     cluster_id: str
     cluster_name: str
     bootstrap: str
@@ -38,7 +38,7 @@ class Known(Holdings):
     who: str
     host: str
     created_at: datetime
-    moves: list[MoveHistory]
+    moves: list[RunMove]
     batch_size: int
     explicit: bool = False
     """Its batches were asked for, one by one: the next may begin before the last has ended."""
@@ -48,9 +48,9 @@ class Known(Holdings):
     """Batches after all others, of moves that were put off or are tried again, and of which."""
     start_at: datetime | None = None
     elect: bool = False
-    pace: Pace
+    rate_control: RateControl
     retention: Retention | None = None
-    measured: Measured | None = None
+    measured: BaselineMeasurement | None = None
     """What producers waited before an adaptive run; None until that has been measured."""
     pause_if_removed: bool = False
     """Pause when somebody takes its throttles away again and again; else it goes on by and by."""
@@ -86,7 +86,7 @@ class Known(Holdings):
     rollback_requested: bool = False
     rolling_back: bool = False
     """The moves back have been added."""
-    requests_seen: int = 0
+    last_request: int = 0
     stopped: str = ""
     """Why no further batch is to start; "" while all is well."""
     waiting: str = ""
@@ -102,7 +102,7 @@ class Known(Holdings):
         return Plan(self.cluster_id, tuple(m.move for m in self.moves))
 
     @property
-    def newest(self) -> dict[TopicPartition, MoveHistory]:
+    def newest(self) -> dict[TopicPartition, RunMove]:
         """Return each partition's newest move: one that went elsewhere, or back, has several."""
         return {m.move.tp: m for m in self.moves}
 
@@ -142,9 +142,9 @@ class Known(Holdings):
     def adapts_rate(self) -> bool:
         """Return whether there is a rate to adapt: what copies nothing has none."""
         copies = (bool(m.move.moves_data or m.move.dir_moves) for m in self.moves)
-        return self.pace.bounds is not None and any(copies)
+        return self.rate_control.bounds is not None and any(copies)
 
-    def least_in_sync(self, topic: str, replicas: int) -> int:
+    def min_in_sync(self, topic: str, replicas: int) -> int:
         """Return min.insync.replicas of a topic, or what it may well be where it is not known.
 
         Of its `replicas` all but one: the most with which a broker may be lost and producers go on.
@@ -155,9 +155,9 @@ class Known(Holdings):
         """Return whether it waits, at that time, for the one that it is to begin at."""
         return self.start_at is not None and not self.preflight and at < self.start_at
 
-    def asked_of(self, key: Key) -> int:
+    def requested_rate(self, key: Key) -> int:
         """Return the most that a broker and side is to get, by what was asked for."""
-        return self.pace.apart.get(key, self.rate_bytes_per_s)
+        return self.rate_control.per_side_rates.get(key, self.rate_bytes_per_s)
 
     def rate_in_force(self, key: Key) -> int:
         """Return the rate that a broker and side is held to, never above what was asked for.
@@ -165,15 +165,15 @@ class Known(Holdings):
         It is not the one that it has for a while: waiting on the floor as more came than its rate
         brings, or on its way up from there.
         """
-        held, asked = self.pace.rates.get(key), self.asked_of(key)
+        held, asked = self.rate_control.rates.get(key), self.requested_rate(key)
         if held is None:
-            now = self.pace.first_bytes_per_s
-        elif self.pace.floored or held.theirs or held.refused_bytes_per_s is not None:
+            now = self.rate_control.first_bytes_per_s
+        elif self.rate_control.floored or held.theirs or held.refused_bytes_per_s is not None:
             now = held.rate_bytes_per_s
         elif key in self.held_back:
             now = self.held_back[key]
-        elif self.pace.bounds is not None:
-            least = self.pace.bounds.least_bytes_per_s
+        elif self.rate_control.bounds is not None:
+            least = self.rate_control.bounds.least_bytes_per_s
             now = (
                 UNLIMITED
                 if held.rate_bytes_per_s == UNLIMITED

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.cluster.configs import ConfigSource
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record
 from core.run.journal.retention import RETENTION
 from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side
@@ -35,7 +35,7 @@ _AFTER = {
 
 
 @dataclass(slots=True)
-class Change:
+class ChangedConfig:
     """One config of one broker or topic; values are as Kafka writes them, None is unset."""
 
     resource: str
@@ -107,25 +107,25 @@ class Change:
         return value
 
 
-def changes(records: Iterable[Record], history: History) -> tuple[Change, ...]:
-    """Return every config that a run changed; `history` is the fold of all `records`."""
-    found: dict[tuple[str, str, str], Change] = {}
+def changes(records: Iterable[Record], run: RunState) -> tuple[ChangedConfig, ...]:
+    """Return every config that a run changed; `run` is the fold of all `records`."""
+    found: dict[tuple[str, str, str], ChangedConfig] = {}
     for record in records:
         _take(found, record)
-    for (broker, side), rate in history.rates.items():
+    for (broker, side), rate in run.rates.items():
         if rate.rate_bytes_per_s is not None:
             found["broker", str(broker), side.rate_config].after = "held"
-    for topic, side in history.lists:
+    for topic, side in run.lists:
         found["topic", topic, side.list_config].after = "held"
     return tuple(sorted(found.values(), key=_by_name))
 
 
-def _by_name(change: Change) -> tuple[str, int, str, str]:
+def _by_name(change: ChangedConfig) -> tuple[str, int, str, str]:
     number = int(change.name) if change.resource == "broker" else 0
     return change.resource, number, change.name, change.config
 
 
-def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
+def _take(found: dict[tuple[str, str, str], ChangedConfig], record: Record) -> None:
     p = record.payload
     match record.kind:
         case Kind.THROTTLE_INTENT | Kind.RATE_INTENT:
@@ -172,7 +172,7 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
             for entry in p["topics"]:
                 source = ConfigSource[entry["source"]]
                 key = "topic", entry["topic"], RETENTION
-                found[key] = Change(*key, entry["prior"], source, [str(p["ms"])])
+                found[key] = ChangedConfig(*key, entry["prior"], source, [str(p["ms"])])
         case Kind.RETENTION_LOWERED:
             for topic in p.get("refused", {}):
                 del found["topic", topic, RETENTION]
@@ -184,7 +184,7 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
 
 
 def _note_theirs(
-    found: Mapping[tuple[str, str, str], Change], rates: Iterable[Mapping[str, Any]]
+    found: Mapping[tuple[str, str, str], ChangedConfig], rates: Iterable[Mapping[str, Any]]
 ) -> None:
     """Note rates that are intended anew because somebody has changed them since the first time."""
     for rate in rates:
@@ -193,16 +193,18 @@ def _note_theirs(
 
 
 def _rate(
-    found: dict[tuple[str, str, str], Change], rate: Mapping[str, Any], source: ConfigSource
+    found: dict[tuple[str, str, str], ChangedConfig], rate: Mapping[str, Any], source: ConfigSource
 ) -> None:
     key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
-    one = found.setdefault(key, Change(*key, rate.get("prior"), source))
+    one = found.setdefault(key, ChangedConfig(*key, rate.get("prior"), source))
     if rate["rate_bytes_per_s"] is None:
         one.after = "kept"
     else:
         one.during.append(str(rate["rate_bytes_per_s"]))
 
 
-def _list(found: dict[tuple[str, str, str], Change], entry: Mapping[str, Any]) -> Change:
+def _list(
+    found: dict[tuple[str, str, str], ChangedConfig], entry: Mapping[str, Any]
+) -> ChangedConfig:
     key = "topic", entry["topic"], Side(entry["side"]).list_config
-    return found.setdefault(key, Change(*key, entry["prior"], ConfigSource.TOPIC))
+    return found.setdefault(key, ChangedConfig(*key, entry["prior"], ConfigSource.TOPIC))

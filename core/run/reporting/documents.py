@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record
 from core.run.reporting.config_changes import changes
-from core.run.reporting.runs import Reading, read_journal
-from core.run.reporting.views import Leftovers, RunState, RunSummary, RunView
+from core.run.reporting.runs import RunReading, read_journal
+from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView
 from core.units import format_time
 
 
@@ -52,7 +52,7 @@ def summary_document(run: RunSummary) -> dict[str, Any]:
     }
 
 
-def run_document(look: Reading) -> dict[str, Any]:
+def run_document(look: RunReading) -> dict[str, Any]:
     """Return the document of `runs show --json`."""
     view, created = look.view, look.records[0].payload
     return {
@@ -120,7 +120,7 @@ def run_document(look: Reading) -> dict[str, Any]:
             }
             for r in view.requests
         ],
-        "configs": [change.to_json() for change in changes(look.records, look.history)],
+        "configs": [change.to_json() for change in changes(look.records, look.state)],
         "story": [
             {"at": format_time(e.at), "kind": e.kind, "level": e.level.value, "text": e.text}
             for e in view.events
@@ -144,7 +144,7 @@ DUTY = 20
 """Reading a long journal again takes time, which brokers on the same machine would miss; it is
 left alone for twenty times as long."""
 LONGEST_SECONDS = 10.0
-_OUTCOMES = {RunState.DIED: RunState.INCOMPLETE, RunState.ROLLED_BACK: RunState.CANCELLED}
+_OUTCOMES = {RunStatus.DIED: RunStatus.INCOMPLETE, RunStatus.ROLLED_BACK: RunStatus.CANCELLED}
 
 
 def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ...]]]:
@@ -154,9 +154,9 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
     while True:
         began = time.monotonic()
         look = read_journal(cluster_id, run)
-        view, records, history = look.view, look.records, look.history
+        view, records, state = look.view, look.records, look.state
         events = [
-            event for record in records if record.seq > seen for event in of_record(record, history)
+            event for record in records if record.seq > seen for event in of_record(record, state)
         ]
         seen = records[-1].seq
         if view.moved_bytes != moved and view.total_bytes:
@@ -187,36 +187,36 @@ def _before_the_end(events: list[Event]) -> int:
     return next((i for i, event in enumerate(events) if event["event"] in after), len(events))
 
 
-def of_record(record: Record, history: History) -> Iterator[Event]:
+def of_record(record: Record, run: RunState) -> Iterator[Event]:
     """Yield what one record says to somebody who follows the run."""
     p = record.payload
     match record.kind:
         case Kind.STARTED:
             yield _event(
                 record,
-                history,
+                run,
                 "started",
                 pid=p["pid"],
-                cluster_id=history.cluster_id,
-                moves=len(history.moves),
-                rate_bytes_per_s=history.rate_bytes_per_s,
-                estimated_seconds=_estimated(history.estimate),
+                cluster_id=run.cluster_id,
+                moves=len(run.moves),
+                rate_bytes_per_s=run.rate_bytes_per_s,
+                estimated_seconds=_estimated(run.estimate),
             )
         case Kind.THROTTLE_SET:
-            batch = history.throttles[p["batch"]]
+            batch = run.throttles[p["batch"]]
             yield _event(
                 record,
-                history,
+                run,
                 "throttled",
                 batch=p["batch"] + 1,
                 lists=[i.to_json() for i in batch.lists],
                 rates=[r.to_json() for r in batch.rates],
             )
         case Kind.RATE_SET:
-            late = history.throttles[p["batch"]].late
+            late = run.throttles[p["batch"]].late
             yield _event(
                 record,
-                history,
+                run,
                 "throttled",
                 batch=p["batch"] + 1,
                 lists=[],
@@ -225,42 +225,40 @@ def of_record(record: Record, history: History) -> Iterator[Event]:
         case Kind.SUBMITTED if p["moves"]:
             yield _event(
                 record,
-                history,
+                run,
                 "submitted",
                 batch=p["batch"] + 1,
-                batches=history.batches,
-                partitions=[_partition(history, i) for i in p["moves"]],
+                batches=run.batches,
+                partitions=[_partition(run, i) for i in p["moves"]],
             )
         case Kind.MOVED:
             for entry in p["moves"]:
                 yield _event(
                     record,
-                    history,
+                    run,
                     "moved",
-                    **_partition(history, entry["index"]),
+                    **_partition(run, entry["index"]),
                     outcome=entry["phase"],
                     why=entry["why"] or None,
                 )
         case Kind.PAIRS_REMOVED:
             lists = [{"topic": t, "side": s, "pairs": pairs} for t, s, pairs in p["lists"]]
-            yield _event(record, history, "restored", lists=lists)
+            yield _event(record, run, "restored", lists=lists)
         case Kind.RATE_RESTORED:
-            yield _event(record, history, "restored", rates=list(p["rates"]))
+            yield _event(record, run, "restored", rates=list(p["rates"]))
         case Kind.WAITING if p["why"]:
-            yield _event(record, history, "waiting", why=p["why"])
+            yield _event(record, run, "waiting", why=p["why"])
         case Kind.POSTPONED:
-            yield _event(record, history, "waiting", why=p["why"])
+            yield _event(record, run, "waiting", why=p["why"])
         case Kind.THROTTLE_FAILED:
-            yield _event(record, history, "waiting", why=f"{p['why']}; what was set is taken back")
+            yield _event(record, run, "waiting", why=f"{p['why']}; what was set is taken back")
         case Kind.REQUEST:
-            yield _event(
-                record, history, "request", request=p["kind"], who=p["who"], host=p["host"]
-            )
+            yield _event(record, run, "request", request=p["kind"], who=p["who"], host=p["host"])
 
 
 def progress(view: RunView) -> Event:
     return {
-        "at": format_time(view.seen_at),
+        "at": format_time(view.last_seen_at),
         "run": view.run,
         "event": "progress",
         "moved_bytes": view.moved_bytes,
@@ -276,10 +274,10 @@ def end(view: RunView) -> Event:
     One that was rolled back has its journal's outcome, cancelled, and says why.
     """
     outcome, why = _OUTCOMES.get(view.state, view.state).value, view.why
-    if view.state is RunState.ROLLED_BACK:
+    if view.state is RunStatus.ROLLED_BACK:
         why = "rolled back"
     event = {
-        "at": format_time(view.ended_at or view.seen_at),
+        "at": format_time(view.ended_at or view.last_seen_at),
         "run": view.run,
         "event": "ended",
         "outcome": outcome,
@@ -291,12 +289,12 @@ def end(view: RunView) -> Event:
     return event | ({"left": left(view.leftovers)} if view.leftovers else {})
 
 
-def _event(record: Record, history: History, event: str, **more: Any) -> Event:
-    return {"at": format_time(record.at), "run": history.run, "event": event, **more}
+def _event(record: Record, run: RunState, event: str, **more: Any) -> Event:
+    return {"at": format_time(record.at), "run": run.run_id, "event": event, **more}
 
 
-def _partition(history: History, index: int) -> dict[str, Any]:
-    move = history.moves[index].move
+def _partition(run: RunState, index: int) -> dict[str, Any]:
+    move = run.moves[index].move
     return {"topic": move.tp.topic, "partition": move.tp.partition, "replicas": list(move.after)}
 
 

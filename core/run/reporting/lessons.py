@@ -12,11 +12,12 @@ from typing import Any
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Lesson
 from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS
-from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind, Record
 from core.units import UNLIMITED
 
-LEAST_SECONDS = 20.0
+MIN_SECONDS = 20.0
 """What is over sooner tells more of a burst than of a rate."""
 _DISTURBING = frozenset(
     (
@@ -28,39 +29,39 @@ _DISTURBING = frozenset(
 """Records of what an estimate knows nothing of."""
 
 
-def lesson_of(records: Iterable[Record], history: History) -> Lesson | None:
+def lesson_of(records: Iterable[Record], run: RunState) -> Lesson | None:
     """Return what a run teaches, None where it was disturbed, or nothing is to be learned of it.
 
     Its time is from the first submission to the end of the last move.
     """
-    estimate = history.estimate
-    if estimate is None or not _is_plain(history) or _was_disturbed(records):
+    estimate = run.estimate
+    if estimate is None or not _is_plain(run) or _was_disturbed(records):
         return None
-    copied = [m for m in history.moves if m.move.moves_data]
+    copied = [m for m in run.moves if m.move.moves_data]
     begun = [m.submitted_at for m in copied if m.submitted_at is not None]
     ended = [m.ended_at for m in copied if m.ended_at is not None]
     if not begun or not ended:
         return None
     took = (max(ended) - min(begun)).total_seconds()
     try:
-        return _lesson(estimate, took, history.rate_bytes_per_s)
+        return _lesson(estimate, took, run.rate_bytes_per_s)
     except (KeyError, TypeError, ValueError, IndexError):
         return None  # an estimate of another form; the run itself is told all the same
 
 
-def _is_plain(history: History) -> bool:
+def _is_plain(run: RunState) -> bool:
     """Return whether a run was carried out as it was estimated, alone and from beginning to end."""
     kept = any(
         rate.rate_bytes_per_s is None
-        for batch in history.throttles.values()
+        for batch in run.throttles.values()
         for rate in (*batch.rates, *batch.late, *batch.earlier)
     )
     return (
-        history.ended is Outcome.DONE
-        and all(m.phase is Phase.DONE and m.tries == 1 and not m.replaced for m in history.moves)
-        and not (kept or history.foreign_before)
-        and history.pace.bounds is None
-        and history.start_at is None
+        run.ended is Outcome.DONE
+        and all(m.phase is Phase.DONE and m.tries == 1 and not m.replaced for m in run.moves)
+        and not (kept or run.foreign_before)
+        and run.rate_control.bounds is None
+        and run.start_at is None
     )
 
 
@@ -81,7 +82,7 @@ def _was_disturbed(records: Iterable[Record]) -> bool:
 
 def _lesson(estimate: Mapping[str, Any], took: float, rate: int) -> Lesson | None:
     sides = {Side(row["side"]) for row in estimate["rows"]}
-    if took < LEAST_SECONDS or not sides <= {Side.LEADER, Side.FOLLOWER}:
+    if took < MIN_SECONDS or not sides <= {Side.LEADER, Side.FOLLOWER}:
         return None  # what is copied between log dirs has a limit of its own
     copied = [row["bytes"] for row in estimate["rows"]]
     if None in copied:
@@ -93,7 +94,7 @@ def _lesson(estimate: Mapping[str, Any], took: float, rate: int) -> Lesson | Non
     own = "uncalibrated_" if calibrated else ""
     said = calibrated or estimate
     seconds, between = said[f"{own}seconds"], said[f"{own}range_seconds"]
-    if seconds is None or estimate["limit"] is None or seconds - AROUND_SECONDS < LEAST_SECONDS:
+    if seconds is None or estimate["limit"] is None or seconds - AROUND_SECONDS < MIN_SECONDS:
         return None
     least, most = (float(end) - around for end, around in zip(between, AROUND_RANGE, strict=True))
     side = Side(estimate["limit"]["side"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from core.run.reporting.views import MoveState, RunState, RunView
+from core.run.reporting.views import MoveStatus, RunStatus, RunView
 from core.units import format_bytes, format_duration
 
 CALM = timedelta(seconds=60)
@@ -23,7 +23,7 @@ class Notice:
     text: str
 
 
-class Notices:
+class NoticeTracker:
     """Follows the newest run; a run that is first seen ended, or stalled, is no news."""
 
     def __init__(self) -> None:
@@ -38,33 +38,33 @@ class Notices:
         ended, why = run.state.ended, _stall(run)
         if run.run != self._run:
             self._run, self._ended, self._stalled = run.run, ended, bool(why)
-            self._stalled_at = run.seen_at if why else None
+            self._stalled_at = run.last_seen_at if why else None
             return None
         if ended != self._ended:
             self._ended = ended
             return _end(run) if ended else None
-        again = self._stalled_at is None or run.seen_at - self._stalled_at >= CALM
+        again = self._stalled_at is None or run.last_seen_at - self._stalled_at >= CALM
         news = bool(why) and not self._stalled and again
         self._stalled = bool(why)
         if why:
-            self._stalled_at = run.seen_at
+            self._stalled_at = run.last_seen_at
         if not news or ended:
             return None
         return Notice(f"trimtab: {run.cluster_name} is stuck", f"run {run.run}: {why}")
 
 
 def _stall(run: RunView) -> str:
-    if run.state is RunState.WAITING or run.paused_itself:
+    if run.state is RunStatus.WAITING or run.paused_itself:
         return run.why or "it waits"
-    stuck = [move for move in run.moves if move.state is MoveState.STUCK]
-    if not stuck or any(move.state is MoveState.MOVING for move in run.moves):
+    stuck = [move for move in run.moves if move.state is MoveStatus.STUCK]
+    if not stuck or any(move.state is MoveStatus.MOVING for move in run.moves):
         return ""
     return f"{stuck[0].tp} {stuck[0].why}" if len(stuck) == 1 else f"{len(stuck):,} moves are stuck"
 
 
 def _end(run: RunView) -> Notice:
     moved = f"{run.done:,} of {run.partitions:,} done, {format_bytes(run.moved_bytes)}"
-    if run.state is RunState.DIED:
+    if run.state is RunStatus.DIED:
         text = f"run {run.run}: its process died; {moved}"
     else:
         why = f": {run.why}" if run.why else ""

@@ -24,9 +24,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.run.journal.fold import History, Phase
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
-from core.run.journal.recorder import Chronicle
+from core.run.journal.moves import Phase
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.reporting.rates import RATE_SECONDS
 from core.run.reporting.stuck_moves import is_held, waiting_their_turn
@@ -40,11 +41,11 @@ COMMAND_SECONDS = 30.0
 WEBHOOK_SECONDS = 10.0
 LAST_SECONDS = COMMAND_SECONDS + WEBHOOK_SECONDS + 5.0
 """How long the process stays after the run's end for what is still to be sent."""
-SAID_CHARACTERS = 200
+MAX_ERROR_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class Delivery:
     """What became of one notice, by one way; `why` is "" when all went well."""
 
     event: str
@@ -62,56 +63,56 @@ class Notifier:
         self._turns: frozenset[int] = frozenset()
         self._turns_at: datetime | None = None
         self._notices: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
-        self._sent: queue.SimpleQueue[Sent] = queue.SimpleQueue()
+        self._sent: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def look(self, chronicle: Chronicle) -> None:
+    def look(self, recorder: RunRecorder) -> None:
         """Take one look at the run: send a notice when it has stalled, journal what was sent."""
         if not (self._by.command or self._by.webhook):
             return
-        history, now = chronicle.history, chronicle.now()
-        why = self._stalls(chronicle, now)
+        run, now = recorder.state, recorder.now()
+        why = self._stalls(recorder, now)
         if why and not self._stalled:
-            self.send(notice("stalled", history, now, why))
+            self.send(notice("stalled", run, now, why))
         self._stalled = why
-        self._write_down(chronicle.write)
+        self._write_down(recorder.write)
 
     def end(self, journal: Journal) -> None:
         """Send how the run ended, and return when that is done or has taken too long."""
         if not (self._by.command or self._by.webhook):
             return
-        history = History.fold(journal.records())
-        at = history.ended_at or history.last_at or history.created_at
-        died = history.ended is None
-        why = history.crashed if died else history.ended_why
-        self.send(notice("died" if died else "ended", history, at, why))
+        run = RunState.fold(journal.records())
+        at = run.ended_at or run.last_at or run.created_at
+        died = run.ended is None
+        why = run.crashed if died else run.ended_why
+        self.send(notice("died" if died else "ended", run, at, why))
         self._notices.put(None)
         if self._thread is not None:
             self._thread.join(LAST_SECONDS)
         self._write_down(lambda kind, **payload: journal.write(at, kind, payload))
 
-    def _stalls(self, chronicle: Chronicle, now: datetime) -> str:
+    def _stalls(self, recorder: RunRecorder, now: datetime) -> str:
         """Return for what a run has waited too long, or ""."""
-        history = chronicle.history
-        meant = history.paused or history.is_scheduled(now)
-        retention = history.retention
+        run = recorder.state
+        meant = run.paused or run.is_scheduled(now)
+        retention = run.retention
         awaits = retention is not None and retention.lowered and not retention.awaited
-        if not history.waiting or meant or awaits:
+        if not run.waiting or meant or awaits:
             self._waits_since = None
         elif self._waits_since is None:
             self._waits_since = now
         if meant:
             return ""
         if self._waits_since and (now - self._waits_since).total_seconds() >= STALLED_SECONDS:
-            return history.waiting
-        turns = partial(self._waiting_their_turn, chronicle, now)
-        nothing = idle(history, chronicle.newest_sample, now, turns)
-        return nothing and (history.waiting or nothing)
+            return run.waiting
+        turns = partial(self._waiting_their_turn, recorder, now)
+        nothing = idle(run, recorder.newest_sample, now, turns)
+        return nothing and (run.waiting or nothing)
 
-    def _waiting_their_turn(self, chronicle: Chronicle, now: datetime) -> frozenset[int]:
+    def _waiting_their_turn(self, recorder: RunRecorder, now: datetime) -> frozenset[int]:
         """Return who waits its turn, as of a quota window ago at most: it takes all samples."""
         if self._turns_at is None or (now - self._turns_at).total_seconds() >= RATE_SECONDS:
-            self._turns = waiting_their_turn(chronicle.history, chronicle.journal.samples())
+            self._turns = waiting_their_turn(recorder.state, recorder.journal.samples())
             self._turns_at = now
         return self._turns
 
@@ -126,10 +127,10 @@ class Notifier:
         while (document := self._notices.get()) is not None:
             if self._by.command:
                 why = run_command(self._by.command, document)
-                self._sent.put(Sent(document["event"], "command", why))
+                self._sent.put(Delivery(document["event"], "command", why))
             if self._by.webhook:
                 why = post(self._by.webhook, document)
-                self._sent.put(Sent(document["event"], "webhook", why))
+                self._sent.put(Delivery(document["event"], "webhook", why))
 
     def _write_down(self, write: Callable[..., object]) -> None:
         with suppress(queue.Empty):
@@ -139,7 +140,7 @@ class Notifier:
 
 
 def idle(
-    history: History,
+    run: RunState,
     sample: Mapping[str, Any] | None,
     now: datetime,
     turns: Callable[[], Collection[int]],
@@ -149,11 +150,11 @@ def idle(
     `turns` says which moves only wait until others have had theirs; it is asked when needed.
     """
     for index, size, _, arrived, since, *_ in (sample or {"moves": ()})["moves"]:
-        m = history.moves[index]
-        if is_held(history, m):
+        m = run.moves[index]
+        if is_held(run, m):
             continue
-        if history.unheld_at is not None:
-            since = max(since, history.unheld_at.timestamp())
+        if run.unheld_at is not None:
+            since = max(since, run.unheld_at.timestamp())
         whole = size is not None and sum(b or 0 for b in arrived) >= size * len(arrived)
         seconds = now.timestamp() - since
         idles = m.phase.in_flight and not whole and seconds >= STALLED_SECONDS
@@ -162,23 +163,23 @@ def idle(
     return ""
 
 
-def notice(event: str, history: History, at: datetime, why: str) -> dict[str, Any]:
+def notice(event: str, run: RunState, at: datetime, why: str) -> dict[str, Any]:
     """Return the document of one notice: `ended`, `stalled` or `died`; no secrets are in it."""
-    done = [m for m in history.moves if m.phase is Phase.DONE]
+    done = [m for m in run.moves if m.phase is Phase.DONE]
     moved = sum((m.size_bytes or 0) * len(m.move.receiving) for m in done)
-    newest = history.newest.values()
+    newest = run.newest.values()
     whole = sum(m.phase is Phase.DONE for m in newest)
-    state = history.ended.value if history.ended else event
-    seconds = (at - history.created_at).total_seconds()
-    text = f"trimtab: run {history.run} on {history.cluster_name}: {state}" + (why and f", {why}")
+    state = run.ended.value if run.ended else event
+    seconds = (at - run.created_at).total_seconds()
+    text = f"trimtab: run {run.run_id} on {run.cluster_name}: {state}" + (why and f", {why}")
     return {
         "event": event,
         "at": format_time(at),
-        "run": history.run,
-        "cluster_id": history.cluster_id,
-        "cluster_name": history.cluster_name,
+        "run": run.run_id,
+        "cluster_id": run.cluster_id,
+        "cluster_name": run.cluster_name,
         "host": socket.gethostname(),
-        "outcome": history.ended.value if history.ended else None,
+        "outcome": run.ended.value if run.ended else None,
         "why": why or None,
         "moves": len(newest),
         "done": whole,
@@ -213,7 +214,7 @@ def run_command(argv: tuple[str, ...], document: Mapping[str, Any]) -> str:
             return f"{argv[0]}: not done in {COMMAND_SECONDS:.0f} s"
     if process.returncode == 0:
         return ""
-    said = printable(" ".join(errors.decode("utf-8", "replace").split()))[:SAID_CHARACTERS]
+    said = printable(" ".join(errors.decode("utf-8", "replace").split()))[:MAX_ERROR_CHARACTERS]
     return f"{argv[0]}: exit code {process.returncode}" + (said and f": {said}")
 
 
@@ -238,7 +239,7 @@ def post(url: str, document: Mapping[str, Any]) -> str:
         return f"{where}: its answer is not HTTP ({type(error).__name__})"
     except OSError as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        return printable(f"{where}: {reason}")[:SAID_CHARACTERS]
+        return printable(f"{where}: {reason}")[:MAX_ERROR_CHARACTERS]
 
 
 def _body(document: Mapping[str, Any]) -> bytes:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from core.plan.estimate.uncertainty import START_SECONDS
-from core.run.journal.fold import History, MoveHistory, Outcome, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase, RunMove
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.throttle_values import Side
 from core.run.reporting.rates import (
-    Point,
-    Recent,
+    RecentRate,
+    SamplePoint,
     at_work,
     average_of,
     brokers_now,
@@ -29,16 +30,16 @@ from core.run.reporting.rates import (
 )
 from core.run.reporting.request_words import run_requests
 from core.run.reporting.story import story
-from core.run.reporting.stuck_moves import Turns, is_held, never_sides, slowed, stuck
+from core.run.reporting.stuck_moves import QuotaTurns, is_held, never_sides, slowed, stuck
 from core.run.reporting.time_left import TimeLeft, time_left
 from core.run.reporting.views import (
     DUE,
-    FLYING,
+    IN_FLIGHT,
     Leftovers,
     LoweredRetention,
     MoveProgress,
-    MoveState,
-    RunState,
+    MoveStatus,
+    RunStatus,
     RunSummary,
     RunView,
 )
@@ -54,98 +55,100 @@ def run_view(
     samples: Sequence[Sample],
     *,
     living: bool,
-    history: History | None = None,
+    run: RunState | None = None,
     pending: Sequence[Request] = (),
 ) -> RunView:
     """Return the view of these records; `living` says whether the run's process is there.
 
     `pending` are requests that it has not taken up yet.
     """
-    history = history or History.fold(records)
+    run = run or RunState.fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
-    pace = recent(working, _counted(history, tracked))
-    never = never_sides(history, tracked)
+    rate_control = recent(working, _counted(run, tracked))
+    never = never_sides(run, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
     failing = samples[-1].payload.get("disks", {}) if samples else {}
     disks = {int(broker): said for broker, said in failing.items()}
-    seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
-    state = _state(records, samples, history, living)
-    turns = Turns(history, {} if state.ended else tracked)
-    model = None if state.ended else time_left(history, tracked, working, seen_at)
+    last_seen_at = max(filter(None, (run.last_at, samples[-1].at if samples else None)))
+    state = _state(records, samples, run, living)
+    turns = QuotaTurns(run, {} if state.ended else tracked)
+    model = None if state.ended else time_left(run, tracked, working, last_seen_at)
     moves = tuple(
-        _move(history, i, m, tracked.get(i), (down, disks), pace, never, turns, model)
-        for i, m in enumerate(history.moves)
+        _move(run, i, m, tracked.get(i), (down, disks), rate_control, never, turns, model)
+        for i, m in enumerate(run.moves)
     )
     if state.ended:  # whatever its last samples saw, nobody sees it now
         moves = tuple(
             replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
         )
-    flying = [m for m in moves if m.state in FLYING]
-    counted = [m for m, known in zip(moves, history.moves, strict=True) if _counts(history, known)]
+    flying = [m for m in moves if m.state in IN_FLIGHT]
+    counted = [m for m, known in zip(moves, run.moves, strict=True) if _counts(run, known)]
     total = sum(m.total_bytes or 0 for m in counted)
     moved = sum(m.moved_bytes for m in counted)
-    copied = sum(m.moved_bytes for m in counted if m.state is MoveState.DONE)
+    copied = sum(m.moved_bytes for m in counted if m.state is MoveStatus.DONE)
     due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in DUE)
-    first = min((m.submitted_at for m in history.moves if m.submitted_at), default=None)
-    last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
+    first = min((m.submitted_at for m in run.moves if m.submitted_at), default=None)
+    last = samples[-1].at if samples and flying else (run.ended_at or last_seen_at)
     elapsed = (last - first).total_seconds() if first else 0.0
     average = moved / elapsed if elapsed > 0 and moved else None
     rates = [m.bytes_per_s for m in flying if m.bytes_per_s is not None]
     now = sum(rates) if rates else None
-    estimated = history.estimate.get("seconds") if history.estimate else None
+    estimated = run.estimate.get("seconds") if run.estimate else None
     left, between = None, None
     if not state.ended:
         if model is not None:
             # It plays what followers fetch, and no copies between log dirs.
             on = (Side.LOG_DIRS,)
-            besides = max(least_seconds(history, moves, on), slowest_seconds(moves, pace.of, on))
+            besides = max(
+                least_seconds(run, moves, on), slowest_seconds(moves, rate_control.of, on)
+            )
             left = max(model.seconds, besides)
             between = _around(left, None)
         else:
-            least = least_seconds(history, moves)
-            left, between = _left(pace, elapsed, due, moved, estimated, least)
+            least = least_seconds(run, moves)
+            left, between = _left(rate_control, elapsed, due, moved, estimated, least)
             if between is not None:
-                left, between = _no_less(left, between, slowest_seconds(moves, pace.of))
+                left, between = _no_less(left, between, slowest_seconds(moves, rate_control.of))
             if moved < FAIR_SHARE * (moved + due):
-                told = _as_estimated(history) * due / (moved + due)
+                told = _as_estimated(run) * due / (moved + due)
                 left, between = _no_less(left, between, told)
     moves = tuple(_within(m, left, between) for m in moves)
     return RunView(
-        run=history.run,
-        cluster_id=history.cluster_id,
-        cluster_name=history.cluster_name,
+        run=run.run_id,
+        cluster_id=run.cluster_id,
+        cluster_name=run.cluster_name,
         state=state,
-        why=_why(history, state, seen_at),
-        pid=history.process.pid if history.process else None,
-        started_at=history.created_at,
-        ended_at=history.ended_at,
-        seen_at=seen_at,
-        rate_bytes_per_s=history.rate_bytes_per_s,
+        why=_why(run, state, last_seen_at),
+        pid=run.process.pid if run.process else None,
+        started_at=run.created_at,
+        ended_at=run.ended_at,
+        last_seen_at=last_seen_at,
+        rate_bytes_per_s=run.rate_bytes_per_s,
         total_bytes=total,
         moved_bytes=moved,
         bytes_per_s=None if state.ended else now,
         average_bytes_per_s=average,
         left_seconds=left,
         left_range=between,
-        estimated_seconds=estimated if _is_as_estimated(history) else None,
-        begun_at=_begun_at(history, first),
+        estimated_seconds=estimated if _is_as_estimated(run) else None,
+        begun_at=_begun_at(run, first),
         moves=moves,
-        brokers=() if state.ended else brokers_now(history, tracked, down),
-        events=story(records, history, copied),
-        batches=history.batches,
-        leftovers=_left_behind(history, state),
-        who=f"{history.who} on {history.host}",
-        requests=run_requests(records, pending, history),
-        starts_at=history.start_at,
-        bounds=history.pace.bounds,
-        passed_preflight=history.preflight,
+        brokers=() if state.ended else brokers_now(run, tracked, down),
+        events=story(records, run, copied),
+        batches=run.batches,
+        leftovers=_left_behind(run, state),
+        who=f"{run.who} on {run.host}",
+        requests=run_requests(records, pending, run),
+        starts_at=run.start_at,
+        bounds=run.rate_control.bounds,
+        passed_preflight=run.preflight,
     )
 
 
-def _around(left: float, pace: tuple[float, float] | None) -> tuple[float, float]:
+def _around(left: float, rate_control: tuple[float, float] | None) -> tuple[float, float]:
     """Return a range of a time left, a tenth wide, and as wide as that of a pace."""
-    low, high = pace or (left, left)
+    low, high = rate_control or (left, left)
     return min(low, 0.9 * left), max(high, 1.1 * left)
 
 
@@ -164,38 +167,43 @@ def _within(
     return replace(m, left_seconds=least, left_range=of)
 
 
-def _counts(history: History, m: MoveHistory) -> bool:
+def _counts(run: RunState, m: RunMove) -> bool:
     """Return whether a move's bytes are part of the whole: not what was taken out on the way.
 
     A run that is cancelled as a whole is told of what it was to copy.
     """
     if m.phase is Phase.DONE:
         return True
-    return not m.replaced and (history.cancel_requested or m.phase not in _TAKEN_OUT)
+    return not m.replaced and (run.cancel_requested or m.phase not in _TAKEN_OUT)
 
 
 def _counted(
-    history: History, tracked: Mapping[int, Sequence[Point]]
-) -> dict[int, Sequence[Point]]:
+    run: RunState, tracked: Mapping[int, Sequence[SamplePoint]]
+) -> dict[int, Sequence[SamplePoint]]:
     """Return the samples of those moves whose bytes count."""
-    return {i: track for i, track in tracked.items() if _counts(history, history.moves[i])}
+    return {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
 
 
 def _left(
-    pace: Recent, elapsed: float, due: int, moved: int, estimated: float | None, least: float
+    rate_control: RecentRate,
+    elapsed: float,
+    due: int,
+    moved: int,
+    estimated: float | None,
+    least: float,
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the time left and its range: at the recent pace, or at the average.
 
     Until there is a pace it is what was estimated, which has no range.
     """
     average = left_seconds(elapsed, moved + due, moved)
-    if estimated is not None and (pace.bytes_per_s is None or average is None):
+    if estimated is not None and (rate_control.bytes_per_s is None or average is None):
         left = estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
         return max(left, least), None
     if average is None:
         return None, None
-    left = due / pace.bytes_per_s if pace.bytes_per_s else average
-    return max(left, least), left_range(due, pace.bytes_per_s, moved / elapsed, least)
+    left = due / rate_control.bytes_per_s if rate_control.bytes_per_s else average
+    return max(left, least), left_range(due, rate_control.bytes_per_s, moved / elapsed, least)
 
 
 def _no_less(
@@ -207,29 +215,29 @@ def _no_less(
     return least, between and (between[0], max(between[1], 1.1 * least))
 
 
-def _as_estimated(history: History) -> float:
+def _as_estimated(run: RunState) -> float:
     """Return the seconds estimated for the whole run; 0 once they were for something else."""
-    estimate = history.estimate or {}
-    same = "rate_bytes_per_s" in estimate and _is_as_estimated(history)
-    return estimate.get("seconds") or 0.0 if same and history.pace.bounds is None else 0.0
+    estimate = run.estimate or {}
+    same = "rate_bytes_per_s" in estimate and _is_as_estimated(run)
+    return estimate.get("seconds") or 0.0 if same and run.rate_control.bounds is None else 0.0
 
 
-def _is_as_estimated(history: History) -> bool:
+def _is_as_estimated(run: RunState) -> bool:
     """Return whether it does what was estimated: those moves, at that rate."""
-    asked = (history.estimate or {}).get("rate_bytes_per_s", history.rate_bytes_per_s)
-    added = any(m.instead_of is not None for m in history.moves)
-    return asked == history.rate_bytes_per_s and not added
+    asked = (run.estimate or {}).get("rate_bytes_per_s", run.rate_bytes_per_s)
+    added = any(m.instead_of is not None for m in run.moves)
+    return asked == run.rate_bytes_per_s and not added
 
 
-def _begun_at(history: History, first: datetime | None) -> datetime | None:
+def _begun_at(run: RunState, first: datetime | None) -> datetime | None:
     """Return when it set about its moves, `first` of which were then submitted, if it had to wait.
 
     An estimate reckons with some seconds from there to the first submission.
     """
-    waited = history.start_at or history.retention or history.measured
+    waited = run.start_at or run.retention or run.measured
     if first is None or not waited:
         return None
-    return max(history.created_at, first - timedelta(seconds=START_SECONDS))
+    return max(run.created_at, first - timedelta(seconds=START_SECONDS))
 
 
 def summary(view: RunView) -> RunSummary:
@@ -251,92 +259,92 @@ def summary(view: RunView) -> RunSummary:
     )
 
 
-def leftovers(history: History) -> Leftovers:
+def leftovers(run: RunState) -> Leftovers:
     """Return what stands in the cluster because of this run, as far as its journal knows."""
     return Leftovers(
-        moves=tuple(history.moves[i].move.tp for i in history.in_flight),
+        moves=tuple(run.moves[i].move.tp for i in run.in_flight),
         copies=tuple(
-            (history.moves[i].move.tp, broker)
-            for i in history.in_flight
-            for broker in history.moves[i].move.wanted_dirs
+            (run.moves[i].move.tp, broker)
+            for i in run.in_flight
+            for broker in run.moves[i].move.wanted_dirs
         ),
-        lists=tuple((i.topic, i.side.value, i.pairs) for i in history.lists.values()),
-        rates=tuple(r for r in history.rates.values() if r.rate_bytes_per_s is not None),
-        retention=tuple(_lowered(history)),
+        lists=tuple((i.topic, i.side.value, i.pairs) for i in run.lists.values()),
+        rates=tuple(r for r in run.rates.values() if r.rate_bytes_per_s is not None),
+        retention=tuple(_lowered(run)),
     )
 
 
-def _lowered(history: History) -> Iterator[LoweredRetention]:
+def _lowered(run: RunState) -> Iterator[LoweredRetention]:
     """Yield the topics whose retention is lowered, or may be: whatever is not put back yet."""
-    if history.retention is not None:
-        for topic, intent in history.retention.topics.items():
-            yield LoweredRetention(topic, history.retention.ms, intent.own_value)
+    if run.retention is not None:
+        for topic, intent in run.retention.topics.items():
+            yield LoweredRetention(topic, run.retention.ms, intent.own_value)
 
 
-def _left_behind(history: History, state: RunState) -> Leftovers | None:
+def _left_behind(run: RunState, state: RunStatus) -> Leftovers | None:
     """Return what a run left that died, or that gave up on a cluster which says no."""
-    left = leftovers(history) if state.ended else None
-    return left if left or state is RunState.DIED else None
+    left = leftovers(run) if state.ended else None
+    return left if left or state is RunStatus.DIED else None
 
 
 def _state(
-    records: Sequence[Record], samples: Sequence[Sample], history: History, living: bool
-) -> RunState:
-    if history.ended is Outcome.CANCELLED and history.rolling_back:
-        return RunState.ROLLED_BACK
-    if history.ended is not None:
-        return RunState(history.ended.value)
-    if not living or history.crashed:
-        return RunState.DIED
+    records: Sequence[Record], samples: Sequence[Sample], run: RunState, living: bool
+) -> RunStatus:
+    if run.ended is Outcome.CANCELLED and run.rolling_back:
+        return RunStatus.ROLLED_BACK
+    if run.ended is not None:
+        return RunStatus(run.ended.value)
+    if not living or run.crashed:
+        return RunStatus.DIED
     unseen = not samples or samples[-1].at <= records[-1].at
-    if records[-1].kind is Kind.STARTED and history.in_flight and unseen:
-        return RunState.RECOVERING
-    if history.cancel_requested:
-        return RunState.CANCELLING
-    if history.rollback_requested:
-        return RunState.ROLLING_BACK
-    if history.paused or (guard.pauses(history) and history.queued):
-        return RunState.PAUSED
-    if history.rolling_back:
-        return RunState.ROLLING_BACK
-    if history.is_scheduled(history.last_at or history.created_at):
-        return RunState.SCHEDULED
-    if history.waiting:
-        return RunState.WAITING
-    return RunState.RUNNING if history.preflight else RunState.STARTING
+    if records[-1].kind is Kind.STARTED and run.in_flight and unseen:
+        return RunStatus.RECOVERING
+    if run.cancel_requested:
+        return RunStatus.CANCELLING
+    if run.rollback_requested:
+        return RunStatus.ROLLING_BACK
+    if run.paused or (guard.pauses(run) and run.queued):
+        return RunStatus.PAUSED
+    if run.rolling_back:
+        return RunStatus.ROLLING_BACK
+    if run.is_scheduled(run.last_at or run.created_at):
+        return RunStatus.SCHEDULED
+    if run.waiting:
+        return RunStatus.WAITING
+    return RunStatus.RUNNING if run.preflight else RunStatus.STARTING
 
 
-def _why(history: History, state: RunState, seen_at: datetime) -> str:
-    if state is RunState.DIED:
-        died = f"its process (pid {history.process.pid if history.process else '?'}) has died"
-        why = history.crashed or died
-        if not history.unsaved_passwords:
+def _why(run: RunState, state: RunStatus, last_seen_at: datetime) -> str:
+    if state is RunStatus.DIED:
+        died = f"its process (pid {run.process.pid if run.process else '?'}) has died"
+        why = run.crashed or died
+        if not run.unsaved_passwords:
             return why
-        keys = ", ".join(history.unsaved_passwords)
+        keys = ", ".join(run.unsaved_passwords)
         return (
             f"{why}; what was typed for {keys} is gone with it: "
-            f"trimtab runs attach {history.run} asks for it on a terminal"
+            f"trimtab runs attach {run.run_id} asks for it on a terminal"
         )
-    if state is RunState.ROLLED_BACK:
+    if state is RunStatus.ROLLED_BACK:
         return ""  # its state says it
-    if history.ended is not None:
-        return history.ended_why
+    if run.ended is not None:
+        return run.ended_why
     if state.ended:
         return ""
-    at_it = history.in_flight or history.queued
-    taken = at_it and guard.interferes(history, seen_at)
-    return history.waiting or (guard.reason(history, history.editor) if taken else "")
+    at_it = run.in_flight or run.queued
+    taken = at_it and guard.interferes(run, last_seen_at)
+    return run.waiting or (guard.reason(run, run.editor) if taken else "")
 
 
 def _move(
-    history: History,
+    run: RunState,
     index: int,
-    m: MoveHistory,
-    track: list[Point] | None,
+    m: RunMove,
+    track: list[SamplePoint] | None,
     ailing: tuple[frozenset[int], Mapping[int, str]],
-    pace: Recent,
+    rate_control: RecentRate,
     never: Mapping[tuple[int, Side], str],
-    turns: Turns,
+    turns: QuotaTurns,
     model: TimeLeft | None,
 ) -> MoveProgress:
     newest = track[-1] if track else None
@@ -352,29 +360,29 @@ def _move(
     why = m.why
     match m.phase:
         case Phase.QUEUED:
-            state = MoveState.QUEUED
-            if history.ended is not None:
-                state, why = MoveState.CANCELLED, "not started"
+            state = MoveStatus.QUEUED
+            if run.ended is not None:
+                state, why = MoveStatus.CANCELLED, "not started"
         case Phase.DONE:
-            state = MoveState.DONE
+            state = MoveStatus.DONE
             moved = total = arrived if total is None else total
         case Phase.FAILED:
-            state = MoveState.FAILED
+            state = MoveStatus.FAILED
         case Phase.CANCELLED:
-            state = MoveState.CANCELLED
+            state = MoveStatus.CANCELLED
         case Phase.SKIPPED:
-            state = MoveState.SKIPPED
+            state = MoveStatus.SKIPPED
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
-            held = is_held(history, m)
+            held = is_held(run, m)
             turn = "" if held else turns.waited_for(index)
             reason = stuck(
-                m, track, *ailing, never, held=held, turn=bool(turn), unheld_at=history.unheld_at
+                m, track, *ailing, never, held=held, turn=bool(turn), unheld_at=run.unheld_at
             )
-            state = MoveState.STUCK if reason else MoveState.MOVING
-            floor = "as asked" if history.pace.floored else "ahead of its rate"
-            why = reason or (f"held, {floor}" if held else turn or slowed(history, m))
-            lately = pace.of.get(index) or rate
+            state = MoveStatus.STUCK if reason else MoveStatus.MOVING
+            floor = "as asked" if run.rate_control.floored else "ahead of its rate"
+            why = reason or (f"held, {floor}" if held else turn or slowed(run, m))
+            lately = rate_control.of.get(index) or rate
             if lately and total is not None and not (reason or held):
                 left = max(0.0, total - moved) / lately
                 between = left_range(total - moved, lately, average)

@@ -10,12 +10,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from core.plan.plan import Move
-from core.run.journal.fold import History, MoveHistory, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Phase, RunMove
 from core.run.journal.records import Kind, Record, Sample
 from core.run.journal.throttle_values import Side
 from core.run.reporting.request_words import ends_a_pause
 from core.run.reporting.story import side_word
-from core.run.reporting.views import DUE, FLYING, BrokerProgress, MoveProgress, MoveState
+from core.run.reporting.views import DUE, IN_FLIGHT, BrokerProgress, MoveProgress, MoveStatus
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import format_rate
 
@@ -26,7 +27,7 @@ ARRIVING = (Side.FOLLOWER, Side.LOG_DIRS)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SamplePoint:
     """What one sample says of one move."""
 
     at: datetime
@@ -43,12 +44,12 @@ class Point:
         return sum(size or 0 for size in self.arrived)
 
 
-def tracks(samples: Iterable[Sample]) -> dict[int, list[Point]]:
+def tracks(samples: Iterable[Sample]) -> dict[int, list[SamplePoint]]:
     """Return the samples of each move, oldest first.
 
     What a destination that is down holds is what it was last seen to hold.
     """
-    found: defaultdict[int, list[Point]] = defaultdict(list)
+    found: defaultdict[int, list[SamplePoint]] = defaultdict(list)
     for sample in samples:
         held = frozenset(sample.payload.get("held", ()))
         for index, size, leader, arrived, since in sample.payload["moves"]:
@@ -58,18 +59,18 @@ def tracks(samples: Iterable[Sample]) -> dict[int, list[Point]]:
                 before if now is None else now for now, before in zip(arrived, known, strict=True)
             )
             missed = index in held or filled != tuple(arrived)
-            track.append(Point(sample.at, size, leader, filled, since, missed))
+            track.append(SamplePoint(sample.at, size, leader, filled, since, missed))
     return found
 
 
-def _window(track: list[Point]) -> tuple[Point, Point]:
+def _window(track: list[SamplePoint]) -> tuple[SamplePoint, SamplePoint]:
     """Return the ends of a quota window, or the last two samples where these are further apart."""
     newest = track[-1]
     earlier = (p for p in track[:-1] if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
     return next(earlier, track[-2] if len(track) > 1 else newest), newest
 
 
-def size_changes(track: Iterable[Point]) -> list[tuple[datetime, int]]:
+def size_changes(track: Iterable[SamplePoint]) -> list[tuple[datetime, int]]:
     """Return the leader's sizes when they were first seen: leaders are asked now and then only."""
     changes: list[tuple[datetime, int]] = []
     for point in track:
@@ -87,7 +88,7 @@ class Passed(NamedTuple):
 
 
 def passed(
-    history: History, tracks: Mapping[int, Sequence[Point]], since: datetime
+    run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], since: datetime
 ) -> dict[tuple[int, Side], list[Passed]]:
     """Return what each broker's side has copied since then, oldest first.
 
@@ -95,7 +96,7 @@ def passed(
     """
     found: defaultdict[tuple[int, Side], list[Passed]] = defaultdict(list)
     for index, track in tracks.items():
-        m = history.moves[index]
+        m = run.moves[index]
         sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
         moments = [(p.at, p.leader, p.arrived) for p in track]
         if m.phase is Phase.DONE and m.ended_at is not None and track[-1].size_bytes is not None:
@@ -115,7 +116,7 @@ def passed(
     return dict(found)
 
 
-def rate_now(m: MoveHistory, track: list[Point] | None) -> float | None:
+def rate_now(m: RunMove, track: list[SamplePoint] | None) -> float | None:
     """Return bytes/s over the last quota window, or since the submission when that is shorter."""
     if not track:
         return None
@@ -142,7 +143,7 @@ def _arriving(m: MoveProgress) -> list[tuple[int, Side]]:
 
 
 def least_seconds(
-    history: History, moves: Sequence[MoveProgress], on: Collection[Side] = ARRIVING
+    run: RunState, moves: Sequence[MoveProgress], on: Collection[Side] = ARRIVING
 ) -> float:
     """Return the time that the limits leave no way around: the busiest destination's.
 
@@ -158,7 +159,7 @@ def least_seconds(
                     due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
     least = 0.0
     for (broker, side), left_bytes in due.items():
-        limit = heading_for(history, (broker, side))
+        limit = heading_for(run, (broker, side))
         if limit:
             least = max(least, left_bytes / limit)
     return least
@@ -182,26 +183,26 @@ def slowest_seconds(
             continue
         for broker in (broker for broker, side in sides if side in on):
             due[broker] += (m.total_bytes - m.moved_bytes) / len(sides)
-            if m.state is MoveState.MOVING and of.get(index):
+            if m.state is MoveStatus.MOVING and of.get(index):
                 speed[broker] += of[index] / len(sides)
-            elif m.state in FLYING:
+            elif m.state in IN_FLIGHT:
                 unknown.add(broker)
     return max((due[b] / rate for b, rate in speed.items() if b not in unknown), default=0.0)
 
 
-def heading_for(history: History, key: tuple[int, Side]) -> int | None:
+def heading_for(run: RunState, key: tuple[int, Side]) -> int | None:
     """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
-    held = history.rates.get(key)
+    held = run.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
-    pace, most = history.pace, history.most_of(key)
-    asked = pace.apart.get(key, pace.first_bytes_per_s)
-    if key in pace.rates and pace.rates[key].is_refused(asked):
+    rate_control, most = run.rate_control, run.most_of(key)
+    asked = rate_control.per_side_rates.get(key, rate_control.first_bytes_per_s)
+    if key in rate_control.rates and rate_control.rates[key].is_refused(asked):
         return held.rate_bytes_per_s
     return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
 
 
-def average_of(m: MoveHistory, track: list[Point] | None) -> float | None:
+def average_of(m: RunMove, track: list[SamplePoint] | None) -> float | None:
     """Return bytes/s since the submission."""
     if not track or m.submitted_at is None:
         return None
@@ -221,7 +222,7 @@ def left_range(
 
 
 def brokers_now(
-    history: History, tracks: Mapping[int, list[Point]], down: frozenset[int]
+    run: RunState, tracks: Mapping[int, list[SamplePoint]], down: frozenset[int]
 ) -> tuple[BrokerProgress, ...]:
     """Return the brokers and sides of the moves in flight, the busiest first.
 
@@ -233,9 +234,9 @@ def brokers_now(
         known = flows.setdefault(key, None)
         flows[key] = known if rate is None else (known or 0.0) + rate
 
-    averages = _averages(history, tracks)
-    for index in history.in_flight:
-        m, track = history.moves[index], tracks.get(index)
+    averages = _averages(run, tracks)
+    for index in run.in_flight:
+        m, track = run.moves[index], tracks.get(index)
         if not track or not m.move.receiving:
             continue
         rate = rate_now(m, track)
@@ -254,7 +255,7 @@ def brokers_now(
         if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
             flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
     rows = [
-        replace(_broker(history, *key, rate, down), average_bytes_per_s=averages.get(key))
+        replace(_broker(run, *key, rate, down), average_bytes_per_s=averages.get(key))
         for key, rate in flows.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
@@ -265,12 +266,14 @@ def arriving_side(move: Move, broker: int) -> Side:
     return Side.FOLLOWER if broker in move.adding else Side.LOG_DIRS
 
 
-def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple[int, Side], float]:
+def _averages(
+    run: RunState, tracks: Mapping[int, list[SamplePoint]]
+) -> dict[tuple[int, Side], float]:
     """Return bytes/s of each broker and side since the first move in which it has that part."""
     came: defaultdict[tuple[int, Side], float] = defaultdict(float)
     begun: dict[tuple[int, Side], datetime] = {}
     newest = max((track[-1].at for track in tracks.values()), default=None)
-    for index, m in enumerate(history.moves):
+    for index, m in enumerate(run.moves):
         if m.submitted_at is None or not m.move.receiving:
             continue
         track = tracks.get(index)
@@ -299,9 +302,9 @@ def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple
 
 
 def _broker(
-    history: History, broker: int, side: Side, rate: float | None, down: frozenset[int]
+    run: RunState, broker: int, side: Side, rate: float | None, down: frozenset[int]
 ) -> BrokerProgress:
-    intent = history.rates.get((broker, side))
+    intent = run.rates.get((broker, side))
     limit = intent.limit_bytes_per_s if intent else None
     why = ""
     if broker in down:
@@ -313,12 +316,12 @@ def _broker(
     return BrokerProgress(broker, side_word(side), rate, limit, why)
 
 
-LEAST_SECONDS = 5.0
+MIN_SECONDS = 5.0
 """A shorter time says nothing: within a quota window a throttled copy stalls and bursts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentRate:
     """Bytes/s over what the newest samples saw of the run at work; None while too little."""
 
     bytes_per_s: float | None = None
@@ -326,7 +329,9 @@ class Recent:
     """The same for each move in flight that was seen for long enough."""
 
 
-def recent(counted: Mapping[datetime, float], tracked: Mapping[int, Sequence[Point]]) -> Recent:
+def recent(
+    counted: Mapping[datetime, float], tracked: Mapping[int, Sequence[SamplePoint]]
+) -> RecentRate:
     """Return the pace of the newest samples, as far as the run was at work (`at_work`)."""
     came: dict[int, int] = {}
     took: defaultdict[int, float] = defaultdict(float)
@@ -336,9 +341,9 @@ def recent(counted: Mapping[datetime, float], tracked: Mapping[int, Sequence[Poi
                 came[index] = came.get(index, 0) + max(0, after.bytes - before.bytes)
                 took[index] += counted[after.at]
     whole = sum(counted.values())
-    return Recent(
-        sum(came.values()) / whole if whole >= LEAST_SECONDS else None,
-        {i: n / took[i] for i, n in came.items() if took[i] >= LEAST_SECONDS},
+    return RecentRate(
+        sum(came.values()) / whole if whole >= MIN_SECONDS else None,
+        {i: n / took[i] for i, n in came.items() if took[i] >= MIN_SECONDS},
     )
 
 

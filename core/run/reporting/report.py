@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from core.run.journal.records import Record
 from core.run.reporting.config_changes import changes
-from core.run.reporting.runs import Reading
-from core.run.reporting.views import Leftovers, MoveState, RunState, RunView
+from core.run.reporting.runs import RunReading
+from core.run.reporting.views import Leftovers, MoveStatus, RunStatus, RunView
 from core.text.tables import markdown_cell, markdown_table
 from core.text.terminal import printable
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40
 _MARKS = {
-    MoveState.QUEUED: " ",
-    MoveState.MOVING: "→",
-    MoveState.STUCK: "!",
-    MoveState.DONE: "√",
-    MoveState.FAILED: "x",
-    MoveState.CANCELLED: "-",
-    MoveState.SKIPPED: "-",
+    MoveStatus.QUEUED: " ",
+    MoveStatus.MOVING: "→",
+    MoveStatus.STUCK: "!",
+    MoveStatus.DONE: "√",
+    MoveStatus.FAILED: "x",
+    MoveStatus.CANCELLED: "-",
+    MoveStatus.SKIPPED: "-",
 }
 
 
@@ -39,7 +39,7 @@ def headline(view: RunView) -> str:
     return ", ".join(parts)
 
 
-def asked_lines(created: Record) -> list[str]:
+def options_lines(created: Record) -> list[str]:
     """Return what was asked for as the run was made, one line each."""
     p, options = created.payload, created.payload["options"]
     came = f", {p['from']}" if p.get("from") else ""
@@ -52,8 +52,8 @@ def asked_lines(created: Record) -> list[str]:
         limit = f"throttle adapted between {least} and {format_rate(most)} a broker and side"
     seconds = (p["estimate"] or {}).get("seconds")
     estimated = format_duration(seconds) if seconds else "not known"
-    if apart := options.get("apart"):
-        limit += f", less for {len(apart)} of them"
+    if per_side_rates := options.get("apart"):
+        limit += f", less for {len(per_side_rates)} of them"
     lines = [
         f"asked for by {p['who']} on {p['host']}{came} at {format_time(created.at)}",
         f"{len(p['moves']):,} partitions, {limit}, estimated {estimated}",
@@ -77,13 +77,13 @@ def asked_lines(created: Record) -> list[str]:
     return lines
 
 
-def report(look: Reading) -> str:
+def report(look: RunReading) -> str:
     """Return the text of `runs show`."""
     view = look.view
     lines = [
         headline(view),
         *([f"  {view.why}"] if view.why else []),
-        *(f"  {line}" for line in asked_lines(look.records[0])),
+        *(f"  {line}" for line in options_lines(look.records[0])),
         "",
     ]
     width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
@@ -94,7 +94,7 @@ def report(look: Reading) -> str:
         lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
     if len(view.moves) > _SHOWN:
         lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
-    configs = changes(look.records, look.history)
+    configs = changes(look.records, look.state)
     if configs:
         lines += ["", "  configs: before → during → after"]
     lines += [
@@ -111,7 +111,7 @@ def report(look: Reading) -> str:
     ]
     if view.leftovers is not None:
         lines += ["", *left_lines(view.leftovers)]
-    if view.state is RunState.DIED:
+    if view.state is RunStatus.DIED:
         lines += ["", brings_back(view.run)]
     return "\n".join(lines) + "\n"
 
@@ -145,11 +145,11 @@ def _brokers(replicas: tuple[int, ...]) -> str:
     return ",".join(str(broker) for broker in replicas)
 
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 """A ticket is read by people: larger runs have the rest in `runs show --json`."""
 
 
-def markdown(look: Reading) -> str:
+def markdown(look: RunReading) -> str:
     """Return the report of a run, ended or not."""
     view, left = look.view, look.view.leftovers
     why = f": {markdown_cell(view.why)}" if view.why else ""
@@ -174,9 +174,9 @@ def markdown(look: Reading) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _asked(look: Reading) -> Iterator[str]:
+def _asked(look: RunReading) -> Iterator[str]:
     view = look.view
-    yield from (f"- {markdown_cell(line)}" for line in asked_lines(look.records[0]))
+    yield from (f"- {markdown_cell(line)}" for line in options_lines(look.records[0]))
     data = sum(bool(m.total_bytes) for m in view.moves)
     size = format_bytes(view.total_bytes)
     batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
@@ -190,7 +190,7 @@ def _asked(look: Reading) -> Iterator[str]:
 
 
 def _done(view: RunView) -> Iterator[str]:
-    states = ((state, view.count(state)) for state in MoveState)
+    states = ((state, view.count(state)) for state in MoveStatus)
     counts = ", ".join(f"{n} {state.value}" for state, n in states if n)
     yield f"- {view.done:,} of {view.partitions:,} done ({counts})"
     yield f"- {format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)} moved"
@@ -204,19 +204,19 @@ def _done(view: RunView) -> Iterator[str]:
 
 
 def _moves(view: RunView) -> Iterator[Sequence[str]]:
-    for m in view.moves[:MOST_ROWS]:
+    for m in view.moves[:MAX_ROWS]:
         size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
         says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
         yield str(m.tp), _ids(m.before), m.target_words, size, str(m.batch), says
-    if len(view.moves) > MOST_ROWS:
-        yield f"and {len(view.moves) - MOST_ROWS} more", "", "", "", "", ""
+    if len(view.moves) > MAX_ROWS:
+        yield f"and {len(view.moves) - MAX_ROWS} more", "", "", "", "", ""
 
 
-def _changed(look: Reading) -> Iterable[str]:
+def _changed(look: RunReading) -> Iterable[str]:
     """Yield every config that was changed: before, during and after."""
     rows = [
         (change.where, change.before_words, change.during_words, change.after_words)
-        for change in changes(look.records, look.history)
+        for change in changes(look.records, look.state)
     ]
     if not rows:
         return ["Nothing: no throttle was set."]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record, Request
 from core.run.journal.requests import unreadable
 from core.run.reporting.views import RunRequest
@@ -16,15 +16,15 @@ NAMED = 2
 
 
 def run_requests(
-    records: Iterable[Record], pending: Iterable[Request], history: History
+    records: Iterable[Record], pending: Iterable[Request], run: RunState
 ) -> tuple[RunRequest, ...]:
     """Return what was asked, oldest first; `pending` are those that no record tells of yet."""
     taken = [
-        _request(record.at, record.payload["kind"], record.payload, history, taken=True)
+        _request(record.at, record.payload["kind"], record.payload, run, taken=True)
         for record in records
         if record.kind is Kind.REQUEST
     ]
-    return (*taken, *(_request(r.at, r.kind, r.payload, history, taken=False) for r in pending))
+    return (*taken, *(_request(r.at, r.kind, r.payload, run, taken=False) for r in pending))
 
 
 def ends_a_pause(payload: Mapping[str, Any]) -> bool:
@@ -38,7 +38,7 @@ def ends_a_pause(payload: Mapping[str, Any]) -> bool:
             return False
 
 
-def asked_words(kind: str, payload: Mapping[str, Any], history: History) -> str:
+def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:
     """Return a request in words, like `cancel orders-3` or `throttle 50 MB/s`."""
     if unreadable(kind, payload):
         return kind
@@ -47,13 +47,13 @@ def asked_words(kind: str, payload: Mapping[str, Any], history: History) -> str:
         case "pause":
             return "pause, and hold what is in flight" if payload.get("floor") else "pause"
         case "cancel":
-            return "cancel the run" if named is None else f"cancel {_names(named, history)}"
+            return "cancel the run" if named is None else f"cancel {_names(named, run)}"
         case "skip" | "retry":
-            return f"{kind} {_names(named or (), history)}"
+            return f"{kind} {_names(named or (), run)}"
         case "retarget":
             after = ",".join(map(str, payload.get("after", ())))
             despite = f" (despite {', '.join(ids)})" if (ids := payload.get("allow")) else ""
-            return f"retarget {_names([payload.get('move')], history)} to {after}{despite}"
+            return f"retarget {_names([payload.get('move')], run)} to {after}{despite}"
         case "throttle":
             bounds = payload.get("auto")
             if bounds:
@@ -67,20 +67,20 @@ def asked_words(kind: str, payload: Mapping[str, Any], history: History) -> str:
 
 
 def _request(
-    at: datetime, kind: str, payload: Mapping[str, Any], history: History, *, taken: bool
+    at: datetime, kind: str, payload: Mapping[str, Any], run: RunState, *, taken: bool
 ) -> RunRequest:
     return RunRequest(
         at,
         kind,
-        asked_words(kind, payload, history),
+        request_words(kind, payload, run),
         f"{payload.get('who', '?')} on {payload.get('host', '?')}",
         taken,
         payload.get("refused") or "",
     )
 
 
-def _names(indices: Iterable[Any], history: History) -> str:
-    known = range(len(history.moves))
-    names = [str(history.moves[i].move.tp) if i in known else f"move {i}" for i in indices]
+def _names(indices: Iterable[Any], run: RunState) -> str:
+    known = range(len(run.moves))
+    names = [str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices]
     rest = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -18,13 +18,13 @@ from typing import Any
 from core import files, paths
 from core.errors import IncompleteError, UsageError
 from core.plan.estimate.calibration import Calibration, Lesson, learn
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.journal.records import Kind, Record
 from core.run.reporting import lessons
 from core.run.reporting.lessons import lesson_of
 from core.run.reporting.progress import run_view, summary
-from core.run.reporting.views import RunState, RunSummary, RunView
+from core.run.reporting.views import RunStatus, RunSummary, RunView
 from core.units import format_time, parse_time
 
 FORMAT = 6
@@ -32,7 +32,7 @@ NAME = "ended.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedRun:
     """An ended run in one line, whether it left anything in its cluster, and what it teaches."""
 
     summary: RunSummary
@@ -40,7 +40,7 @@ class Remembered:
     lesson: Lesson | None = None
 
 
-class Summaries:
+class SummaryCache:
     """The ended runs of one folder; what was learnt is on disk after `save`."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,18 +59,18 @@ class Summaries:
             return None
         return [found.st_size, found.st_mtime_ns, found.st_ino]
 
-    def find(self, journal: Path) -> Remembered | None:
+    def find(self, journal: Path) -> RememberedRun | None:
         """Return what is known of a journal that has not changed since."""
         entry = self._entries.get(journal.name)
         try:
             if not isinstance(entry, dict) or entry["stamp"] != self.stamp(journal):
                 return None
             lesson = entry["lesson"] and lessons.from_json(entry["lesson"])
-            return Remembered(_from_json(entry["summary"]), bool(entry["left"]), lesson)
+            return RememberedRun(_from_json(entry["summary"]), bool(entry["left"]), lesson)
         except (UsageError, KeyError, TypeError, ValueError):
             return None  # it is read from its journal, which says what is wrong
 
-    def learn(self, journal: Path, stamp: list[int] | None, known: Remembered) -> None:
+    def learn(self, journal: Path, stamp: list[int] | None, known: RememberedRun) -> None:
         """Remember an ended run as it was at `stamp`."""
         entry = {
             "stamp": stamp,
@@ -118,7 +118,7 @@ def _to_json(summary: RunSummary) -> dict[str, Any]:
 def _from_json(document: Mapping[str, Any]) -> RunSummary:
     ended_at = document["ended_at"]
     times = {
-        "state": RunState(document["state"]),
+        "state": RunStatus(document["state"]),
         "started_at": parse_time(document["started_at"]),
         "ended_at": parse_time(ended_at) if ended_at else None,
     }
@@ -132,28 +132,28 @@ STARTING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RunReading:
     """One look at a journal: the view, and what it was made from."""
 
     view: RunView
     records: tuple[Record, ...]
-    history: History
+    state: RunState
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
     """One of our runs that may have throttles set; `living` whether its process is there."""
 
-    history: History
+    state: RunState
     living: bool
 
     @property
     def says(self) -> str:
-        if self.history.ended is not None:
+        if self.state.ended is not None:
             doing = "which gave up"
         else:
             doing = "in progress" if self.living else "whose process has died"
-        return f"set by run {self.history.run}, {doing}"
+        return f"set by run {self.state.run_id}, {doing}"
 
 
 def read_run(cluster_id: str, run: str) -> RunView:
@@ -161,18 +161,18 @@ def read_run(cluster_id: str, run: str) -> RunView:
     return read_journal(cluster_id, run).view
 
 
-def read_journal(cluster_id: str, run: str) -> Reading:
+def read_journal(cluster_id: str, run: str) -> RunReading:
     """Return one look at a run's journal; raises JournalError when it cannot be read."""
     path = journal_path(cluster_id, run)
     with Journal.open(path) as journal, _whole(path):
-        history = History.fold(records := journal.records())
-        living = history.ended is not None or _is_living(path, history)
+        state = RunState.fold(records := journal.records())
+        living = state.ended is not None or _is_living(path, state)
         if not living:
             # It may have ended well since it was read; what a dead process wrote is final.
-            history = History.fold(records := journal.records())
-        samples, pending = journal.samples(), journal.requests(history.requests_seen)
-        view = run_view(records, samples, living=living, history=history, pending=pending)
-    return Reading(view, records, history)
+            state = RunState.fold(records := journal.records())
+        samples, pending = journal.samples(), journal.requests(state.last_request)
+        view = run_view(records, samples, living=living, run=state, pending=pending)
+    return RunReading(view, records, state)
 
 
 @contextmanager
@@ -186,9 +186,9 @@ def _whole(path: Path) -> Iterator[None]:
         raise JournalError(f"The journal {path} is damaged ({why}).") from error
 
 
-def _is_living(path: Path, history: History) -> bool:
-    if history.process is not None:
-        return history.process.alive
+def _is_living(path: Path, run: RunState) -> bool:
+    if run.process is not None:
+        return run.process.alive
     return time.time() - path.stat().st_mtime < STARTING_SECONDS
 
 
@@ -197,13 +197,13 @@ def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
-    found = [known.summary for known in _all(cluster_id) if isinstance(known, Remembered)]
+    found = [known.summary for known in _all(cluster_id) if isinstance(known, RememberedRun)]
     return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
 
 
 def calibration(cluster_id: str) -> Calibration:
     """Return what the runs of a cluster that this machine knows teach about estimates."""
-    found = [known for known in _all(cluster_id) if isinstance(known, Remembered)]
+    found = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
     found.sort(key=lambda known: known.summary.started_at, reverse=True)
     return learn(known.lesson for known in found if known.lesson is not None)
 
@@ -222,10 +222,10 @@ def refuse_unreadable(cluster_id: str, what: str) -> None:
         )
 
 
-def _all(cluster_id: str) -> list[Remembered | JournalError]:
+def _all(cluster_id: str) -> list[RememberedRun | JournalError]:
     """Return each run in one line, or why not; one that has ended is read only once."""
-    summaries = Summaries(paths.runs_dir(cluster_id))
-    found: list[Remembered | JournalError] = []
+    summaries = SummaryCache(paths.runs_dir(cluster_id))
+    found: list[RememberedRun | JournalError] = []
     for path in _journals(cluster_id):
         known = summaries.find(path)
         try:
@@ -244,16 +244,16 @@ def _is_unborn(path: Path) -> bool:
     return False
 
 
-def _learnt(summaries: Summaries, path: Path, cluster_id: str) -> Remembered:
+def _learnt(summaries: SummaryCache, path: Path, cluster_id: str) -> RememberedRun:
     stamp = summaries.stamp(path)
     look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
     with _whole(path):
-        known = Remembered(
+        known = RememberedRun(
             summary(look.view),
             left=bool(look.view.leftovers),
-            lesson=lesson_of(look.records, look.history),
+            lesson=lesson_of(look.records, look.state),
         )
-    if look.history.ended is not None:
+    if look.state.ended is not None:
         summaries.learn(path, stamp, known)
     return known
 
@@ -286,14 +286,14 @@ def with_throttles(cluster_id: str) -> tuple[KnownRun, ...]:
     Journals that cannot be read are left out: `unreadable` names them.
     """
     found = []
-    summaries = Summaries(paths.runs_dir(cluster_id))
+    summaries = SummaryCache(paths.runs_dir(cluster_id))
     for path in _journals(cluster_id):
         if (ended := summaries.find(path)) and not ended.left:
             continue
         with suppress(JournalError):
             look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
             if not look.view.state.ended or look.view.leftovers:
-                found.append(KnownRun(look.history, living=not look.view.state.ended))
+                found.append(KnownRun(look.state, living=not look.view.state.ended))
     return tuple(found)
 
 
@@ -309,7 +309,7 @@ def left_behind(cluster_id: str) -> tuple[str, ...]:
     Journals that cannot be read are left out: `unreadable` names them.
     """
     found = []
-    summaries = Summaries(paths.runs_dir(cluster_id))
+    summaries = SummaryCache(paths.runs_dir(cluster_id))
     for path in _journals(cluster_id):
         if summaries.find(path):
             continue  # it has ended, also if it left something
@@ -318,7 +318,7 @@ def left_behind(cluster_id: str) -> tuple[str, ...]:
                 if journal.has(Kind.ENDED) or not journal.has(Kind.PREFLIGHT):
                     continue
             run = path.name.removesuffix(SUFFIX)
-            if read_run(cluster_id, run).state is RunState.DIED:
+            if read_run(cluster_id, run).state is RunStatus.DIED:
                 found.append(run)
     return tuple(found)
 

@@ -7,18 +7,19 @@ from typing import Any
 
 from core.cluster.balancers import editor_in_words, remedy_of
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
-from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind, Record
 from core.run.journal.throttle_values import RateIntent, Side
-from core.run.reporting.request_words import asked_words, ends_a_pause
+from core.run.reporting.request_words import ends_a_pause, request_words
 from core.run.reporting.views import Level, RunEvent
 from core.units import counted, format_bytes, format_duration, format_rate
 
 PAUSED = "paused, as asked"
 
 
-def story(records: Iterable[Record], history: History, copied_bytes: int) -> tuple[RunEvent, ...]:
-    """Return the events of `records`, oldest first; `history` is the fold of all of them.
+def story(records: Iterable[Record], run: RunState, copied_bytes: int) -> tuple[RunEvent, ...]:
+    """Return the events of `records`, oldest first; `run` is the fold of all of them.
 
     `copied_bytes` is what the moves that are done have copied.
     """
@@ -41,7 +42,7 @@ def story(records: Iterable[Record], history: History, copied_bytes: int) -> tup
             text = f"brought back: process {record.payload['pid']} goes on"
             events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))
         started |= record.kind is Kind.STARTED
-        for text, level in _lines(record, history, copied_bytes):
+        for text, level in _lines(record, run, copied_bytes):
             if record.kind is Kind.RATES_CHANGING:
                 if text == paced:
                     continue  # a ramp goes on for seconds
@@ -50,7 +51,7 @@ def story(records: Iterable[Record], history: History, copied_bytes: int) -> tup
     return tuple(events)
 
 
-def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tuple[str, Level]]:
+def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[str, Level]]:
     p = record.payload
     match record.kind:
         case Kind.CREATED:
@@ -67,10 +68,10 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
             most = max((p99 for _, _, p99 in p["before"]), default=0.0)
             yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
             if p["before"]:
-                topic = f"{TOPIC_PREFIX}{history.run}"
+                topic = f"{TOPIC_PREFIX}{run.run_id}"
                 yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
         case Kind.THROTTLE_SET:
-            yield throttled(history, p["batch"]), Level.INFO
+            yield throttled(run, p["batch"]), Level.INFO
         case Kind.RATE_SET:
             back = _brokers(broker for broker, _ in p["rates"])
             yield f"throttles set and read back on what has returned: {back}", Level.INFO
@@ -78,20 +79,20 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
             yield (
-                f"put off until the others are done: {named_moves(p['moves'], history)}",
+                f"put off until the others are done: {named_moves(p['moves'], run)}",
                 Level.LOOK,
             )
         case Kind.SUBMITTED if p["moves"]:
-            batch = f"batch {p['batch'] + 1} of {history.batches}"
+            batch = f"batch {p['batch'] + 1} of {run.batches}"
             yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
         case Kind.DIRS_MOVED if p["replicas"]:
-            yield f"copies between log dirs begin: {_dirs(p['replicas'], history)}", Level.INFO
+            yield f"copies between log dirs begin: {_dirs(p['replicas'], run)}", Level.INFO
         case Kind.MOVED:
-            yield from _moved(p, history)
+            yield from _moved(p, run)
         case Kind.RATE_RESTORED:
             yield restored(p["rates"]), Level.INFO
         case Kind.REQUEST:
-            what = asked_words(p["kind"], p, history)
+            what = request_words(p["kind"], p, run)
             asked = f"{what} asked for by {p.get('who', '?')} on {p.get('host', '?')}"
             refused = p.get("refused")
             yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
@@ -111,11 +112,11 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
             | Kind.RETENTION_RESTORED
             | Kind.ELECTED
         ):
-            yield from happenings(record, history)
+            yield from happenings(record, run)
         case Kind.CANCEL_SENT if p["moves"]:
-            yield f"cancelled in flight: {named_moves(p['moves'], history)}", Level.LOOK
+            yield f"cancelled in flight: {named_moves(p['moves'], run)}", Level.LOOK
         case Kind.REORDERED:
-            yield f"original order submitted again: {named_moves(p['moves'], history)}", Level.INFO
+            yield f"original order submitted again: {named_moves(p['moves'], run)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
         case Kind.NOTIFIED if p["why"]:
@@ -125,12 +126,12 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
         case Kind.CRASHED:
             yield p["why"], Level.ACT
         case Kind.ENDED:
-            yield _ended(record, history, copied_bytes)
+            yield _ended(record, run, copied_bytes)
 
 
-def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
+def _moved(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
     for entry in p["moves"]:
-        m = history.moves[entry["index"]]
+        m = run.moves[entry["index"]]
         match Phase(entry["phase"]):
             case Phase.DONE:
                 first = f"{m.move.after[0]} first as planned"
@@ -149,16 +150,16 @@ def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]
         yield f"no further batch starts: {p['stop']}", Level.ACT
 
 
-def _dirs(replicas: Iterable[list[Any]], history: History) -> str:
+def _dirs(replicas: Iterable[list[Any]], run: RunState) -> str:
     """Return replicas on their way to a log dir, the first few of them."""
-    words = [f"{history.moves[i].move.tp} on broker {b} to {path}" for i, b, path in replicas]
+    words = [f"{run.moves[i].move.tp} on broker {b} to {path}" for i, b, path in replicas]
     more = f" and {len(words) - 3} more" if len(words) > 3 else ""
     return ", ".join(words[:3]) + more
 
 
-def throttled(history: History, batch: int) -> str:
+def throttled(run: RunState, batch: int) -> str:
     """Return what throttles a batch set, and what was there before."""
-    rates = history.throttles[batch].rates
+    rates = run.throttles[batch].rates
     if not rates:
         return "throttles as set before"
     found = [_found(r) for r in rates if r.prior is not None]
@@ -199,17 +200,17 @@ def restored(rates: Iterable[Mapping[str, Any]]) -> str:
     return f"throttle rates: {', '.join(parts)}"
 
 
-def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Level]:
+def _ended(record: Record, run: RunState, copied_bytes: int) -> tuple[str, Level]:
     p = record.payload
-    took = format_duration((record.at - history.created_at).total_seconds())
-    newest = history.newest.values()
+    took = format_duration((record.at - run.created_at).total_seconds())
+    newest = run.newest.values()
     done = sum(m.phase is Phase.DONE for m in newest)
     said = f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
     why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:
             return f"done: {said}; throttles as found{why}", Level.GOOD
-        case Outcome.CANCELLED if history.rolling_back:
+        case Outcome.CANCELLED if run.rolling_back:
             return f"rolled back: {said}; throttles as found", Level.LOOK
         case Outcome.CANCELLED:
             return f"cancelled: {said} had been done; throttles as found{why}", Level.LOOK
@@ -240,7 +241,7 @@ def side_word(side: Side) -> str:
 NAMED = 3
 
 
-def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
+def happenings(record: Record, run: RunState) -> Iterator[tuple[str, Level]]:
     """Yield the lines of one record."""
     p = record.payload
     match record.kind:
@@ -250,10 +251,10 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             topics = _named([topic for topic, _, _ in p["lists"]])
             yield f"throttle list of {topics} is whole again", Level.INFO
         case Kind.MOVES_ADDED:
-            yield from _added(p, history)
-        case Kind.RETENTION_LOWERED if history.retention is not None:
+            yield from _added(p, run)
+        case Kind.RETENTION_LOWERED if run.retention is not None:
             if p["topics"]:
-                lowered = format_duration(history.retention.ms / 1000)
+                lowered = format_duration(run.retention.ms / 1000)
                 yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
             yield from _refused(p)
         case Kind.RETENTION_LOWERING:
@@ -272,7 +273,7 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             if changed:
                 yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
         case Kind.ELECTED if p["moves"]:
-            yield f"preferred leaders elected: {named_moves(p['moves'], history)}", Level.INFO
+            yield f"preferred leaders elected: {named_moves(p['moves'], run)}", Level.INFO
         case _:
             pass
 
@@ -304,7 +305,7 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
             yield said, Level.LOOK
 
 
-def _added(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
+def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
     if p["rollback"]:
         count = len(p["moves"])
         back = f"{counted(count, 'partition')} that had moved"
@@ -314,12 +315,12 @@ def _added(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]
             after = ",".join(map(str, entry["after"]))
             yield f"{entry['topic']}-{entry['partition']} goes to {after} instead", Level.LOOK
     for index, why in p["refused"]:
-        yield f"{history.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
+        yield f"{run.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
 
 
-def named_moves(indices: Sequence[int], history: History) -> str:
+def named_moves(indices: Sequence[int], run: RunState) -> str:
     """Return the partitions of moves, the first few by name."""
-    return _named([str(history.moves[i].move.tp) for i in indices])
+    return _named([str(run.moves[i].move.tp) for i in indices])
 
 
 def _named(names: Sequence[str]) -> str:

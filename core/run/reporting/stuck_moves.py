@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from core.plan.copies import PARTITION_FETCH_BYTES
-from core.run.journal.fold import History, MoveHistory
+from core.run.journal.fold import RunState
+from core.run.journal.moves import RunMove
 from core.run.journal.records import Sample
 from core.run.journal.throttle_values import Side
 from core.run.reporting.rates import (
     RATE_SECONDS,
     Passed,
-    Point,
+    SamplePoint,
     arriving_side,
     heading_for,
     passed,
@@ -35,15 +36,15 @@ PASSED_OVER = 4
 """A fetcher serves its partitions in turn: after so many rounds it is no turn that one lacks."""
 
 
-class Turns:
+class QuotaTurns:
     """Which broker sides are at their limit, so that who gets nothing there waits for its turn.
 
     A quota that has let others' bytes pass lets none of its own pass for a while, in whichever
     order fetchers come; within one fetcher partitions take turns.
     """
 
-    def __init__(self, history: History, tracks: Mapping[int, Sequence[Point]]) -> None:
-        self._history, self._tracks = history, tracks
+    def __init__(self, run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> None:
+        self._state, self._tracks = run, tracks
         self._passed: dict[Key, list[Passed]] = {}
         self._busy: frozenset[Key] = frozenset()
         newest = max((track[-1].at for track in tracks.values()), default=None)
@@ -56,14 +57,14 @@ class Turns:
         seconds = (newest - max(first, since)).total_seconds()
         if seconds < RATE_SECONDS:
             return
-        self._passed = passed(self._history, self._tracks, first)
-        sizes = {i: size_changes(self._tracks.get(i, ())) for i in self._history.in_flight}
+        self._passed = passed(self._state, self._tracks, first)
+        sizes = {i: size_changes(self._tracks.get(i, ())) for i in self._state.in_flight}
         in_sync = {
             key: sum(one.in_bytes_per_s * one.in_sync_followers for one in growing)
-            for key, growing in growing_sides(self._history, sizes, self._leaders()).items()
+            for key, growing in growing_sides(self._state, sizes, self._leaders()).items()
             if key[1] is Side.LEADER
         }
-        limits = {key: self._history.rates.get(key) for key in self._passed}
+        limits = {key: self._state.rates.get(key) for key in self._passed}
         self._busy = frozenset(
             key
             for key, rows in self._passed.items()
@@ -75,7 +76,7 @@ class Turns:
         )
 
     def _leaders(self) -> dict[int, int]:
-        tracks = {i: self._tracks.get(i) for i in self._history.in_flight}
+        tracks = {i: self._tracks.get(i) for i in self._state.in_flight}
         return {i: t[-1].leader for i, t in tracks.items() if t and t[-1].leader is not None}
 
     def waited_for(self, index: int) -> str:
@@ -83,7 +84,7 @@ class Turns:
         track = self._tracks.get(index)
         if not track or track[-1].at.timestamp() - track[-1].since < RATE_SECONDS:
             return ""
-        sides = _sides(self._history.moves[index], track[-1])
+        sides = _sides(self._state.moves[index], track[-1])
         full = next((key for key in reversed(sides) if self._is_full(key, index)), None)
         if full is None or self._is_passed_over(index):
             return ""
@@ -98,13 +99,13 @@ class Turns:
 
     def _is_passed_over(self, index: int) -> bool:
         """Return whether its fetchers have served all others they have so often without it."""
-        m, newest = self._history.moves[index], self._tracks[index][-1]
+        m, newest = self._state.moves[index], self._tracks[index][-1]
         for broker in m.move.adding:
             beside = {
                 i
                 for i, track in self._tracks.items()
                 if i != index
-                and broker in self._history.moves[i].move.adding
+                and broker in self._state.moves[i].move.adding
                 and track[-1].leader == newest.leader
             }
             rows = self._passed.get((broker, Side.FOLLOWER), ())
@@ -118,7 +119,7 @@ class Turns:
         return False
 
 
-def _sides(m: MoveHistory, newest: Point) -> list[Key]:
+def _sides(m: RunMove, newest: SamplePoint) -> list[Key]:
     """Return the sides whose limits hold for a move, its leader's first."""
     sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
     if newest.leader is not None and m.move.adding:
@@ -127,8 +128,8 @@ def _sides(m: MoveHistory, newest: Point) -> list[Key]:
 
 
 def stuck(
-    m: MoveHistory,
-    track: list[Point] | None,
+    m: RunMove,
+    track: list[SamplePoint] | None,
     down: frozenset[int],
     disks: Mapping[int, str],
     never: Mapping[tuple[int, Side], str],
@@ -178,63 +179,63 @@ def stuck(
     return ""
 
 
-def waiting_their_turn(history: History, samples: Sequence[Sample]) -> frozenset[int]:
+def waiting_their_turn(run: RunState, samples: Sequence[Sample]) -> frozenset[int]:
     """Return the moves in flight that get no byte only because others use up a limit."""
     tracked = tracks(samples)
-    turns, never = Turns(history, tracked), never_sides(history, tracked)
+    turns, never = QuotaTurns(run, tracked), never_sides(run, tracked)
     newest = samples[-1].payload if samples else {}
     down = frozenset(newest.get("down", ()))
     disks = {int(broker): said for broker, said in newest.get("disks", {}).items()}
 
     def is_stuck(index: int) -> bool:
-        m, track = history.moves[index], tracked.get(index)
-        return bool(stuck(m, track, down, disks, never, turn=True, unheld_at=history.unheld_at))
+        m, track = run.moves[index], tracked.get(index)
+        return bool(stuck(m, track, down, disks, never, turn=True, unheld_at=run.unheld_at))
 
-    return frozenset(i for i in history.in_flight if turns.waited_for(i) and not is_stuck(i))
+    return frozenset(i for i in run.in_flight if turns.waited_for(i) and not is_stuck(i))
 
 
-def slowed(history: History, m: MoveHistory) -> str:
+def slowed(run: RunState, m: RunMove) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
     for broker in m.move.receiving:
         key = broker, arriving_side(m.move, broker)
-        limit = history.rates.get(key)
+        limit = run.rates.get(key)
         if limit is not None and limit.is_theirs:
             rate = limit.limit_bytes_per_s
-            if rate is not None and rate < history.asked_of(key):
+            if rate is not None and rate < run.requested_rate(key):
                 return f"b{broker} quota {format_rate(rate)}, not ours"
     return ""
 
 
-def is_held(history: History, m: MoveHistory) -> bool:
+def is_held(run: RunState, m: RunMove) -> bool:
     """Return whether a move waits on the floor: as it was paused so, or is ahead of its rate."""
     sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
-    if sides and all(side in history.held_back for side in sides):
+    if sides and all(side in run.held_back for side in sides):
         return True
-    held = [history.rates.get(side) for side in sides]
+    held = [run.rates.get(side) for side in sides]
     return (
-        history.pace.floored
+        run.rate_control.floored
         and bool(held)
         and all(rate is not None and rate.limit_bytes_per_s == FLOOR_BYTES_PER_S for rate in held)
     )
 
 
-def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict[Key, str]:
+def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> dict[Key, str]:
     """Return the brokers and sides whose copies never end at the rates in force, and why."""
-    seen = {i: track for i in history.in_flight if (track := tracks.get(i))}
+    seen = {i: track for i in run.in_flight if (track := tracks.get(i))}
     sizes = {index: size_changes(track) for index, track in seen.items()}
     leaders = {i: track[-1].leader for i, track in seen.items() if track[-1].leader is not None}
     left: defaultdict[Key, float] = defaultdict(float)
     for index, track in seen.items():
-        newest, adding = track[-1], history.moves[index].move.adding
+        newest, adding = track[-1], run.moves[index].move.adding
         for broker, arrived in zip(adding, newest.arrived, strict=False):  # then log dirs
             due = max(0, (newest.size_bytes or 0) - (arrived or 0))
             left[broker, Side.FOLLOWER] += due
             left[leaders.get(index, -1), Side.LEADER] += due
     found = {}
-    for key, growing in growing_sides(history, sizes, leaders).items():
-        held = history.rates.get(key)
+    for key, growing in growing_sides(run, sizes, leaders).items():
+        held = run.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
-            asked = heading_for(history, key) or rate  # one that rises yet is not judged as it is
+            asked = heading_for(run, key) or rate  # one that rises yet is not judged as it is
             found[key] = never(*key, max(rate, asked), growing, left[key])
     return {key: why for key, why in found.items() if why}

@@ -22,10 +22,10 @@ from core.plan.copies import Side as CopySide
 from core.plan.estimate.fetch_simulation import Conditions, Midway, played
 from core.plan.estimate.fluid_model import shared
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
-from core.run.journal.fold import History, MoveHistory
-from core.run.journal.moves import Wish
+from core.run.journal.fold import RunState
+from core.run.journal.moves import MoveRequest, RunMove
 from core.run.journal.throttle_values import Side
-from core.run.reporting.rates import Point, heading_for, passed, size_changes
+from core.run.reporting.rates import SamplePoint, heading_for, passed, size_changes
 from core.run.throttles.inflow import Key, growth_bytes_per_s
 
 EVENTS = 800
@@ -61,8 +61,8 @@ class _Due:
 
 
 def time_left(
-    history: History,
-    tracks: Mapping[int, Sequence[Point]],
+    run: RunState,
+    tracks: Mapping[int, Sequence[SamplePoint]],
     at_work: Mapping[datetime, float],
     now: datetime,
 ) -> TimeLeft | None:
@@ -70,14 +70,14 @@ def time_left(
 
     `at_work` are the seconds before each sample in which the run was at work as it is now.
     """
-    due = _due(history, tracks, now)
-    limits = None if due is None else _limits(history, due.copies)
+    due = _due(run, tracks, now)
+    limits = None if due is None else _limits(run, due.copies)
     if due is None or limits is None:
         return None
-    idle = _idle_seconds(history, due.copies)
-    speed = _speed(history, tracks, at_work)
-    moves = [history.moves[i] for i in due.indices]
-    submitted = [m.submitted_at for m in history.moves if m.submitted_at is not None]
+    idle = _idle_seconds(run, due.copies)
+    speed = _speed(run, tracks, at_work)
+    moves = [run.moves[i] for i in due.indices]
+    submitted = [m.submitted_at for m in run.moves if m.submitted_at is not None]
     since = (max(submitted, default=now) - now).total_seconds()
     found = played(
         due.copies,
@@ -92,9 +92,9 @@ def time_left(
         InBatches(
             tuple(m.batch for m in moves),
             frozenset(at for at, m in enumerate(moves) if m.long),
-            history.most_extra_bytes,
+            run.most_extra_bytes,
         ),
-        Midway(due.flying, min(0.0, since), _counted(history, tracks, now)),
+        Midway(due.flying, min(0.0, since), _counted(run, tracks, now)),
         events=EVENTS,
         steps=STEPS,
     )
@@ -106,13 +106,13 @@ def time_left(
     return TimeLeft(max(found.ends) + END_SECONDS, dict(of))
 
 
-def _due(history: History, tracks: Mapping[int, Sequence[Point]], now: datetime) -> _Due | None:
+def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: datetime) -> _Due | None:
     """Return what is still to be copied; None for nothing, or where a size is not known."""
     copies: list[Copy] = []
     indices: list[int] = []
     flying: list[int] = []
-    for index, m in enumerate(history.moves):
-        if m.phase.ended or m.replaced or m.wish is not Wish.GO_ON:
+    for index, m in enumerate(run.moves):
+        if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
         adding = m.move.adding
         if not adding:
@@ -135,7 +135,7 @@ def _due(history: History, tracks: Mapping[int, Sequence[Point]], now: datetime)
     return _Due(copies, indices, frozenset(flying)) if copies else None
 
 
-def _size(m: MoveHistory, track: Sequence[Point], now: datetime) -> tuple[float, float | None]:
+def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[float, float | None]:
     """Return how fast a leader's log grows, and how large it is by now; None if unknown."""
     changes = size_changes(track)
     seen = growth_bytes_per_s(changes)
@@ -146,39 +146,39 @@ def _size(m: MoveHistory, track: Sequence[Point], now: datetime) -> tuple[float,
     return grows, size + grows * min(LEADER_SECONDS, max(0.0, (now - at).total_seconds()))
 
 
-def _limits(history: History, copies: Sequence[Copy]) -> dict[BrokerSide, float] | None:
+def _limits(run: RunState, copies: Sequence[Copy]) -> dict[BrokerSide, float] | None:
     """Return the limit of each side that copies; None where one has none."""
     found: dict[BrokerSide, float] = {}
     for side in {side for copy in copies for side in copy.sides}:
-        limit = _limit(history, (side.broker, Side(side.side.value)))
+        limit = _limit(run, (side.broker, Side(side.side.value)))
         if limit is None:
             return None
         found[side] = limit
     return found
 
 
-def _limit(history: History, key: Key) -> float | None:
+def _limit(run: RunState, key: Key) -> float | None:
     """Return the limit of a side once it is as asked, also of one that has no move yet."""
-    if key in history.rates:
-        return heading_for(history, key)
-    if not history.rates:
+    if key in run.rates:
+        return heading_for(run, key)
+    if not run.rates:
         return None
-    return float(history.pace.apart.get(key, history.pace.first_bytes_per_s))
+    return float(run.rate_control.per_side_rates.get(key, run.rate_control.first_bytes_per_s))
 
 
-def _idle_seconds(history: History, copies: Sequence[Copy]) -> dict[Flow, float]:
+def _idle_seconds(run: RunState, copies: Sequence[Copy]) -> dict[Flow, float]:
     """Return how long a fetcher is away that may fetch nothing: what else it follows is not known.
 
     On a cluster to which anything is produced it is taken to follow some of it.
     """
-    produced = sum(m.produced_bytes_per_s for m in history.moves)
+    produced = sum(m.produced_bytes_per_s for m in run.moves)
     flows = {copy.flow for copy in copies}
     idle = wait_seconds(produced / len(flows)) if produced else FETCH_WAIT_SECONDS
     return dict.fromkeys(flows, idle)
 
 
 def _counted(
-    history: History, tracks: Mapping[int, Sequence[Point]], now: datetime
+    run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: datetime
 ) -> dict[BrokerSide, list[tuple[float, float]]]:
     """Return what each side has copied lately, as its quota has counted it: (when, bytes)."""
     since = now - timedelta(seconds=COUNTED_SECONDS)
@@ -186,7 +186,7 @@ def _counted(
         BrokerSide(broker, CopySide(side.value)): [
             ((row.at - now).total_seconds(), float(row.bytes)) for row in rows if row.at <= now
         ]
-        for (broker, side), rows in passed(history, tracks, since).items()
+        for (broker, side), rows in passed(run, tracks, since).items()
     }
 
 
@@ -194,16 +194,16 @@ def _counted(
 
 
 def _speed(
-    history: History, tracks: Mapping[int, Sequence[Point]], at_work: Mapping[datetime, float]
+    run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], at_work: Mapping[datetime, float]
 ) -> float:
     """Return how fast this run was so far over what its limits would have given it.
 
     What fetches cut off, or the machines do not keep up with, makes it slower. Until some quota
     windows have been seen it is about 1.
     """
-    flows = _seen(history, tracks, at_work)
+    flows = _last_bytes(run, tracks, at_work)
     sides = {side for of in flows.values() for flow in of for side in _sides(flow)}
-    limits = {side: _limit(history, (side.broker, Side(side.side.value))) for side in sides}
+    limits = {side: _limit(run, (side.broker, Side(side.side.value))) for side in sides}
     if not flows or any(limit is None for limit in limits.values()):
         return 1.0
     given = {side: float(limit or 0.0) for side, limit in limits.items()}
@@ -233,13 +233,13 @@ class _Seen:
     """What in-sync followers of the same partitions fetch from that leader."""
 
 
-def _seen(
-    history: History, tracks: Mapping[int, Sequence[Point]], at_work: Mapping[datetime, float]
+def _last_bytes(
+    run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], at_work: Mapping[datetime, float]
 ) -> dict[datetime, dict[Flow, _Seen]]:
     """Return what was seen of each fetcher that had something to copy, by interval's end."""
     found: defaultdict[datetime, dict[Flow, _Seen]] = defaultdict(dict)
     for index, track in tracks.items():
-        m = history.moves[index]
+        m = run.moves[index]
         adding, receiving = m.move.adding, m.move.receiving
         for before, after in pairwise(track):
             if after.at not in at_work or before.leader is None or before.size_bytes is None:

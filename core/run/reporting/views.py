@@ -13,12 +13,12 @@ from enum import Enum
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import ANY, Move
 from core.run.journal.moves import Role
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.journal.throttle_values import RateIntent
 from core.units import format_duration
 
 
-class RunState(Enum):
+class RunStatus(Enum):
     """Where a run stands; the values are what `--json` prints."""
 
     SCHEDULED = "scheduled"
@@ -44,17 +44,17 @@ class RunState(Enum):
 
 _ENDED = frozenset(
     (
-        RunState.DONE,
-        RunState.CANCELLED,
-        RunState.ROLLED_BACK,
-        RunState.INCOMPLETE,
-        RunState.FAILED,
-        RunState.DIED,
+        RunStatus.DONE,
+        RunStatus.CANCELLED,
+        RunStatus.ROLLED_BACK,
+        RunStatus.INCOMPLETE,
+        RunStatus.FAILED,
+        RunStatus.DIED,
     )
 )
 
 
-class MoveState(Enum):
+class MoveStatus(Enum):
     QUEUED = "queued"
     MOVING = "moving"
     STUCK = "stuck"
@@ -64,9 +64,9 @@ class MoveState(Enum):
     SKIPPED = "skipped"
 
 
-FLYING = (MoveState.MOVING, MoveState.STUCK)
+IN_FLIGHT = (MoveStatus.MOVING, MoveStatus.STUCK)
 """Of a move that was submitted and has not ended."""
-DUE = (MoveState.QUEUED, *FLYING)
+DUE = (MoveStatus.QUEUED, *IN_FLIGHT)
 """Of a move that has not ended, submitted or not."""
 
 
@@ -93,7 +93,7 @@ class MoveProgress:
     moved_bytes: int
     bytes_per_s: float | None
     left_seconds: float | None
-    state: MoveState
+    state: MoveStatus
     why: str
     """In words, short: why it is stuck, failed or cancelled; "" when there is nothing to say."""
     batch: int
@@ -215,13 +215,13 @@ class RunView:
     run: str
     cluster_id: str
     cluster_name: str
-    state: RunState
+    state: RunStatus
     why: str
     """Why it waits or how it ended, in words; "" when there is nothing to say."""
     pid: int | None
     started_at: datetime
     ended_at: datetime | None
-    seen_at: datetime
+    last_seen_at: datetime
     """When the newest thing in the journal happened."""
     rate_bytes_per_s: int
     """The chosen throttle; units.UNLIMITED for none, the most that `bounds` allow."""
@@ -243,7 +243,7 @@ class RunView:
     """Oldest first."""
     starts_at: datetime | None = None
     """When it was asked to begin; None for at once."""
-    bounds: Bounds | None = None
+    bounds: RateBounds | None = None
     """Between which rates it adapts itself; None for a fixed one."""
     passed_preflight: bool = True
     """Whether its last look at the plan refused nothing; until then it has changed nothing."""
@@ -254,7 +254,7 @@ class RunView:
     def paused_itself(self) -> bool:
         """Return whether it is paused though nobody asked for that since: `why` says what for."""
         asked = [r.kind for r in self.requests if r.kind in PAUSING and not r.refused]
-        return self.state is RunState.PAUSED and asked[-1:] != ["pause"]
+        return self.state is RunStatus.PAUSED and asked[-1:] != ["pause"]
 
     @property
     def newest(self) -> Mapping[TopicPartition, MoveProgress]:
@@ -265,14 +265,14 @@ class RunView:
     def partitions(self) -> int:
         return len(self.newest)
 
-    def count(self, state: MoveState) -> int:
+    def count(self, state: MoveStatus) -> int:
         """Return of how many partitions the newest move is in `state`."""
         return sum(move.state is state for move in self.newest.values())
 
     @property
     def done(self) -> int:
         """Return how many partitions are where their newest move was to bring them."""
-        return self.count(MoveState.DONE)
+        return self.count(MoveStatus.DONE)
 
     @property
     def undone(self) -> int:
@@ -281,12 +281,12 @@ class RunView:
     @property
     def moved_away(self) -> int:
         """Return how many partitions this run has moved and not moved back."""
-        last = {move.tp: move.role for move in self.moves if move.state is MoveState.DONE}
+        last = {move.tp: move.role for move in self.moves if move.state is MoveStatus.DONE}
         return sum(role is not Role.ROLLBACK for role in last.values())
 
     @property
     def stuck(self) -> int:
-        return sum(move.state is MoveState.STUCK for move in self.moves)
+        return sum(move.state is MoveStatus.STUCK for move in self.moves)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -296,7 +296,7 @@ class RunView:
         what producers wait.
         """
         begun = self.begun_at or self.started_at
-        return ((self.ended_at or self.seen_at) - begun).total_seconds()
+        return ((self.ended_at or self.last_seen_at) - begun).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ class RunSummary:
 
     run: str
     cluster_id: str
-    state: RunState
+    state: RunStatus
     started_at: datetime
     ended_at: datetime | None
     moves: int

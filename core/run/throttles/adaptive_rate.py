@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from core.run.journal.produce_latency import SideSeen, Strain, strain
-from core.run.journal.rates import Bounds, Key, Pace, SideRate
+from core.run.journal.produce_latency import SideObservation, Strain, strain
+from core.run.journal.rates import Key, RateBounds, RateControl, SideRate
 from core.run.journal.throttle_values import Side
 from core.run.throttles.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.units import format_rate
@@ -75,15 +75,26 @@ class RateChange:
         }
 
 
-def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateChange | None:
+def next_rates(
+    rate_control: RateControl, seen: Mapping[Key, SideObservation], now: datetime
+) -> RateChange | None:
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
-    rates = {key: held.rate_bytes_per_s for key, held in pace.rates.items()}
+    rates = {key: held.rate_bytes_per_s for key, held in rate_control.rates.items()}
     slowest = holding_up(rates, {key: one.left_bytes for key, one in seen.items()})
     wishes = [
         (key, held, rate, why)
-        for key, held in sorted(pace.rates.items(), key=lambda item: (item[0][0], item[0][1].value))
+        for key, held in sorted(
+            rate_control.rates.items(), key=lambda item: (item[0][0], item[0][1].value)
+        )
         for rate, why in [
-            _wish(pace, key, held, seen.get(key, SideSeen()), now, holds_up=key in slowest)
+            _wish(
+                rate_control,
+                key,
+                held,
+                seen.get(key, SideObservation()),
+                now,
+                holds_up=key in slowest,
+            )
         ]
         if not held.is_refused(rate)
     ]
@@ -111,26 +122,38 @@ def _raised(rate: int, wanted: int) -> int:
 
 
 def _wish(
-    pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime, *, holds_up: bool
+    rate_control: RateControl,
+    key: Key,
+    held: SideRate,
+    seen: SideObservation,
+    now: datetime,
+    *,
+    holds_up: bool,
 ) -> tuple[int, str]:
     """Return the rate that one side should have next, and why."""
     if held.theirs:
         return held.rate_bytes_per_s, ""
-    if pace.floored:
+    if rate_control.floored:
         if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
             return held.at_most(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
         return held.rate_bytes_per_s, ""
-    if pace.bounds is None:
-        wanted = held.at_most(pace.rate_of(key))
+    if rate_control.bounds is None:
+        wanted = held.at_most(rate_control.rate_of(key))
         if wanted < held.rate_bytes_per_s:
             return wanted, f"slowed down to {format_rate(wanted)}, as asked"
         why = f"on the way to {format_rate(wanted)}, little by little"
         return _raised(held.rate_bytes_per_s, wanted), why
-    return _adapted(pace.bounds, key, held, seen, now, holds_up=holds_up)
+    return _adapted(rate_control.bounds, key, held, seen, now, holds_up=holds_up)
 
 
 def _adapted(
-    bounds: Bounds, key: Key, held: SideRate, seen: SideSeen, now: datetime, *, holds_up: bool
+    bounds: RateBounds,
+    key: Key,
+    held: SideRate,
+    seen: SideObservation,
+    now: datetime,
+    *,
+    holds_up: bool,
 ) -> tuple[int, str]:
     """Return the adaptive rate of one side: a tenth more while all is calm, much less at once.
 
@@ -166,13 +189,13 @@ def _adapted(
             return rate, ""
 
 
-def _why_more(bounds: Bounds, key: Key, found: Strain) -> str:
+def _why_more(bounds: RateBounds, key: Key, found: Strain) -> str:
     calm = "producers wait no longer than before"
     spare = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
     return f"{_name(key)} may {_DOES[key[1]]} more: {calm if found is Strain.CALM else spare}"
 
 
-def _ceiling(bounds: Bounds, key: Key, seen: SideSeen) -> int:
+def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
     """Return the most that a side may get; while nothing tells how it fares, the least."""
     blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
     if spare is None:
@@ -181,7 +204,7 @@ def _ceiling(bounds: Bounds, key: Key, seen: SideSeen) -> int:
     return max(bounds.least_bytes_per_s, most)
 
 
-def _above(bounds: Bounds, key: Key, most: int) -> str:
+def _above(bounds: RateBounds, key: Key, most: int) -> str:
     """Return why a side gets no more than this."""
     if most == bounds.most_bytes_per_s:
         return f"{_name(key)} gets {format_rate(most)} at most"

@@ -95,7 +95,7 @@ def intend_rates(
     ours: Collection[tuple[int, Side]],
     *,
     most_bytes_per_s: int | None = None,
-    apart: Mapping[tuple[int, Side], int] | None = None,
+    per_side_rates: Mapping[tuple[int, Side], int] | None = None,
     override: bool = False,
 ) -> tuple[RateIntent, ...]:
     """Return the rates to set: leader side wherever a replica may lead, follower side on arrivals.
@@ -108,7 +108,7 @@ def intend_rates(
     Brokers that `found` does not hold (they are down) are left out.
     """
     most = rate_bytes_per_s if most_bytes_per_s is None else most_bytes_per_s
-    apart = apart or {}
+    per_side_rates = per_side_rates or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []
     for broker, side in sorted(involved, key=lambda pair: (pair[0], pair[1].value)):
@@ -118,7 +118,10 @@ def intend_rates(
         value = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
         prior = value.value or None
         number = as_rate(prior)
-        rate, limit = apart.get((broker, side), rate_bytes_per_s), apart.get((broker, side), most)
+        rate, limit = (
+            per_side_rates.get((broker, side), rate_bytes_per_s),
+            per_side_rates.get((broker, side), most),
+        )
         kept = number is not None and number <= limit and not override
         intents.append(RateIntent(broker, side, prior, value.source, None if kept else rate))
     return tuple(intents)

@@ -10,9 +10,9 @@ from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.faults import Fault
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.throttle_lists import batch_lists, missing
-from core.run.journal.fold import History, Phase
-from core.run.journal.held_throttles import Away, Key, Pair
-from core.run.journal.moves import MoveHistory, Wish
+from core.run.journal.fold import RunState
+from core.run.journal.held_throttles import Key, Pair, PairState
+from core.run.journal.moves import MoveRequest, Phase, RunMove
 from core.run.journal.throttle_values import (
     ListKey,
     RateIntent,
@@ -28,19 +28,19 @@ from core.run.steps import (
     IntendThrottles,
     LostPairs,
     LostRate,
-    NoteDisturbed,
-    Observed,
-    PutPairs,
+    NoteDrift,
+    Observation,
+    ReinstatePairs,
     SetRates,
     SetThrottles,
-    TakePairs,
+    SuspendPairs,
 )
 from core.run.throttles import removal as guard
 from core.run.throttles.adaptive_rate import next_rates
 from core.run.throttles.desired import sides
 
 
-def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
+def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
     """Somebody else changed or deleted throttles of ours.
 
     A rate that is another one now is theirs, until it is ours again or another one is asked for.
@@ -49,29 +49,29 @@ def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None
     declared, in a rhythm of their own. So are entries that were there before us, without which our
     moves would not be limited. Each time, as long as a move needs it: that takes two calls.
     """
-    rates = tuple(_lost_rates(history, observed))
-    lists = tuple(_lost_pairs(history, observed))
-    return NoteDisturbed(rates, lists, observed.editor) if rates or lists else None
+    rates = tuple(_lost_rates(run, observed))
+    lists = tuple(_lost_pairs(run, observed))
+    return NoteDrift(rates, lists, observed.editor) if rates or lists else None
 
 
-def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
-    for (broker, side), intent in history.rates.items():
+def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
+    for (broker, side), intent in run.rates.items():
         answer = observed.throttles.get(Resource.broker(broker))
-        if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
+        if answer is None or isinstance(answer, Fault) or (broker, side) in run.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
             again = as_it_stands(intent, answer) is not intent
-            lost = again or is_freed(history, intent, answer)
+            lost = again or is_freed(run, intent, answer)
         else:
             lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
         if lost:
-            yield lost_rate(history, (broker, side), answer)
+            yield lost_rate(run, (broker, side), answer)
 
 
-def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept = intent.found_bytes_per_s
-    most = history.asked_of((intent.broker, intent.side))
+    most = run.requested_rate((intent.broker, intent.side))
     if kept is None or kept > most:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
@@ -79,10 +79,10 @@ def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigVa
     return now is None or now > most
 
 
-def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
+def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
-    intent = history.rates[key]
+    intent = run.rates[key]
     kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
@@ -91,147 +91,149 @@ def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> 
     return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
 
 
-def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
-    for key, wanted in wanted_lists(history).items():
+def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
+    for key, wanted in required_lists(run).items():
         answer = observed.throttles.get(Resource.topic(key[0]))
-        if answer is None or isinstance(answer, Fault) or key in history.lists_due:
+        if answer is None or isinstance(answer, Fault) or key in run.lists_due:
             continue
         value = own_list(answer, key[1])
-        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in history.away)
+        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.away)
         if gone:
             yield LostPairs(*key, value, gone)
 
 
-def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:
+def required_lists(run: RunState) -> dict[ListKey, frozenset[str]]:
     """Return the entries that moves need which are limited, whoever has set these entries."""
-    limited = (m.move for m in under_way(history) if m.limited)
+    limited = (m.move for m in moves_under_way(run) if m.limited)
     lists = batch_lists(limited)
     found = {(topic, Side.LEADER): pairs for topic, pairs in lists.leader.items()}
     return found | {(topic, Side.FOLLOWER): pairs for topic, pairs in lists.follower.items()}
 
 
-def under_way(history: History) -> Iterator[MoveHistory]:
+def moves_under_way(run: RunState) -> Iterator[RunMove]:
     """Yield the moves that are in flight, or about to be: their throttles are being set."""
-    for m in history.moves:
-        begins = m.limited and not history.stopped
+    for m in run.moves:
+        begins = m.limited and not run.stopped
         if m.phase.in_flight or (m.phase is Phase.QUEUED and begins):
             yield m
 
 
-def catch_up(
-    history: History, observed: Observed
+def set_missing_throttles(
+    run: RunState, observed: Observation
 ) -> IntendThrottles | SetThrottles | SetRates | IntendRates | None:
     """Moves in flight lack a limit: brokers were down, or the run had none until now.
 
     What is refused rests for a while, so that it holds nothing else up.
     """
-    flying = [i for i in history.in_flight if history.moves[i].batch not in observed.resting]
+    flying = [i for i in run.in_flight if run.moves[i].batch not in observed.backing_off]
     for index in flying:
-        m = history.moves[index]
-        if not (history.limit_late and m.move.receiving and m.wish is Wish.GO_ON):
+        m = run.moves[index]
+        if not (run.limit_late and m.move.receiving and m.request is MoveRequest.CONTINUE):
             continue
-        throttle = history.throttles.get(m.batch)
+        throttle = run.throttles.get(m.batch)
         if throttle is not None and not throttle.set:
             return SetThrottles(m.batch)
         if not m.limited:
-            return IntendThrottles(m.batch, tuple(_unlimited(history, m.batch)))
+            return IntendThrottles(m.batch, tuple(_unlimited(run, m.batch)))
     for index in flying:
-        m = history.moves[index]
+        m = run.moves[index]
         if not m.limited:
             continue
         needed = [key for key in sides(m.move) if key[0] in observed.alive]
-        due = tuple(key for key in needed if key in history.rates_due)
+        due = tuple(key for key in needed if key in run.rates_due)
         if due:
             return SetRates(m.batch, due)
-        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in history.rates))
+        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in run.rates))
         if brokers:
             return IntendRates(m.batch, brokers)
     return None
 
 
-def _unlimited(history: History, batch: int) -> Iterator[int]:
-    for index in history.batch(batch):
-        m = history.moves[index]
+def _unlimited(run: RunState, batch: int) -> Iterator[int]:
+    for index in run.batch(batch):
+        m = run.moves[index]
         if m.phase.in_flight and m.move.receiving and not m.limited:
             yield index
 
 
-def change_rates(history: History, observed: Observed) -> ChangeRates | None:
+def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
     """Rates are not what is wanted now: another was asked for, a pause, an adaptive one.
 
     One that is not in force yet is not raised further; nothing waits for it that is to be lower.
     """
-    if not (history.in_flight or history.queued):
+    if not (run.in_flight or run.queued):
         return None
-    step = guard.hold_back(history, observed)
+    step = guard.hold_back(run, observed)
     if step is not None:
         return step
     held = {
-        key: replace(rate, most_bytes_per_s=history.most_of(key))
-        for key, rate in history.pace.rates.items()
-        if key[0] in observed.alive and key not in history.held_back
+        key: replace(rate, most_bytes_per_s=run.most_of(key))
+        for key, rate in run.rate_control.rates.items()
+        if key[0] in observed.alive and key not in run.held_back
     }
-    pace = replace(history.pace, rates=held, apart=_still_apart(history, observed))
-    change = next_rates(pace, observed.seen, observed.now)
+    rate_control = replace(
+        run.rate_control, rates=held, per_side_rates=_current_per_side_rates(run, observed)
+    )
+    change = next_rates(rate_control, observed.seen, observed.now)
     if change is None:
         return None
     rates = tuple(
         (key, rate)
         for key, rate in change.rates.items()
-        if key not in history.rates_due or rate < held[key].rate_bytes_per_s
+        if key not in run.rates_due or rate < held[key].rate_bytes_per_s
     )
     return ChangeRates(rates, change.why) if rates else None
 
 
-def _still_apart(history: History, observed: Observed) -> Mapping[Key, int]:
+def _current_per_side_rates(run: RunState, observed: Observation) -> Mapping[Key, int]:
     """Return the lower rates, but of brokers that send what another one sent when it began.
 
     Less would do for what they led; of what a leader that died has left them it is not known.
     """
     more = {
         (row.leader, Side.LEADER)
-        for m in (history.moves[index] for index in history.in_flight)
+        for m in (run.moves[index] for index in run.in_flight)
         if m.move.moves_data
         and (row := observed.rows.get(m.move.tp)) is not None
         and row.leader != m.leader
         and observed.is_settled(m.move.tp)
     }
-    return {key: rate for key, rate in history.pace.apart.items() if key not in more}
+    return {key: rate for key, rate in run.rate_control.per_side_rates.items() if key not in more}
 
 
-def move_pairs(history: History, observed: Observed) -> TakePairs | PutPairs | None:
+def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | ReinstatePairs | None:
     """A follower that fell out of step may not come back while its leader's own pair is listed.
 
     The pair goes out of the leader list until the ISR is whole; the follower side still limits
     the copy. Pairs that somebody deleted are put back. What is refused rests for a while.
     """
-    wanted = dict(_wanted_away(history, observed))
+    wanted = dict(_pairs_to_suspend(run, observed))
     taking = [
         pair
         for pair in wanted
-        if history.away.get(pair, Away.TAKING) is Away.TAKING and not _rests(observed, pair)
+        if run.away.get(pair, PairState.TAKING) is PairState.TAKING and not _rests(observed, pair)
     ]
     if taking:
-        return TakePairs(_by_list(taking), wanted[taking[0]])
+        return SuspendPairs(_by_list(taking), wanted[taking[0]])
     back = [
         pair
-        for pair in history.away
-        if pair not in wanted and _goes_on(history, pair) and not _rests(observed, pair)
+        for pair in run.away
+        if pair not in wanted and _goes_on(run, pair) and not _rests(observed, pair)
     ]
-    return PutPairs(_by_list(back)) if back else None
+    return ReinstatePairs(_by_list(back)) if back else None
 
 
-def _rests(observed: Observed, pair: Pair) -> bool:
+def _rests(observed: Observation, pair: Pair) -> bool:
     return Resource.topic(pair[0]) in observed.left_alone
 
 
-def _wanted_away(history: History, observed: Observed) -> Iterator[tuple[Pair, str]]:
-    for tp in _flying(history):
+def _pairs_to_suspend(run: RunState, observed: Observation) -> Iterator[tuple[Pair, str]]:
+    for tp in _partitions_in_flight(run):
         row, listed = observed.rows.get(tp), observed.reassignments.get(tp)
         if row is None or listed is None:
             continue
         pair = f"{tp.partition}:{row.leader}"
-        intent = history.lists.get((tp.topic, Side.LEADER))
+        intent = run.lists.get((tp.topic, Side.LEADER))
         sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
         if sick and intent is not None and pair in intent.pairs:
             why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
@@ -243,17 +245,17 @@ def _out_of_step(row: PartitionRow, listed: Reassignment) -> Iterator[int]:
     return (b for b in row.replicas if b not in listed.adding and b not in row.isr)
 
 
-def _goes_on(history: History, pair: Pair) -> bool:
+def _goes_on(run: RunState, pair: Pair) -> bool:
     topic, _, entry = pair
     return any(
         m.move.tp.topic == topic and entry.startswith(f"{m.move.tp.partition}:")
-        for m in history.moves
+        for m in run.moves
         if not m.phase.ended
     )
 
 
-def _flying(history: History) -> Iterator[TopicPartition]:
-    return (history.moves[index].move.tp for index in history.in_flight)
+def _partitions_in_flight(run: RunState) -> Iterator[TopicPartition]:
+    return (run.moves[index].move.tp for index in run.in_flight)
 
 
 def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], ...]:

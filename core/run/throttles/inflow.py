@@ -12,13 +12,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from core.run.journal.fold import History
-from core.run.journal.moves import MoveHistory, Wish
+from core.run.journal.fold import RunState
+from core.run.journal.moves import MoveRequest, RunMove
 from core.run.journal.throttle_values import Side
 from core.units import format_rate
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import History
+    from core.run.journal.fold import RunState
 
 
 GROWTH_SECONDS = 2.0
@@ -85,7 +85,7 @@ def never(
 
 
 def growing_sides(
-    history: History,
+    run: RunState,
     sizes: Mapping[int, Sequence[tuple[datetime, int]]],
     leaders: Mapping[int, int],
 ) -> dict[Key, list[Growing]]:
@@ -94,19 +94,19 @@ def growing_sides(
     `sizes` holds for each move its leader's sizes and when they were first seen, `leaders` who
     leads it. Logs of which nothing is known yet are left out.
     """
-    produced = {i: growth_bytes_per_s(sizes.get(i, ())) or 0.0 for i in history.in_flight}
-    return _in_quotas(history, produced, leaders)
+    produced = {i: growth_bytes_per_s(sizes.get(i, ())) or 0.0 for i in run.in_flight}
+    return _in_quotas(run, produced, leaders)
 
 
-def expected_sides(history: History, indices: Iterable[int]) -> dict[Key, list[Growing]]:
+def expected_sides(run: RunState, indices: Iterable[int]) -> dict[Key, list[Growing]]:
     """Return the same of moves that fly together, by what was produced when the run was made."""
-    moves = {index: history.moves[index] for index in indices}
+    moves = {index: run.moves[index] for index in indices}
     produced = {index: m.produced_bytes_per_s for index, m in moves.items()}
     leaders = {
         i: next(iter(m.move.before), None) if m.leader is None else m.leader
         for i, m in moves.items()
     }
-    found = _in_quotas(history, produced, leaders)
+    found = _in_quotas(run, produced, leaders)
     for index, m in moves.items():
         for broker in m.move.dir_moves if produced[index] else ():
             found.setdefault((broker, Side.LOG_DIRS), []).append(Growing(produced[index], 0, 1))
@@ -114,11 +114,11 @@ def expected_sides(history: History, indices: Iterable[int]) -> dict[Key, list[G
 
 
 def _in_quotas(
-    history: History, produced: Mapping[int, float], leaders: Mapping[int, int | None]
+    run: RunState, produced: Mapping[int, float], leaders: Mapping[int, int | None]
 ) -> dict[Key, list[Growing]]:
     found: defaultdict[Key, list[Growing]] = defaultdict(list)
     for index, rate in produced.items():
-        move, leader = history.moves[index].move, leaders.get(index)
+        move, leader = run.moves[index].move, leaders.get(index)
         if leader is None or not rate or not move.adding:
             continue
         followers = sum(broker != leader for broker in move.before)
@@ -130,7 +130,7 @@ def _in_quotas(
 
 
 def remaining_bytes(
-    history: History,
+    run: RunState,
     arrived: Mapping[int, Sequence[int]],
     sizes: Mapping[int, int],
     leaders: Mapping[int, int],
@@ -141,8 +141,8 @@ def remaining_bytes(
     size, `leaders` who leads it; what they do not tell is as the preflight found it.
     """
     found: defaultdict[Key, int | None] = defaultdict(int)
-    for index, m in enumerate(history.moves):
-        if m.phase.ended or m.replaced or m.wish is not Wish.GO_ON:
+    for index, m in enumerate(run.moves):
+        if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
         size = sizes.get(index, m.size_bytes)
         leader = leaders.get(index, m.leader)
@@ -156,7 +156,7 @@ def remaining_bytes(
     return dict(found)
 
 
-def _sides(m: MoveHistory, broker: int, leader: int | None) -> tuple[Key, ...]:
+def _sides(m: RunMove, broker: int, leader: int | None) -> tuple[Key, ...]:
     if broker not in m.move.adding:
         return ((broker, Side.LOG_DIRS),)
     received = (broker, Side.FOLLOWER)

@@ -16,17 +16,17 @@ LAG_SECONDS = 1.0
 UNSUPPORTED = "UNSUPPORTED_VERSION"
 
 
-def told_lists(
+def fetch_lists(
     client: ClusterClient, clock: Clock, keys: Collection[ListKey]
 ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
     """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
-    answers = held_lists(client, clock, keys)
+    answers = fetch_list_answers(client, clock, keys)
     faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
     told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
     return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
 
 
-def held_lists(
+def fetch_list_answers(
     client: ClusterClient, clock: Clock, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
     """Return the entries of these lists as the controller holds them.
@@ -36,8 +36,8 @@ def held_lists(
     named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
     answers = client.list_entries(list(named)) if named else {}
     found = {named[asked]: answer for asked, answer in answers.items()}
-    untold = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
-    return found | _shown_twice(client, clock, untold)
+    silent_broker = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    return found | _shown_twice(client, clock, silent_broker)
 
 
 def _shown_twice(

@@ -18,25 +18,25 @@ from core.plan.copies import Apart, Copy, Copying, copying
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.plan import Plan
-from core.run.journal.rates import Bounds, Key
+from core.run.journal.rates import Key, RateBounds
 from core.run.journal.throttle_values import Side
 from core.units import UNLIMITED
 
-LEAST_BYTES_PER_S = 2_000_000
+MIN_BYTES_PER_S = 2_000_000
 """What brokers with little to spare bear better than more: see bench-latency."""
-MOST_BYTES_PER_S = 200_000_000
+MAX_BYTES_PER_S = 200_000_000
 INFLOW_FACTOR = 1.5
 """How far above what one partition brings with it the least rate is: below it, it never ends."""
 
 
-def as_keys(apart: Apart) -> dict[Key, int]:
+def side_rates(per_side_rates: Apart) -> dict[Key, int]:
     """Return the lower rates of an estimate as a run takes them."""
-    return {(one.broker, Side(one.side.value)): rate for one, rate in apart.items()}
+    return {(one.broker, Side(one.side.value)): rate for one, rate in per_side_rates.items()}
 
 
 def usual_bounds(
     state: ClusterState, load: Load, plan: Plan, chosen_bytes_per_s: int = UNLIMITED
-) -> Bounds:
+) -> RateBounds:
     """Return the bounds for a plan when nobody has said any.
 
     A rate that was chosen is within them, unless what is produced meanwhile needs a higher one.
@@ -46,15 +46,15 @@ def usual_bounds(
         by_partition[copy.tp].append(copy)
     alone = [Copying(tuple(copies), {}).side_loads for copies in by_partition.values()]
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
-    least, most = LEAST_BYTES_PER_S, MOST_BYTES_PER_S
+    least, most = MIN_BYTES_PER_S, MAX_BYTES_PER_S
     if chosen_bytes_per_s != UNLIMITED:
         least, most = min(least, chosen_bytes_per_s), max(most, chosen_bytes_per_s)
     least = max(least, round(inflow * INFLOW_FACTOR))
-    return with_spare(Bounds(least, max(least, most)), state, load)
+    return with_spare(RateBounds(least, max(least, most)), state, load)
 
 
 def expected_rate(
-    bounds: Bounds, state: ClusterState, load: Load, plan: Plan, known: Calibration
+    bounds: RateBounds, state: ClusterState, load: Load, plan: Plan, known: Calibration
 ) -> int:
     """Return the rate to reckon an adaptive run with: the recommended one, within its bounds."""
     wanted = default_rate(rate_table(state, load, plan, calibration=known))
@@ -62,7 +62,7 @@ def expected_rate(
     return min(max(wanted or most, least), most)
 
 
-def with_spare(bounds: Bounds, state: ClusterState, load: Load) -> Bounds:
+def with_spare(bounds: RateBounds, state: ClusterState, load: Load) -> RateBounds:
     """Return bounds that know what capacity leaves each broker, as far as that is known."""
     return replace(bounds, spare_bytes_per_s=spare(state, load))
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.faults import Fault
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.journal.fold import History, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Phase
 from core.run.journal.throttle_values import (
     LISTS,
     Configs,
@@ -19,42 +20,42 @@ from core.run.journal.throttle_values import (
     is_ours,
     own_value,
 )
-from core.run.steps import Observed, RemovePairs, RestoreRates
+from core.run.steps import Observation, RemovePairs, RestoreRates
 from core.run.throttles.desired import copying_sides, sides
-from core.run.throttles.drift import under_way
+from core.run.throttles.drift import moves_under_way
 
 
-def give_back(history: History, observed: Observed) -> RemovePairs | RestoreRates | None:
+def release_throttles(run: RunState, observed: Observation) -> RemovePairs | RestoreRates | None:
     """Throttles stand that no move needs any more."""
-    pairs = tuple(_idle_pairs(history, observed))
+    pairs = tuple(_idle_pairs(run, observed))
     if pairs:
         return RemovePairs(pairs)
     rates = tuple(
         key
-        for key, holder in _idle_rates(history, observed).items()
+        for key, holder in _idle_rates(run, observed).items()
         if not holder
-        and (key[0] in observed.alive or history.rates[key].rate_bytes_per_s is None)
+        and (key[0] in observed.alive or run.rates[key].rate_bytes_per_s is None)
         and Resource.broker(key[0]) not in observed.left_alone
     )
     return RestoreRates(rates) if rates else None
 
 
 def _idle_pairs(
-    history: History, observed: Observed
+    run: RunState, observed: Observation
 ) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
     """Yield the pairs of partitions that are neither in flight nor about to be.
 
     One that somebody else moves on may need the same pairs: they stay until it is there.
     """
     busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
-    busy |= {(m.move.tp.topic, str(m.move.tp.partition)) for m in under_way(history)}
-    for (topic, side), intent in history.lists.items():
+    busy |= {(m.move.tp.topic, str(m.move.tp.partition)) for m in moves_under_way(run)}
+    for (topic, side), intent in run.lists.items():
         idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
         if idle and Resource.topic(topic) not in observed.left_alone:
             yield topic, side, idle
 
 
-def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], str]:
+def _idle_rates(run: RunState, observed: Observation) -> dict[tuple[int, Side], str]:
     """Return the rates that no move of ours needs, with what else still holds them ("" nothing).
 
     Queued moves need theirs: a rate goes as a broker's last involvement ends. Moves of others
@@ -62,21 +63,21 @@ def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], 
     """
     busy = {
         key
-        for m in history.moves
-        if m.phase.in_flight or (m.phase is Phase.QUEUED and not history.stopped)
+        for m in run.moves
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and not run.stopped)
         for key in sides(m.move)
     }
-    ours = {history.moves[i].move.tp for i in history.in_flight}
+    ours = {run.moves[i].move.tp for i in run.in_flight}
     holders: dict[tuple[int, Side], str] = {}
     for tp, r in observed.reassignments.items():
-        if tp in ours or tp in history.foreign_before:
+        if tp in ours or tp in run.foreign_before:
             continue
         for key in copying_sides([b for b in r.replicas if b not in r.adding], r.adding):
             holders[key] = str(tp)
-    return {key: holders.get(key, "") for key in history.rates if key not in busy}
+    return {key: holders.get(key, "") for key in run.rates if key not in busy}
 
 
-def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str, int | None]]:
+def still_held(run: RunState, observed: Observation) -> Iterator[tuple[str, str, int | None]]:
     """Yield why a throttle cannot be given back yet, and the same for a run that leaves it.
 
     The third is the broker whose return is waited for, if it is that.
@@ -84,11 +85,11 @@ def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str,
     for why in (*observed.left_alone.values(), *observed.retention_left.values()):
         yield why, f"{why}; it is left", None
     for tp in observed.reassignments:
-        ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
+        ours = (i.pairs for (topic, _), i in run.lists.items() if topic == tp.topic)
         if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
             held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
             yield held, f"{held}, which is left", None
-    for (broker, _), holder in _idle_rates(history, observed).items():
+    for (broker, _), holder in _idle_rates(run, observed).items():
         if Resource.broker(broker) in observed.left_alone:
             continue
         if holder:
@@ -103,7 +104,7 @@ READ_BACK_SECONDS = 10.0
 """How long brokers are given to show what has been changed."""
 
 
-def subtraction(
+def subtract_changes(
     intent: ListIntent, pairs: Collection[str], there: frozenset[str], *, unseen: bool = False
 ) -> list[ConfigChange]:
     """Return what takes our `pairs` out of a list that holds `there`.
@@ -118,7 +119,7 @@ def subtraction(
     return [ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(ours))]
 
 
-def deletion(intent: ListIntent, there: frozenset[str]) -> list[ConfigChange]:
+def delete_changes(intent: ListIntent, there: frozenset[str]) -> list[ConfigChange]:
     """Return what unsets a list that holds nothing any more and was not set to nothing before us.
 
     SUBTRACT of the last pair leaves a list set to nothing. Entries that were there before us and
@@ -153,7 +154,7 @@ def restore_changes(
     return [ConfigChange(resource, name, ConfigOp.DELETE)]
 
 
-def still_there(changes: Iterable[ConfigChange], found: Configs) -> tuple[ConfigChange, ...]:
+def missing_changes(changes: Iterable[ConfigChange], found: Configs) -> tuple[ConfigChange, ...]:
     """Return those putting-back changes that `found` does not show yet (brokers lag a little)."""
 
     def shows(change: ConfigChange) -> bool:

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 from core.cluster.balancers import editor_in_words, remedy_of
 from core.run.journal.backlog import copies
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import Key
 from core.run.journal.throttle_values import Side
-from core.run.steps import ChangeRates, Observed
+from core.run.steps import ChangeRates, Observation
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED
 
@@ -26,113 +26,113 @@ NEWS = timedelta(minutes=10)
 """How long at least it is told of, after it was last written."""
 WAITED_OUT = "somebody takes throttles away: what came faster than the rate is waited out"
 GOES_ON = f"{WAITED_OUT}, for now"
-AGAIN_AND_AGAIN = 2
+REPEATED_REMOVALS = 2
 """So many removals are no accident any more."""
 
 
-def begins_within(history: History, now: datetime, moves: tuple[int, ...]) -> tuple[int, ...]:
+def begins_within(run: RunState, now: datetime, moves: tuple[int, ...]) -> tuple[int, ...]:
     """Return which of these queued moves may begin now: all, while nobody has taken throttles."""
-    if not history.guarded:
+    if not run.guarded:
         return moves
-    if pauses(history):
+    if pauses(run):
         return ()
     chosen = []
     begun: defaultdict[Key, int] = defaultdict(int)
     for index in moves:
-        sizes = dict(copies(history.moves[index]))
-        if all(_is_due(history, key, begun[key], now) for key in sizes):
+        sizes = dict(copies(run.moves[index]))
+        if all(_is_due(run, key, begun[key], now) for key in sizes):
             chosen.append(index)
             for key, size in sizes.items():
                 begun[key] += size
     return tuple(chosen)
 
 
-def pauses(history: History) -> bool:
+def pauses(run: RunState) -> bool:
     """Return whether no move begins any more until the run is resumed, as its user chose."""
-    return history.pause_if_removed and history.removals >= AGAIN_AND_AGAIN
+    return run.pause_if_removed and run.removals >= REPEATED_REMOVALS
 
 
-def interferes(history: History, now: datetime) -> bool:
+def interferes(run: RunState, now: datetime) -> bool:
     """Return whether somebody takes throttles away again and again, as far as is journalled.
 
     That is written ever more seldom, each time after twice as long.
     """
-    if history.removed_at is None or history.guarded_since is None:
+    if run.removed_at is None or run.guarded_since is None:
         return False
-    news = max(NEWS, 2 * (history.removed_at - history.guarded_since))
-    return history.removals >= AGAIN_AND_AGAIN and now - history.removed_at <= news
+    news = max(NEWS, 2 * (run.removed_at - run.guarded_since))
+    return run.removals >= REPEATED_REMOVALS and now - run.removed_at <= news
 
 
-def reason(history: History, editor: str) -> str:
+def reason(run: RunState, editor: str) -> str:
     """Return in words who takes throttles away, what is done about it, and what helps."""
     who, remedy = editor_in_words(editor), remedy_of(editor)
-    if pauses(history):
+    if pauses(run):
         then = "paused, as chosen; `resume` goes on"
-    elif history.held_back:
+    elif run.held_back:
         then = "what came faster than the rate is waited out"
-    elif history.queued:
+    elif run.queued:
         then = "moves begin by and by, so that the rate is kept"
     else:
         then = "each time they are put back"
     return f"{who} takes this run's throttles away: {then}; {remedy}"
 
 
-def hold_back(history: History, observed: Observed) -> ChangeRates | None:
+def hold_back(run: RunState, observed: Observation) -> ChangeRates | None:
     """Return what holds copies in flight back that have got on too fast, or lets them go on.
 
     So the mean rate of one that takes longer than somebody's rhythm is kept too. The allowance
     grows with the time that it has gone on, so that rates are changed ever more seldom.
     """
-    if history.guarded_since is None or history.pace.floored or history.away:
+    if run.guarded_since is None or run.rate_control.floored or run.away:
         return None  # what was taken away is put back first
-    ahead, allowed = _ahead_bytes(history, observed), _allowed_seconds(history, observed.now)
-    moves = [history.moves[index] for index in history.in_flight]
+    ahead, allowed = _ahead_bytes(run, observed), _allowed_seconds(run, observed.now)
+    moves = [run.moves[index] for index in run.in_flight]
     receiving = {key for m in moves for key, _ in copies(m) if key[1] is not Side.LEADER}
     over: set[Key] = set()
-    even = {key for key in history.held_back if key not in receiving}
+    even = {key for key in run.held_back if key not in receiving}
     for m in moves:
         keys = [key for key, _ in copies(m)]
         there = [key for key in keys if key in receiving]
-        if any(ahead.get(key, 0) > allowed * history.rate_in_force(key) for key in keys):
+        if any(ahead.get(key, 0) > allowed * run.rate_in_force(key) for key in keys):
             over.update(there)
         if all(key in ahead and ahead[key] <= 0 for key in keys):
-            even.update(key for key in there if key in history.held_back)
-    back = tuple((key, FLOOR_BYTES_PER_S) for key in sorted(over, key=_order) if _may(history, key))
+            even.update(key for key in there if key in run.held_back)
+    back = tuple((key, FLOOR_BYTES_PER_S) for key in sorted(over, key=_order) if _may(run, key))
     if back:
         return ChangeRates(back, WAITED_OUT, held=True)
     even = {key for key in even - over if key[0] in observed.alive}
     if not even:
         return None
-    return ChangeRates(tuple((k, history.held_back[k]) for k in sorted(even, key=_order)), GOES_ON)
+    return ChangeRates(tuple((k, run.held_back[k]) for k in sorted(even, key=_order)), GOES_ON)
 
 
-def _ahead_bytes(history: History, observed: Observed) -> dict[Key, float]:
+def _ahead_bytes(run: RunState, observed: Observation) -> dict[Key, float]:
     """Return how much more than their rates bring has come to sides, as far as that is known."""
     left: defaultdict[Key, float] = defaultdict(float)
     unknown: set[Key] = set()
-    for index in history.in_flight:
-        m = history.moves[index]
+    for index in run.in_flight:
+        m = run.moves[index]
         share = 1 - min(1.0, observed.arrived.get(index, 0) / (m.size_bytes or 1))
         for key, size in copies(m):
             left[key] += size * share
             if index not in observed.arrived:
                 unknown.add(key)
     return {
-        key: history.backlog.left_bytes(key, history.rate_in_force(key), observed.now) - size
+        key: run.backlog.left_bytes(key, run.rate_in_force(key), observed.now) - size
         for key, size in left.items()
         if key not in unknown
     }
 
 
-def _allowed_seconds(history: History, now: datetime) -> float:
-    assert history.guarded_since is not None
-    return max(AHEAD_SECONDS, AHEAD_SHARE * (now - history.guarded_since).total_seconds())
+def _allowed_seconds(run: RunState, now: datetime) -> float:
+    assert run.guarded_since is not None
+    return max(AHEAD_SECONDS, AHEAD_SHARE * (now - run.guarded_since).total_seconds())
 
 
-def _may(history: History, key: Key) -> bool:
+def _may(run: RunState, key: Key) -> bool:
     """Return whether a side of ours can be held back."""
-    rate = history.pace.rates.get(key)
-    if rate is None or rate.theirs or key in history.held_back or key in history.rates_due:
+    rate = run.rate_control.rates.get(key)
+    if rate is None or rate.theirs or key in run.held_back or key in run.rates_due:
         return False
     return not rate.is_refused(FLOOR_BYTES_PER_S)
 
@@ -141,8 +141,8 @@ def _order(key: Key) -> tuple[int, str]:
     return key[0], key[1].value
 
 
-def _is_due(history: History, key: Key, begun_bytes: int, now: datetime) -> bool:
+def _is_due(run: RunState, key: Key, begun_bytes: int, now: datetime) -> bool:
     """Return whether a side has so little to come that a move may begin besides."""
-    rate = history.rate_in_force(key)
-    left = history.backlog.left_bytes(key, rate, now) + begun_bytes
+    rate = run.rate_in_force(key)
+    left = run.backlog.left_bytes(key, rate, now) + begun_bytes
     return rate == UNLIMITED or left <= AHEAD_SECONDS * rate

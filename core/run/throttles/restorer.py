@@ -14,15 +14,15 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, Resource
 from core.cluster.faults import Fault, is_missing
 from core.plan.throttle_lists import ALL
-from core.run.backoff import Resting, each_told
+from core.run.backoff import Backoff, with_denials_as_faults
 from core.run.journal import throttle_values as throttle
-from core.run.journal.fold import History
-from core.run.journal.held_throttles import Away
-from core.run.journal.recorder import Chronicle
+from core.run.journal.fold import RunState
+from core.run.journal.held_throttles import PairState
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import ListKey
 from core.run.throttles import release as putting_back
-from core.run.throttles.lists import told_lists
+from core.run.throttles.lists import fetch_lists
 
 ListEntry = tuple[str, throttle.Side, tuple[str, ...]]
 """A topic and side, and pairs of ours there."""
@@ -32,17 +32,17 @@ Lists = tuple[ListEntry, ...]
 class Returning:
     """Puts the throttles of one run back."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
-        self._client, self._clock, self._chronicle = client, clock, chronicle
-        self._back = each_told(client)
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
+        self._client, self._clock, self._recorder = client, clock, recorder
+        self._back = with_denials_as_faults(client)
         """Asked for what is put back: where one topic is denied, the others are put back."""
         self._intended: dict[Kind, object] = {}
-        self._alone = Resting[Resource](clock)
-        self._seen: set[tuple[int, throttle.Side]] = set()
+        self._alone = Backoff[Resource](clock)
+        self._last_bytes: set[tuple[int, throttle.Side]] = set()
 
     @property
-    def _history(self) -> History:
-        return self._chronicle.history
+    def _state(self) -> RunState:
+        return self._recorder.state
 
     @property
     def left_alone(self) -> dict[Resource, str]:
@@ -52,12 +52,12 @@ class Returning:
     def _intend_once(self, kind: Kind, **payload: Any) -> None:
         """Journal an intent, unless it is the last of its kind over again and came to nothing."""
         if self._intended.get(kind) != payload:
-            self._chronicle.write(kind, **payload)
+            self._recorder.write(kind, **payload)
         self._intended[kind] = payload
 
     def _done(self, kind: Kind, **payload: Any) -> None:
         """Journal what came of an intent, or what makes a new one of it."""
-        self._chronicle.write(kind, **payload)
+        self._recorder.write(kind, **payload)
         self._intended.clear()
 
     def remove_pairs(self, lists: Lists) -> None:
@@ -84,16 +84,16 @@ class Returning:
         And out of which lists somebody else had taken pairs of ours that were seen there before.
         """
         keys = [(topic, side) for topic, side, _ in lists]
-        held, failed = told_lists(self._back, self._clock, keys)
+        held, failed = fetch_lists(self._back, self._clock, keys)
         changes: list[ConfigChange] = []
         missing: list[list[str]] = []
         for topic, side, pairs in lists:
-            intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
+            intent, unseen = self._state.lists[topic, side], self._not_described(topic, side, pairs)
             there = held.get((topic, side))
             if there is None:
                 continue
-            changes += putting_back.subtraction(intent, pairs, there, unseen=unseen)
-            ours = {p for p in pairs if (topic, side, p) not in self._history.away}
+            changes += putting_back.subtract_changes(intent, pairs, there, unseen=unseen)
+            ours = {p for p in pairs if (topic, side, p) not in self._state.away}
             again = Resource.topic(topic) in self._alone
             if not (unseen or again or ALL in there or ours <= there):
                 missing.append([topic, side.value])
@@ -104,33 +104,35 @@ class Returning:
 
         What they hold is asked right before, and of the controller: see `putting_back.deletion`.
         """
-        known = self._history.lists
+        known = self._state.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
         filled = [key for key in last if known[key].prior != ""]
-        held, failed = told_lists(self._back, self._clock, filled)
-        changes = {key: putting_back.deletion(known[key], there) for key, there in held.items()}
+        held, failed = fetch_lists(self._back, self._clock, filled)
+        changes = {
+            key: putting_back.delete_changes(known[key], there) for key, there in held.items()
+        }
         flat = [change for of_one in changes.values() for change in of_one]
         left = _in_words(failed) | self._put_back(flat, throttle.LISTS, {})
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
 
-    def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
+    def _not_described(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
         putting = any(
-            self._history.away.get((topic, side, pair)) in (Away.PUTTING, Away.TAKING)
+            self._state.away.get((topic, side, pair)) in (PairState.PUTTING, PairState.TAKING)
             for pair in pairs
         )
-        return putting or (topic, side) in self._history.lists_due
+        return putting or (topic, side) in self._state.lists_due
 
     def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
-        intents = [self._history.rates[key] for key in rates]
+        intents = [self._state.rates[key] for key in rates]
         self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         found = self._shown_back(brokers, throttle.RATES)
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
-        due = self._history.rates_due  # set perhaps, though not seen: brokers lag
+        due = self._state.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: putting_back.restore_changes(i, found, unseen=(i.broker, i.side) in due)
             for i in intents
@@ -160,8 +162,8 @@ class Returning:
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
         """
         others = {(i.broker, i.side) for i in intents if _is_others(i, found)}
-        new = others - self._seen
-        self._seen |= others
+        new = others - self._last_bytes
+        self._last_bytes |= others
         return {
             (broker, side): f"the {side.value} throttle rate of broker {broker}, changed by "
             "somebody else, is looked at once more: they may put it back"
@@ -182,14 +184,14 @@ class Returning:
         deadline = self._clock.monotonic() + putting_back.READ_BACK_SECONDS
         while left:
             touched = sorted({change.resource for change in left}, key=lambda r: r.name)
-            left = list(putting_back.still_there(left, self._shown_back(touched, names)))
+            left = list(putting_back.missing_changes(left, self._shown_back(touched, names)))
             if not left or self._clock.monotonic() >= deadline:
                 break
             self._clock.sleep(0.05)
         return failed | {change.resource: "it does not show yet" for change in left}
 
     @property
-    def tries_again(self) -> bool:
+    def has_refusals(self) -> bool:
         """Return whether something was refused when it was last tried."""
         return bool(self._alone)
 

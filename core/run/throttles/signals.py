@@ -18,13 +18,18 @@ from core.clock import Clock
 from core.cluster.probe.produce_latency import Window
 from core.cluster.state import ClusterState
 from core.plan.copies import alive_ids
-from core.run.journal.produce_latency import Before, Measured, SideSeen, before
+from core.run.journal.produce_latency import (
+    BaselineMeasurement,
+    LatencyBaseline,
+    SideObservation,
+    before,
+)
 from core.run.journal.throttle_values import Side
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import History
-    from core.run.steps import Observed
+    from core.run.journal.fold import RunState
+    from core.run.steps import Observation
 
 
 FLOW_SECONDS = 12.0
@@ -49,7 +54,7 @@ class Probe(Protocol):
     def windows(self) -> dict[int, tuple[Window, ...]]: ...
 
 
-class Senses:
+class Signals:
     """Keeps the newest of what was seen; nothing of it outlives the process."""
 
     def __init__(self, probe: Probe | None) -> None:
@@ -75,7 +80,7 @@ class Senses:
         windows = self._probe.windows()
         return bool(windows) and all(len(seen) >= BEFORE_WINDOWS for seen in windows.values())
 
-    def before(self) -> dict[int, Before]:
+    def before(self) -> dict[int, LatencyBaseline]:
         """Return what producers to each broker wait now, which is before the run begins."""
         windows = self._probe.windows() if self._probe else {}
         found = {broker: before(seen) for broker, seen in windows.items()}
@@ -97,25 +102,25 @@ class Senses:
 
     def sides(
         self,
-        history: History,
+        run: RunState,
         state: ClusterState,
-        waited: Mapping[int, Before],
+        waited: Mapping[int, LatencyBaseline],
         keys: Iterable[Key],
-    ) -> dict[Key, SideSeen]:
+    ) -> dict[Key, SideObservation]:
         """Return what is known of these sides; `waited` is what `before` once said."""
-        flows = self._flows(history)
-        growing = growing_sides(history, self._sizes, self._leaders)
+        flows = self._flows(run)
+        growing = growing_sides(run, self._sizes, self._leaders)
         fallen = self._fallen(state)
         if self._left is None:  # with each sample anew: a long plan has many moves
-            self._left = self._remaining(history)
+            self._left = self._remaining(run)
         windows = self._probe.windows() if self._probe else {}
         places = self._probe.places if self._probe else {}
         found = {}
         for key in keys:
-            told_by = teller(places, key)
-            found[key] = SideSeen(
-                before=waited.get(told_by),
-                windows=windows.get(told_by, ()),
+            probed = probed_broker(places, key)
+            found[key] = SideObservation(
+                before=waited.get(probed),
+                windows=windows.get(probed, ()),
                 out_of_step=fallen.get(key, ""),
                 flow_bytes_per_s=flows.get(key, 0.0),
                 inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
@@ -123,11 +128,11 @@ class Senses:
             )
         return found
 
-    def _remaining(self, history: History) -> dict[Key, int | None]:
+    def _remaining(self, run: RunState) -> dict[Key, int | None]:
         arrived = self._samples[-1][1] if self._samples else {}
         sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
         leaders = {index: leader for index, leader in self._leaders.items() if leader >= 0}
-        return remaining_bytes(history, arrived, sizes, leaders)
+        return remaining_bytes(run, arrived, sizes, leaders)
 
     def _fallen(self, state: ClusterState) -> dict[Key, str]:
         """Return who is out of step for long enough: a replica that has just arrived seems so."""
@@ -143,7 +148,7 @@ class Senses:
             if (state.fetched_at - since).total_seconds() >= SETTLED_SECONDS
         }
 
-    def _flows(self, history: History) -> dict[Key, float]:
+    def _flows(self, run: RunState) -> dict[Key, float]:
         """Return what the copies in flight get, over a quota window."""
         flows: defaultdict[Key, float] = defaultdict(float)
         if len(self._samples) < 2:
@@ -155,7 +160,7 @@ class Senses:
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
-            move = history.moves[index].move
+            move = run.moves[index].move
             for broker, rate in zip(move.receiving, came, strict=True):
                 if broker in move.adding:
                     flows[broker, Side.FOLLOWER] += rate
@@ -165,7 +170,7 @@ class Senses:
         return dict(flows)
 
 
-def teller(places: Mapping[int, Sequence[int]], key: Key) -> int:
+def probed_broker(places: Mapping[int, Sequence[int]], key: Key) -> int:
     """Return whose messages tell of a broker's side: its own, or those that it follows first."""
     broker, side = key
     if side is Side.FOLLOWER:
@@ -209,38 +214,38 @@ OpenProbe = Callable[[Sequence[int]], ClosableProbe | None]
 """Opens a probe of these brokers; None where nothing can be probed."""
 
 
-class Measuring:
+class SignalMonitor:
     """The senses of one process; they open with the first look at a run that adapts its rate."""
 
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock
         self._probe: ClosableProbe | None = None
-        self._senses: Senses | None = None
+        self._senses: Signals | None = None
         self._since = 0.0
         self._cleared = False
         self.left = ""
         """What a probe could not take away again, in words."""
 
-    def look(self, history: History, observed: Observed, state: ClusterState) -> Observed:
+    def look(self, run: RunState, observed: Observation, state: ClusterState) -> Observation:
         """Return what is observed with how brokers fare, if this run adapts its rate."""
-        if not history.preflight or not history.adapts_rate:
-            if history.preflight and history.pace.adapted and not self._cleared:
-                self._opened(history, state)  # closing it takes away what another process left
+        if not run.preflight or not run.adapts_rate:
+            if run.preflight and run.rate_control.adapted and not self._cleared:
+                self._opened(run, state)  # closing it takes away what another process left
             self.close()
             return observed
-        found = self._opened(history, state)
-        before = history.measured.before if history.measured else {}
+        found = self._opened(run, state)
+        before = run.measured.before if run.measured else {}
         return replace(
             observed,
-            measured=self._measured(found) if history.measured is None else None,
-            seen=found.sides(history, state, before, history.pace.rates),
+            measured=self._measured(found) if run.measured is None else None,
+            seen=found.sides(run, state, before, run.rate_control.rates),
         )
 
-    def _measured(self, found: Senses) -> Measured | None:
+    def _measured(self, found: Signals) -> BaselineMeasurement | None:
         late = self._clock.monotonic() - self._since >= MEASURE_SECONDS
         if not found.ready and not late:
             return None
-        return Measured(found.before(), found.trouble)
+        return BaselineMeasurement(found.before(), found.trouble)
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
         if self._senses is not None:
@@ -253,10 +258,10 @@ class Measuring:
         self._cleared |= self._senses is not None
         self._probe = self._senses = None
 
-    def _opened(self, history: History, state: ClusterState) -> Senses:
+    def _opened(self, run: RunState, state: ClusterState) -> Signals:
         if self._senses is None:
-            involved = {b for m in history.moves for b in (*m.move.before, *m.move.after)}
+            involved = {b for m in run.moves for b in (*m.move.before, *m.move.after)}
             self._probe = self._open_probe(sorted(involved & alive_ids(state)))
-            self._senses = Senses(self._probe)
+            self._senses = Signals(self._probe)
             self._since = self._clock.monotonic()
         return self._senses

@@ -18,13 +18,13 @@ from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
 from core.run.journal import throttle_values as throttle
 from core.run.journal.held_throttles import Key
-from core.run.journal.recorder import Chronicle
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent
 from core.run.steps import LostPairs, LostRate
 from core.run.throttles import desired as intents
 from core.run.throttles.drift import is_freed, lost_rate
-from core.run.throttles.lists import told_lists
+from core.run.throttles.lists import fetch_lists
 from core.run.throttles.release import READ_BACK_SECONDS
 from core.run.throttles.restorer import Returning, faults_of
 
@@ -63,22 +63,22 @@ class Rest:
 class Setting(Returning):
     """Sets the throttles of one run."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
-        super().__init__(client, clock, chronicle)
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
+        super().__init__(client, clock, recorder)
         self._rests: dict[int, Rest] = {}
         self._unread: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
 
     @property
-    def resting(self) -> dict[int, str]:
+    def backing_off(self) -> dict[int, str]:
         """Return which batches' limits were refused and are left alone for now, and why."""
         now = self._clock.monotonic()
         return {batch: rest.why for batch, rest in self._rests.items() if now < rest.until}
 
     def _rest(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
-        self._chronicle.note_waiting(why)
+        self._recorder.note_waiting(why)
         last = self._rests.get(batch)
         seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
         self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
@@ -96,7 +96,7 @@ class Setting(Returning):
 
     def _set_later(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
         """Say why nothing goes on, and wait a little."""
-        self._chronicle.note_waiting(why)
+        self._recorder.note_waiting(why)
         self._clock.sleep(seconds)
 
     def note_lost(
@@ -125,21 +125,21 @@ class Setting(Returning):
 
     def _times(self, key: Key | ListKey) -> int:
         """Return how often somebody has deleted this, since the run was last resumed."""
-        written = self._history.mends.get(key, 0)
+        written = self._state.mends.get(key, 0)
         return written + 1 + (self._unwritten[key] if written else 0)
 
     def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
-            known = self._history.rates[lost.broker, lost.side]
+            known = self._state.rates[lost.broker, lost.side]
             if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
                 return False
         for gone in lists:
-            ours = self._history.lists.get((gone.topic, gone.side))
+            ours = self._state.lists.get((gone.topic, gone.side))
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
         pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
-        whole = [self._history.rates[lost.broker, lost.side] for lost in rates]
+        whole = [self._state.rates[lost.broker, lost.side] for lost in rates]
         return self._refused(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
@@ -165,17 +165,17 @@ class Setting(Returning):
             if isinstance(answer, Fault):
                 continue
             if rate.rate_bytes_per_s is None:
-                stale = is_freed(self._history, rate, answer)
+                stale = is_freed(self._state, rate, answer)
             else:
                 stale = not (throttle.is_ours(rate, answer) or throttle.is_as_found(rate, answer))
             if stale:
                 changed.add((rate.broker, rate.side))
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
-        known = self._history.rates.keys() - changed
+        known = self._state.rates.keys() - changed
         if changed:
             anew = [r for r in self._rates(moves, answered, known) if (r.broker, r.side) in changed]
             payload = [rate.to_json() for rate in anew]
-            self._chronicle.write(Kind.RATE_INTENT, batch=batch, rates=payload)
+            self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
     def _still_held(self, held: Mapping[Key, RateIntent]) -> list[Key]:
         """Return which rates nobody has changed up to now; journal the others as lost."""
@@ -184,7 +184,7 @@ class Setting(Returning):
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
             if not isinstance(answer, Fault) and not throttle.stands(intent, answer):
-                lost[key] = lost_rate(self._history, key, answer)
+                lost[key] = lost_rate(self._state, key, answer)
         if lost:
             self.note_lost(tuple(lost.values()), ())
         return [key for key in held if key not in lost]
@@ -194,7 +194,7 @@ class Setting(Returning):
 
         Asked again, it would refuse them again, and all else would wait for that.
         """
-        rates = self._history.rates
+        rates = self._state.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
         found = self._found((), [rates[key] for key in keys])
         kept: dict[Key, int | None] = {}
@@ -205,28 +205,28 @@ class Setting(Returning):
             now = throttle.as_rate(throttle.own_rate(answer, key[1]))
             if now in intent.perhaps:
                 kept[key] = now
-            elif key in self._history.pace.rates and throttle.is_as_found(intent, answer):
+            elif key in self._state.rate_control.rates and throttle.is_as_found(intent, answer):
                 kept[key] = None
         if kept:
             refused = [
                 [broker, side.value, rates[broker, side].rate_bytes_per_s, rate]
                 for (broker, side), rate in kept.items()
             ]
-            self._chronicle.write(Kind.RATES_CHANGED, rates=[], refused=refused, why=refusal.why)
+            self._recorder.write(Kind.RATES_CHANGED, rates=[], refused=refused, why=refusal.why)
         return set(kept)
 
     def _rates(
         self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
-        history = self._history
+        run = self._state
         return intents.intend_rates(
             moves,
-            history.pace.first_bytes_per_s,
+            run.rate_control.first_bytes_per_s,
             found,
             known,
-            most_bytes_per_s=history.rate_bytes_per_s,
-            apart=history.pace.apart,
-            override=history.override_rates,
+            most_bytes_per_s=run.rate_bytes_per_s,
+            per_side_rates=run.rate_control.per_side_rates,
+            override=run.override_rates,
         )
 
     def _refused(
@@ -263,7 +263,7 @@ class Setting(Returning):
     def _held(
         self, keys: Iterable[ListKey]
     ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
-        return told_lists(self._client, self._clock, list(keys))
+        return fetch_lists(self._client, self._clock, list(keys))
 
     def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
         return dict(self._client.configs(resources, names)) if resources else {}

@@ -15,14 +15,13 @@ from core.cluster.faults import Fault, is_missing, passes
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.journal import throttle_values as throttle
-from core.run.journal.fold import BatchThrottle
-from core.run.journal.held_throttles import Key
+from core.run.journal.held_throttles import BatchThrottles, Key
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import ListIntent
-from core.run.steps import IntendThrottles, Observed, SetThrottles
+from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles import desired as intents
 from core.run.throttles import release as putting_back
-from core.run.throttles.drift import lost_rate, note_disturbed, wanted_lists
+from core.run.throttles.drift import lost_rate, note_drift, required_lists
 from core.run.throttles.lists import LAG_SECONDS
 from core.run.throttles.restorer import Lists
 from core.run.throttles.verified_writes import (
@@ -37,7 +36,7 @@ from core.run.throttles.verified_writes import (
 class Throttling(Setting):
     """The throttles of one run."""
 
-    def set_up(self, step: IntendThrottles | SetThrottles, observed: Observed) -> None:
+    def set_up(self, step: IntendThrottles | SetThrottles, observed: Observation) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
         batch = step.batch
         try:
@@ -46,36 +45,38 @@ class Throttling(Setting):
             else:
                 self._intend(batch, step.moves, observed)
         except AccessDeniedError as error:
-            if self._history.begun or self._fly(self._history.batch(batch)):
+            if self._state.begun or self._fly(self._state.batch(batch)):
                 raise
-            self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
+            self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
 
     def _fly(self, indices: Iterable[int]) -> bool:
         """Return whether moves go on without a limit until it can be set: nothing fails by that."""
-        return any(self._history.moves[index].phase.in_flight for index in indices)
+        return any(self._state.moves[index].phase.in_flight for index in indices)
 
-    def _intend(self, batch: int, indices: tuple[int, ...], observed: Observed) -> None:
+    def _intend(self, batch: int, indices: tuple[int, ...], observed: Observation) -> None:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
-        beginning = [self._history.moves[index].move for index in indices]
+        beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
         topics, brokers = intents.resources(moves, observed.alive)
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
-        held, untold = self._held((topic, side) for topic in copying for side in throttle.LISTED)
-        faults |= untold
+        held, silent_broker = self._held(
+            (topic, side) for topic in copying for side in throttle.LISTED
+        )
+        faults |= silent_broker
         if faults and not self._fly(indices) and not all(passes(f) for f in faults.values()):
             why = first_fault("reading", faults)
-            self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
+            self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
         if faults:  # one that died is not shown so yet
             self._later(batch, indices, first_fault("reading", faults))
             return
-        ours, left = self._history.lists, self._history.lists_left
+        ours, left = self._state.lists, self._state.lists_left
         lists = intents.intend_lists(beginning, found, ours, held, left)
-        rates = self._rates(moves, found, self._history.rates)
-        self._chronicle.write(
+        rates = self._rates(moves, found, self._state.rates)
+        self._recorder.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
             moves=list(indices),
@@ -84,16 +85,16 @@ class Throttling(Setting):
             foreign=[list(tp) for tp in observed.reassignments],
         )
 
-    def _set_throttles(self, batch: int, observed: Observed) -> None:
+    def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        wanted = self._history.still_wanted(batch).rates
+        wanted = self._state.still_wanted(batch).rates
         self._look_again(batch, moves, [r for r in wanted if r.broker in observed.alive])
-        intent = self._history.still_wanted(batch)
+        intent = self._state.still_wanted(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
         refusal = self._refused(intent.lists, [r for r in intent.rates if r not in down])
         if refusal is None:
             late = [[r.broker, r.side.value] for r in down]
-            self._chronicle.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
+            self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
             self._rests.pop(batch, None)
             self._unread.discard(batch)
         elif self._fly(intent.moves):
@@ -104,7 +105,7 @@ class Throttling(Setting):
         else:
             self._give_up(batch, intent, refusal)
 
-    def _give_up(self, batch: int, intent: BatchThrottle, refusal: Refusal) -> None:
+    def _give_up(self, batch: int, intent: BatchThrottles, refusal: Refusal) -> None:
         """Undo a batch's throttles that are refused for good; the run ends by that."""
         if refusal.unknown:
             self._set_later(
@@ -112,7 +113,7 @@ class Throttling(Setting):
             )
         self._take_back_unseen(intent)
         unknown = refusal.unknown
-        self._chronicle.write(
+        self._recorder.write(
             Kind.THROTTLE_FAILED,
             batch=batch,
             why=refusal.why,
@@ -124,32 +125,32 @@ class Throttling(Setting):
 
     def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
-        moves = [self._history.moves[i].move for i in self._history.in_flight]
+        moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
         found = self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
-        rates = self._rates(moves, answered, self._history.rates)
+        rates = self._rates(moves, answered, self._state.rates)
         if rates:
-            self._chronicle.write(
+            self._recorder.write(
                 Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
             )
         if faults:
-            self._later(batch, self._history.batch(batch), first_fault("reading", faults))
+            self._later(batch, self._state.batch(batch), first_fault("reading", faults))
 
     def set_rates(self, batch: int, keys: tuple[tuple[int, throttle.Side], ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
-        moves = [self._history.moves[i].move for i in self._history.in_flight]
+        moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        self._look_again(batch, moves, [self._history.rates_due[key] for key in keys])
-        due = self._history.rates_due
+        self._look_again(batch, moves, [self._state.rates_due[key] for key in keys])
+        due = self._state.rates_due
         keys = tuple(key for key in keys if key in due)
         refusal = self._refused((), [due[key] for key in keys])
         if refusal is not None and self._keep_refused(keys, refusal) != set(keys):
-            self._later(batch, self._history.batch(batch), refusal.why)
+            self._later(batch, self._state.batch(batch), refusal.why)
         elif refusal is None and keys:
             rates = [[broker, side.value] for broker, side in keys]
-            self._chronicle.write(Kind.RATE_SET, batch=batch, rates=rates)
+            self._recorder.write(Kind.RATE_SET, batch=batch, rates=rates)
             self._rests.pop(batch, None)
 
     def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
@@ -168,13 +169,13 @@ class Throttling(Setting):
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        ours = self._history.rates
+        ours = self._state.rates
         brokers = sorted({broker for (broker, _), _ in wanted})
         found = self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
         lost = {
-            key: lost_rate(self._history, key, found[Resource.broker(key[0])])
+            key: lost_rate(self._state, key, found[Resource.broker(key[0])])
             for key, _ in wanted
             if not throttle.stands(ours[key], found[Resource.broker(key[0])])
         }
@@ -190,32 +191,32 @@ class Throttling(Setting):
             keys = [(rate["broker"], throttle.Side(rate["side"])) for rate in rates]
             held = {key: ours[key] for key in keys}
             back = {"held": True} if held_back else {}
-            self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
+            self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
             keys = self._still_held(held)
-            unset = self._refused((), [self._history.rates[key] for key in keys])
+            unset = self._refused((), [self._state.rates[key] for key in keys])
             if unset is None:
                 changed = [[broker, side.value] for broker, side in keys]
-                self._chronicle.write(Kind.RATES_CHANGED, rates=changed)
+                self._recorder.write(Kind.RATES_CHANGED, rates=changed)
             elif self._keep_refused(keys, unset) != set(keys):
                 refused = refused or unset.why
         if refused:
             self._set_later(refused)
 
-    def are_in_force(self, observed: Observed) -> bool:
+    def are_in_force(self, observed: Observation) -> bool:
         """Return whether nobody has changed throttles of ours; journal what somebody has.
 
         Asked before moves begin, as looks are seconds apart; what is odd is read twice.
         """
-        topics = [Resource.topic(t) for t in sorted({t for t, _ in wanted_lists(self._history)})]
-        alive = sorted({broker for broker, _ in self._history.rates} & observed.alive)
+        topics = [Resource.topic(t) for t in sorted({t for t, _ in required_lists(self._state)})]
+        alive = sorted({broker for broker, _ in self._state.rates} & observed.alive)
         brokers = [Resource.broker(broker) for broker in alive]
         found = self._shown(topics, brokers)
-        if note_disturbed(self._history, replace(observed, throttles=found)) is None:
+        if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
         again = self._shown(topics, brokers)
         alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
-        lost = note_disturbed(self._history, replace(observed, throttles=alike))
+        lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self.note_lost(lost.rates, lost.lists, lost.editor)
 
     def take_pairs(self, lists: Lists, why: str) -> None:
@@ -259,7 +260,7 @@ class Throttling(Setting):
             self._done(Kind.PAIRS_PUT, lists=payload)
         self._alone.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
 
-    def _take_back_unseen(self, intent: BatchThrottle) -> None:
+    def _take_back_unseen(self, intent: BatchThrottles) -> None:
         """Undo a batch's throttles though they do not show: a broker that lags shows them later.
 
         What is refused here was refused before; what shows is given back step by step.
@@ -270,14 +271,14 @@ class Throttling(Setting):
         for i in intent.lists:
             there = held.get((i.topic, i.side))
             if there is not None:
-                changes += putting_back.subtraction(i, i.pairs, there, unseen=True)
+                changes += putting_back.subtract_changes(i, i.pairs, there, unseen=True)
         for r in intent.rates:
             changes += putting_back.restore_changes(r, found, unseen=True)
         with suppress(AccessDeniedError):
             self._alter(changes)
 
     def _left_of(self, batch: int) -> list[Any]:
-        moves = (self._history.moves[i] for i in self._history.batch(batch))
+        moves = (self._state.moves[i] for i in self._state.batch(batch))
         return [m for m in moves if not m.phase.ended]
 
 

@@ -18,9 +18,9 @@ from core.run.external.throttles import (
     Answers,
     Whose,
     any_rate,
-    asked_lists,
-    asked_rates,
-    explained,
+    explain_throttles,
+    fetch_list_configs,
+    fetch_rate_configs,
 )
 from core.run.journal.throttle_values import RATES
 from core.run.reporting.runs import with_throttles
@@ -85,7 +85,7 @@ class ThrottleNews:
         self._due = now + LOOK_SECONDS
         begun = self._stopwatch()
         try:
-            answers = dict(asked_rates(self._client, state))
+            answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
             return self._unread.seen(state.fetched_at, error.title)
         told = self._unread.seen(state.fetched_at, refused(answers.values()))
@@ -93,7 +93,7 @@ class ThrottleNews:
         self._due = self._after(now, begun, LOOK_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
             begun = self._stopwatch()
-            lists = asked_lists(self._client, [topic.name for topic in state.topics])
+            lists = fetch_list_configs(self._client, [topic.name for topic in state.topics])
             self._lists_due = self._after(now, begun, LOOK_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_SECONDS)
             answers |= lists
@@ -123,11 +123,11 @@ class ThrottleNews:
         brokers = [one for one in of if one.kind is ResourceKind.BROKER]
         topics = [one.name for one in of if one.kind is ResourceKind.TOPIC]
         rates = self._client.configs(brokers, RATES) if brokers else {}
-        return {**rates, **asked_lists(self._client, topics)}
+        return {**rates, **fetch_list_configs(self._client, topics)}
 
     def _read(self, state: ClusterState, answers: Answers) -> tuple[dict[_Key, str], set[_Key]]:
         """Return others' throttles in words, and of which known ones nothing can be said now."""
-        found, unread = explained(answers, {}, {}, with_throttles(self._cluster_id))
+        found, unread = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))
         values: defaultdict[_Key, set[str]] = defaultdict(set)
         ours = set()
         for one in found:

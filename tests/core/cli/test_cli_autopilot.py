@@ -33,7 +33,7 @@ from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process
 from core.errors import UnreachableError
 from core.run import logout
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.logout import Logout
 from core.run.steps import Submit
 

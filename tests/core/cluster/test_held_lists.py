@@ -11,7 +11,7 @@ from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.faults import Fault
 from core.cluster.kafka.configs import entries_of
 from core.run.journal.throttle_values import Side
-from core.run.throttles.lists import held_lists
+from core.run.throttles.lists import fetch_list_answers
 
 T = Resource.topic("t")
 MUST = "leader.replication.throttled.replicas must be the literal '*' or a list of replicas"
@@ -65,7 +65,7 @@ def test_of_a_cluster_that_does_not_tell_two_looks_must_agree(settled: bool) -> 
         return answer
 
     faulty.replaced = {"list_entries": untold, "configs": another}
-    (answer,) = held_lists(faulty, client.clock, [("t", Side.LEADER)]).values()  # type: ignore[arg-type]
+    (answer,) = fetch_list_answers(faulty, client.clock, [("t", Side.LEADER)]).values()  # type: ignore[arg-type]
     if settled:
         assert answer == {"9:5"}
     else:

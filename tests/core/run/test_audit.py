@@ -269,7 +269,7 @@ def test_nor_is_one_that_was_refused_before(
 def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("core.run.audited_client.MOST_REMEMBERED", 2)
+    monkeypatch.setattr("core.run.audited_client.MAX_REMEMBERED", 2)
     through = Faulty(cluster({"t": [(1, 2)] * 3}))
     through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
     client: Any = through

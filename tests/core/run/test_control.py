@@ -209,7 +209,7 @@ def test_a_run_that_has_ended_is_asked_for_nothing(journal: Journal, ask: Ask, k
 
 
 def test_partitions_are_found_by_name(journal: Journal) -> None:
-    history = read_journal(CLUSTER, journal.path.stem).history
+    history = read_journal(CLUSTER, journal.path.stem).state
     assert find_moves(history, ["t-2", "t-0", "t-2"]) == [2, 0]
     with pytest.raises(UsageError, match="does not move 't-9'") as raised:
         find_moves(history, ["t-9"])

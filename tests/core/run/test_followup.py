@@ -15,8 +15,8 @@ from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Plan
-from core.run.followup import Again, Way, plan_again
-from core.run.journal.fold import History
+from core.run.followup import FollowUp, FollowUpPlan, plan_followup
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
@@ -72,66 +72,66 @@ def now(**replicas: tuple[int, ...]) -> ClusterState:
 
 
 def again(
-    journal: Journal, way: Way, state: ClusterState | None = None, only: tuple[str, ...] = ()
-) -> Again:
-    history = History.fold(journal.records())
-    return plan_again(history, way, state or now(), [tp(name) for name in only])
+    journal: Journal, way: FollowUp, state: ClusterState | None = None, only: tuple[str, ...] = ()
+) -> FollowUpPlan:
+    history = RunState.fold(journal.records())
+    return plan_followup(history, way, state or now(), [tp(name) for name in only])
 
 
-def changes(found: Again) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+def changes(found: FollowUpPlan) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
     return {str(m.tp): (m.before, m.after) for m in found.plan}
 
 
 def test_what_failed_was_cancelled_skipped_or_never_begun_is_tried_again(journal: Journal) -> None:
-    found = again(journal, Way.RETRY)
+    found = again(journal, FollowUp.RETRY)
     assert changes(found) == {f"t-{n}": ((1, 2), (3, 2)) for n in range(1, 5)}
     assert found.left == ()
 
 
 def test_only_what_was_really_done_is_rolled_back(journal: Journal) -> None:
-    assert changes(again(journal, Way.ROLLBACK)) == {"t-0": ((3, 2), (1, 2))}
+    assert changes(again(journal, FollowUp.ROLLBACK)) == {"t-0": ((3, 2), (1, 2))}
 
 
 def test_a_retargeted_partition_goes_back_from_where_it_went(journal: Journal) -> None:
     added(journal, 2, (4, 2), "retarget")
     ended(journal, "done", first=5)
-    found = again(journal, Way.ROLLBACK, now(t_2=(4, 2)))
+    found = again(journal, FollowUp.ROLLBACK, now(t_2=(4, 2)))
     assert changes(found) == {"t-0": ((3, 2), (1, 2)), "t-2": ((4, 2), (1, 2))}
-    assert "t-2" not in changes(again(journal, Way.RETRY, now(t_2=(4, 2))))
+    assert "t-2" not in changes(again(journal, FollowUp.RETRY, now(t_2=(4, 2))))
 
 
 def test_what_was_rolled_back_is_not_rolled_back_again(journal: Journal) -> None:
     added(journal, 0, (1, 2), "rollback")
     ended(journal, "done", first=5)
     with pytest.raises(UsageError, match="rolled back already"):
-        again(journal, Way.ROLLBACK, now(t_0=(1, 2)))
-    assert "t-0" not in changes(again(journal, Way.RETRY, now(t_0=(1, 2))))
+        again(journal, FollowUp.ROLLBACK, now(t_0=(1, 2)))
+    assert "t-0" not in changes(again(journal, FollowUp.RETRY, now(t_0=(1, 2))))
 
 
 def test_a_way_back_that_failed_is_tried_again_and_nothing_else(journal: Journal) -> None:
     added(journal, 0, (1, 2), "rollback")
     ended(journal, "failed", first=5)
-    assert changes(again(journal, Way.RETRY)) == {"t-0": ((3, 2), (1, 2))}
+    assert changes(again(journal, FollowUp.RETRY)) == {"t-0": ((3, 2), (1, 2))}
 
 
 def test_a_run_that_did_all_left_nothing_undone(journal: Journal) -> None:
     ended(journal, "done", "done", "done", "done", "done")
     with pytest.raises(UsageError, match="left nothing undone"):
-        again(journal, Way.RETRY)
+        again(journal, FollowUp.RETRY)
 
 
 def test_only_the_partitions_that_are_named(journal: Journal) -> None:
-    assert list(changes(again(journal, Way.RETRY, only=("t-2", "t-4")))) == ["t-2", "t-4"]
+    assert list(changes(again(journal, FollowUp.RETRY, only=("t-2", "t-4")))) == ["t-2", "t-4"]
     with pytest.raises(UsageError, match="t-0 has neither failed nor been left out"):
-        again(journal, Way.RETRY, only=("t-2", "t-0"))
+        again(journal, FollowUp.RETRY, only=("t-2", "t-0"))
     with pytest.raises(UsageError, match="t-1 was not moved by run"):
-        again(journal, Way.ROLLBACK, only=("t-1",))
+        again(journal, FollowUp.ROLLBACK, only=("t-1",))
 
 
 def test_another_order_is_gone_on_from(journal: Journal) -> None:
-    found = again(journal, Way.RETRY, now(t_1=(2, 1)), only=("t-1",))
+    found = again(journal, FollowUp.RETRY, now(t_1=(2, 1)), only=("t-1",))
     assert changes(found) == {"t-1": ((2, 1), (3, 2))}
-    found = again(journal, Way.ROLLBACK, now(t_0=(2, 3)))
+    found = again(journal, FollowUp.ROLLBACK, now(t_0=(2, 3)))
     assert changes(found) == {"t-0": ((2, 3), (1, 2))}
 
 
@@ -153,7 +153,7 @@ def test_another_order_is_gone_on_from(journal: Journal) -> None:
 def test_what_does_not_hold_any_more_is_left_and_said(
     journal: Journal, state: ClusterState, why: str
 ) -> None:
-    found = again(journal, Way.RETRY, state, only=("t-1",))
+    found = again(journal, FollowUp.RETRY, state, only=("t-1",))
     assert not found.plan.moves
     (left,) = found.left
     assert str(left).startswith("t-1 ")
@@ -179,7 +179,7 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(
     with create_journal(
         Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
     ) as journal:
-        found = again(journal, Way.RETRY, state)
+        found = again(journal, FollowUp.RETRY, state)
     assert [str(left) for left in found.left] == [f"t-0 {why}"]
     assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
 
@@ -197,5 +197,5 @@ def test_a_topic_that_was_made_anew_is_another_one(
         None,
         at=NOON,
     ) as journal:
-        found = again(journal, Way.RETRY, state)
+        found = again(journal, FollowUp.RETRY, state)
     assert "another topic's by now" in str(found.left[0])

@@ -6,9 +6,9 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.metadata import Broker
 from core.plan.plan import Plan
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.journal.throttle_values import Side
-from core.run.launch import prepared
+from core.run.launch import with_batches
 from core.run.options import RunOptions
 
 
@@ -22,7 +22,7 @@ def case():
 
 def test_a_run_has_batches_of_all_its_moves() -> None:
     state, load, plan = case()
-    options = prepared(RunOptions(5 * MB, batch_size=8), state, load, plan)
+    options = with_batches(RunOptions(5 * MB, batch_size=8), state, load, plan)
     assert sorted(i for batch in options.batches for i in batch) == list(range(30))
     assert max(map(len, options.batches)) <= 8
     assert options.auto is None
@@ -32,8 +32,8 @@ def test_a_run_has_batches_of_all_its_moves() -> None:
 def test_an_adaptive_run_begins_in_batches_for_its_least_rate_and_knows_what_is_to_spare() -> None:
     state, load, plan = case()
     state = state.with_brokers([Broker(1, out_capacity_bytes_per_s=100e6), Broker(2)])
-    auto = Bounds(2 * MB, 100 * MB)
-    options = prepared(RunOptions(50 * MB, auto=auto), state, load, plan)
+    auto = RateBounds(2 * MB, 100 * MB)
+    options = with_batches(RunOptions(50 * MB, auto=auto), state, load, plan)
     assert len(options.batches[0]) == 1
     assert options.auto is not None
     assert options.auto.spare_bytes_per_s == {(1, Side.LEADER): 70e6}

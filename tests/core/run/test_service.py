@@ -20,15 +20,15 @@ from core.run import service
 from core.run.audit import AuditError
 from core.run.external import conflicts as beside
 from core.run.external.clearing import clear, plan_clearing
-from core.run.journal.fold import Outcome
 from core.run.journal.journal import Journal
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import RateIntent, Side
 from core.run.options import create_journal
 from core.run.reporting.documents import end
 from core.run.reporting.report import report
 from core.run.reporting.runs import list_runs, read_journal, with_throttles
-from core.run.reporting.views import Leftovers, RunState
+from core.run.reporting.views import Leftovers, RunStatus
 from core.run.service import RunOptions, start_run
 from core.run.steps import Poll
 
@@ -83,7 +83,7 @@ def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
         service.serve(run.path)
     look = read_journal(connected.client.describe().cluster_id, run.path.stem)
     view = look.view
-    assert view.state is RunState.DIED
+    assert view.state is RunStatus.DIED
     assert view.why.startswith("its process stopped on an error of its own (KeyError: ")
     assert "\n" not in view.why
     assert "run-" in view.why, "where its log is"
@@ -99,7 +99,7 @@ def test_an_error_that_no_step_expects_is_in_the_journal_too(
     connected: Faulty, start: Start
 ) -> None:
     run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
-    run.until(lambda _: run.runner.history.preflight)
+    run.until(lambda _: run.runner.state.preflight)
 
     def dies(real: Any) -> Any:
         raise service.TrimtabError("Something else is wrong.")
@@ -122,7 +122,7 @@ def test_a_run_that_could_not_begin_has_failed(
     monkeypatch.setattr(service, "connect", nobody)
     assert service.serve(run.path) == UnreachableError.exit_code
     view = run.view()
-    assert (view.state, view.why) == (RunState.FAILED, "Nothing answers there.")
+    assert (view.state, view.why) == (RunStatus.FAILED, "Nothing answers there.")
     assert view.elapsed_seconds == 0
 
 
@@ -179,7 +179,7 @@ def test_no_run_starts_beside_one_that_died_in_the_middle(
     dead = start(client, plan_of(client, {("t", 0): (1, 3)}))
     dead.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     assert begin(), "it had not begun: it left nothing"
-    dead.until(lambda _: dead.runner.history.preflight)
+    dead.until(lambda _: dead.runner.state.preflight)
     with pytest.raises(RefusedError, match="has died in the middle") as raised:
         begin()
     assert f"trimtab runs attach {dead.path.stem} --yes" in raised.value.next
@@ -315,7 +315,7 @@ def test_a_rate_between_log_dirs_is_to_be_cleared_by_its_brokers_name() -> None:
     ]
     left = Leftovers(lists=(("t", "leader", ("0:1",)), ("u", "leader", ("0:1",))), rates=(*rates,))
     with pytest.raises(RefusedError) as raised:
-        beside.refuse_over("0101-120000", left)
+        beside.refuse_leftovers("0101-120000", left)
     assert raised.value.title == (
         "Run 0101-120000 has left throttles in this cluster (broker 7, broker 8, topic t and 1 "
         "more): clear them first, by trimtab throttles clear broker:7 broker:8."

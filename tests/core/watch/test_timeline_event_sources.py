@@ -26,7 +26,7 @@ from core.daemons.process import Process
 from core.errors import TrimtabError
 from core.load.snapshot.format import LoadSnapshot
 from core.run.journal.journal import JournalError
-from core.run.reporting.runs import Reading
+from core.run.reporting.runs import RunReading
 from core.watch.timeline import event_sources as run_news_module
 from core.watch.timeline.daemon import start_recording
 from core.watch.timeline.database import TimelineError
@@ -105,7 +105,7 @@ def test_a_journal_that_could_not_be_read_for_a_moment_is_told_in_the_next(
     state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
     news, real = run_news(run, began), run_news_module.read_journal
 
-    def refused(cluster_id: str, run: str) -> Reading:
+    def refused(cluster_id: str, run: str) -> RunReading:
         raise JournalError("The disk does not answer.")
 
     monkeypatch.setattr(run_news_module, "read_journal", refused)

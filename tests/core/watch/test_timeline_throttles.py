@@ -20,7 +20,7 @@ from core.cluster.configs import (
 from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.run.external.throttles import find_throttles
+from core.run.external.throttles import fetch_throttles
 from core.run.reporting.runs import with_throttles
 from core.watch.timeline import throttle_changes as throttle_news
 from core.watch.timeline.events import Event, Kind
@@ -187,7 +187,7 @@ def test_what_runs_of_this_machine_set_is_left_to_their_story(watched: Watched) 
     watched.look()
     run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
     run.until(submitted)
-    assert find_throttles(watched.client, watched.client.describe(), []).found
+    assert fetch_throttles(watched.client, watched.client.describe(), []).found
     set_config(watched.client, Resource.broker(6), LEADER_RATE, "1000")
     assert watched.look() == [f"broker 6: {LEADER_RATE} set to 1.0 kB/s"]
     run.to_the_end()

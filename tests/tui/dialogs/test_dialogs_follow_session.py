@@ -35,7 +35,7 @@ from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.plan.plan import Plan
 from core.run.control import Asked
-from core.run.reporting.views import MoveState, RunState, RunView
+from core.run.reporting.views import MoveStatus, RunStatus, RunView
 from core.watch.clients.report import Report
 from tui.dialogs.base import Words
 from tui.feed.events import ClientsSeen, PictureSeen, RunSeen
@@ -104,7 +104,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         await told(pilot, picture(grown(4)))
         assert dialog.chosen == chosen
         assert table(pilot) != shown
-        await told(pilot, RunSeen(replace(run, state=RunState.DIED)))
+        await told(pilot, RunSeen(replace(run, state=RunStatus.DIED)))
         assert dialog.chosen == chosen, "it takes that up when it is back"
         with monkeypatch.context() as broken:
             broken.setattr(rate_module, "study", fail)
@@ -115,7 +115,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         assert dialog.chosen == chosen
         await told_read_only(pilot, session)
         assert dialog.chosen == chosen
-        await told(pilot, RunSeen(a_run(RunState.DONE, ended_at=at(3, 0))))
+        await told(pilot, RunSeen(a_run(RunStatus.DONE, ended_at=at(3, 0))))
         assert dialog.chosen is None
         assert yes(pilot).disabled
         assert "has ended" in table(pilot)
@@ -147,7 +147,7 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(
         assert yes(pilot).disabled, "nothing is known of this picture"
         await told(pilot, picture(down([first], grown(8))))
         assert not yes(pilot).disabled
-        await told(pilot, RunSeen(replace(run, state=RunState.DIED)))
+        await told(pilot, RunSeen(replace(run, state=RunStatus.DIED)))
         assert not yes(pilot).disabled, "it takes that up when it is back"
         yes(pilot).focus()
         await pressed(pilot, "enter")
@@ -161,7 +161,7 @@ def seven_brokers() -> ClusterState:
 async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others() -> None:
     session = a_session(Plan())
     run = a_real_run()
-    done, moving = run.moves[0], replace(run.moves[0], state=MoveState.MOVING)
+    done, moving = run.moves[0], replace(run.moves[0], state=MoveStatus.MOVING)
     both = {0: moving, 1: run.moves[1]}
     session.run = replace(run, moves=(moving, run.moves[1]))
     session.state = state = seven_brokers()
@@ -211,11 +211,11 @@ def question(pilot: Pilot[int]) -> tuple[str, str, set[str]]:
     return words, why, {b.id or "" for b in screen.query(Button) if not b.disabled}
 
 
-def later(state: RunState = RunState.RUNNING) -> RunView:
+def later(state: RunStatus = RunStatus.RUNNING) -> RunView:
     """Return the run once what was being copied is there, and one more has begun."""
     run = a_run(state)
     done, queued = run.moves[0], run.moves[3]
-    moving = replace(queued, state=MoveState.MOVING, moved_bytes=7 * GB)
+    moving = replace(queued, state=MoveStatus.MOVING, moved_bytes=7 * GB)
     moves = (done, *(replace(done, tp=move.tp) for move in run.moves[1:3]), moving)
     return replace(run, moves=moves)
 
@@ -224,12 +224,12 @@ async def test_a_question_about_a_run_goes_with_it() -> None:
     session = a_session(Plan())
     async with dashboard(session, "moves", (80, 24), monotonic=Clock()) as pilot:
         for key, typed, words, now, over, why in (
-            ("P", "", "the 2 in flight", "the 1 in flight", RunState.CANCELLING, "cancelled"),
-            ("C", "prod-eu", "26 GB that were", "7.0 GB that were", RunState.DONE, "(done)"),
-            ("R", "prod-eu", "1 done move", "3 done move", RunState.ROLLING_BACK, "already"),
-            ("B", "", "0 were in flight", "0 were in flight", RunState.RECOVERING, "there again"),
+            ("P", "", "the 2 in flight", "the 1 in flight", RunStatus.CANCELLING, "cancelled"),
+            ("C", "prod-eu", "26 GB that were", "7.0 GB that were", RunStatus.DONE, "(done)"),
+            ("R", "prod-eu", "1 done move", "3 done move", RunStatus.ROLLING_BACK, "already"),
+            ("B", "", "0 were in flight", "0 were in flight", RunStatus.RECOVERING, "there again"),
         ):
-            state = RunState.DIED if key == "B" else RunState.RUNNING
+            state = RunStatus.DIED if key == "B" else RunStatus.RUNNING
             await told(pilot, RunSeen(a_run(state)))
             await pressed(pilot, key, *typed)
             assert words in question(pilot)[0]

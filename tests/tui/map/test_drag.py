@@ -35,7 +35,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot.format import Load
 from core.plan.effect import effect_of
 from core.plan.plan import Plan
-from core.run.reporting.views import RunEvent, RunState
+from core.run.reporting.views import RunEvent, RunStatus
 from tui.dashboard import make_session
 from tui.feed.events import GroupsSeen, RunSeen
 from tui.map import estimates as map_ahead
@@ -381,7 +381,7 @@ async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int])
 
 async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
     async with map_of((200, 60), picture=picture()) as pilot:
-        await tell(pilot, RunSeen(a_run(RunState.DONE)))
+        await tell(pilot, RunSeen(a_run(RunStatus.DONE)))
         shown = text(pilot)
         assert "plan" in shown
         assert "nothing planned" in shown
@@ -440,7 +440,7 @@ async def test_of_a_long_log_dir_the_end_is_shown() -> None:
 async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
     events = (RunEvent(at(2, 31), "moved", "orders-1 done: " + "very " * 40),)
     async with map_of((200, 60), picture=picture()) as pilot:
-        await tell(pilot, RunSeen(a_run(RunState.RUNNING, events=events)))
+        await tell(pilot, RunSeen(a_run(RunStatus.RUNNING, events=events)))
         await press(pilot, "1")
         assert any("very" in line and line.endswith("…") for line in lines(pilot))
 

@@ -34,7 +34,7 @@ from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.load.snapshot.format import Load
 from core.load.view.heat import Metric
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from tui.feed.events import ClusterLost
 from tui.map import estimates as map_ahead
 from tui.map import view as map_view
@@ -392,13 +392,13 @@ async def test_ages_turn_amber_when_older_than_twice_their_interval() -> None:
 @pytest.mark.parametrize(
     ("run_state", "words"),
     [
-        (RunState.RUNNING, "● 1 moving, 1 h 07 m"),
-        (RunState.PAUSED, "▲ run paused, 1 in flight"),
-        (RunState.DIED, "✗ run died, 1 in flight"),
-        (RunState.DONE, "● 1 moving"),
+        (RunStatus.RUNNING, "● 1 moving, 1 h 07 m"),
+        (RunStatus.PAUSED, "▲ run paused, 1 in flight"),
+        (RunStatus.DIED, "✗ run died, 1 in flight"),
+        (RunStatus.DONE, "● 1 moving"),
     ],
 )
-async def test_a_run_that_does_not_go_on_is_told_of(run_state: RunState, words: str) -> None:
+async def test_a_run_that_does_not_go_on_is_told_of(run_state: RunStatus, words: str) -> None:
     state = cluster(
         {"t-0": [1, 2, 3], "t-1": [1, 2, 3]}, adding={"t-0": [3]}, removing={"t-0": [2]}
     )

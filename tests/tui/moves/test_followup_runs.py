@@ -26,18 +26,18 @@ from core.cluster.connect import Address
 from core.plan.plan import Move, Plan
 from core.run.journal.journal import Journal, journal_path
 from core.run.journal.moves import move_to_json
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import read_journal
-from core.run.reporting.views import MoveState, RunState
+from core.run.reporting.views import MoveStatus, RunStatus
 from tui.plan import apply as apply_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import Adapt
 from tui.session import Session
 
 NAME = "prod-eu"
-AUTO = Bounds(5 * MB, 60 * MB)
+AUTO = RateBounds(5 * MB, 60 * MB)
 
 
 @pytest.fixture
@@ -59,7 +59,9 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return a_session_after(tmp_path, monkeypatch, None)
 
 
-def a_session_after(home: Path, monkeypatch: pytest.MonkeyPatch, auto: Bounds | None) -> Session:
+def a_session_after(
+    home: Path, monkeypatch: pytest.MonkeyPatch, auto: RateBounds | None
+) -> Session:
     monkeypatch.setenv("TRIMTAB_HOME", str(home))
     moves = (
         Move(tp("orders-0"), (4, 2, 3), (1, 2, 3)),
@@ -193,8 +195,8 @@ async def test_not_beside_a_run_in_progress(ended: Session) -> None:
 
 async def test_a_run_that_did_all_offers_nothing_to_try_again() -> None:
     session = a_session()
-    done = a_move("orders-0", MoveState.DONE, 100)
-    session.run = replace(a_run(RunState.DONE, moves=(done,)), ended_at=at(3, 0))
+    done = a_move("orders-0", MoveStatus.DONE, 100)
+    session.run = replace(a_run(RunStatus.DONE, moves=(done,)), ended_at=at(3, 0))
     async with dashboard(session, "moves") as pilot:
         assert "try again" not in footer(pilot)
         assert "R roll back…" in footer(pilot)

@@ -23,8 +23,8 @@ from pictures import (
 from textual.widgets import Static
 
 from core.run.control import Asked
-from core.run.journal.rates import Bounds
-from core.run.reporting.views import MoveProgress, MoveState, RunView
+from core.run.journal.rates import RateBounds
+from core.run.reporting.views import MoveProgress, MoveStatus, RunView
 from tui.moves import requests as module
 from tui.moves.questions import cancel_some_question
 from tui.moves.rate_dialog import RateDialog
@@ -48,16 +48,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
 
 def on(
-    name: str, state: MoveState, before: tuple[int, ...], after: tuple[int, ...]
+    name: str, state: MoveStatus, before: tuple[int, ...], after: tuple[int, ...]
 ) -> MoveProgress:
     return replace(a_move(name, state, 1), before=before, after=after)
 
 
 MOVES = (
-    on("orders-0", MoveState.MOVING, (1, 2, 3), (4, 2, 3)),
-    on("orders-1", MoveState.QUEUED, (1, 5, 6), (4, 5, 6)),
-    on("clicks-0", MoveState.QUEUED, (1, 2, 6), (4, 2, 6)),
-    on("orders-2", MoveState.DONE, (1, 2, 3), (4, 2, 3)),
+    on("orders-0", MoveStatus.MOVING, (1, 2, 3), (4, 2, 3)),
+    on("orders-1", MoveStatus.QUEUED, (1, 5, 6), (4, 5, 6)),
+    on("clicks-0", MoveStatus.QUEUED, (1, 2, 6), (4, 2, 6)),
+    on("orders-2", MoveStatus.DONE, (1, 2, 3), (4, 2, 3)),
 )
 
 
@@ -110,7 +110,7 @@ async def test_escape_unmarks_and_another_run_has_no_marks(asked: list[tuple[str
 
 
 async def test_marked_moves_go_elsewhere_together(asked: list[tuple[str, Any]]) -> None:
-    moves = (MOVES[0], on("orders-2", MoveState.QUEUED, (4, 2, 3), (1, 2, 3)))
+    moves = (MOVES[0], on("orders-2", MoveStatus.QUEUED, (4, 2, 3), (1, 2, 3)))
     session = a_session()
     session.run = a_run(moves=moves)
     async with dashboard(session, "moves") as pilot:
@@ -146,7 +146,7 @@ def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:
 
 
 def adaptive(run: RunView) -> RunView:
-    return replace(run, bounds=Bounds(5 * MB, 60 * MB), rate_bytes_per_s=60 * MB)
+    return replace(run, bounds=RateBounds(5 * MB, 60 * MB), rate_bytes_per_s=60 * MB)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -23,7 +23,7 @@ from pictures import (
 
 from core.cluster.configs import ConfigSource
 from core.run.journal.throttle_values import RateIntent, Side
-from core.run.reporting.views import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
+from core.run.reporting.views import Leftovers, LoweredRetention, MoveStatus, RunStatus, RunSummary
 from core.units import UNLIMITED, format_rate
 from tui.drawing.page import Page
 from tui.drawing.spans import Ground, Lines, Tone, partition_name, text_of, width_of
@@ -42,7 +42,7 @@ def a_summary(run: str = "0101-021101", **other: object) -> RunSummary:
     summary = RunSummary(
         run=run,
         cluster_id="test-cluster",
-        state=RunState.DONE,
+        state=RunStatus.DONE,
         started_at=at(2, 11),
         ended_at=at(3, 18),
         moves=4,
@@ -61,17 +61,17 @@ def a_summary(run: str = "0101-021101", **other: object) -> RunSummary:
 @pytest.mark.parametrize(
     ("state", "other", "words", "tone"),
     [
-        (MoveState.QUEUED, {"batch": 4}, "queued, batch 4", Tone.DIM),
-        (MoveState.MOVING, {}, "", Tone.DIM),
-        (MoveState.STUCK, {"why": "stuck 4 m: b9 quota"}, "stuck 4 m: b9 quota", Tone.LOOK),
-        (MoveState.STUCK, {"why": "broker 9 is down"}, "stuck: broker 9 is down", Tone.LOOK),
-        (MoveState.DONE, {"done_at": at(2, 31)}, "√ 02:31Z in ISR", Tone.FINE),
-        (MoveState.FAILED, {"why": "topic deleted"}, "✗ topic deleted", Tone.ACT),
-        (MoveState.CANCELLED, {}, "cancelled", Tone.LOOK),
+        (MoveStatus.QUEUED, {"batch": 4}, "queued, batch 4", Tone.DIM),
+        (MoveStatus.MOVING, {}, "", Tone.DIM),
+        (MoveStatus.STUCK, {"why": "stuck 4 m: b9 quota"}, "stuck 4 m: b9 quota", Tone.LOOK),
+        (MoveStatus.STUCK, {"why": "broker 9 is down"}, "stuck: broker 9 is down", Tone.LOOK),
+        (MoveStatus.DONE, {"done_at": at(2, 31)}, "√ 02:31Z in ISR", Tone.FINE),
+        (MoveStatus.FAILED, {"why": "topic deleted"}, "✗ topic deleted", Tone.ACT),
+        (MoveStatus.CANCELLED, {}, "cancelled", Tone.LOOK),
     ],
 )
 def test_a_moves_state_in_words(
-    state: MoveState, other: dict[str, object], words: str, tone: Tone
+    state: MoveStatus, other: dict[str, object], words: str, tone: Tone
 ) -> None:
     span = state_of(a_move("t-0", state, **other), 40)
     assert (span.text.strip(), span.tone) == (words, tone)
@@ -79,7 +79,7 @@ def test_a_moves_state_in_words(
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_moving_partition_has_bar_bytes_rate_and_time_left(width: int) -> None:
-    move = a_move("orders-2", MoveState.MOVING, 25, bytes_per_s=48e6, left_seconds=1140.0)
+    move = a_move("orders-2", MoveStatus.MOVING, 25, bytes_per_s=48e6, left_seconds=1140.0)
     line = move_line(move, width)
     text = text_of(line)
     assert width_of(line) == width
@@ -90,16 +90,20 @@ def test_a_moving_partition_has_bar_bytes_rate_and_time_left(width: int) -> None
 
 
 def test_bars_are_amber_when_stuck_and_green_when_done() -> None:
-    for state, tone in ((MoveState.STUCK, Tone.LOOK), (MoveState.DONE, Tone.FINE)):
+    for state, tone in ((MoveStatus.STUCK, Tone.LOOK), (MoveStatus.DONE, Tone.FINE)):
         line = move_line(a_move("t-0", state, 50), 120)
         assert {s.tone for s in line if s.ground is Ground.TROUGH} == {tone}
 
 
 def test_what_needs_eyes_comes_first_and_the_newest_done_before_older() -> None:
     moves = [
-        a_move("a-0", MoveState.DONE, done_at=at(2, 0)),
-        a_move("b-0", MoveState.DONE, done_at=at(2, 5)),
-        *(a_move(f"{state.value}-0", state) for state in MoveState if state is not MoveState.DONE),
+        a_move("a-0", MoveStatus.DONE, done_at=at(2, 0)),
+        a_move("b-0", MoveStatus.DONE, done_at=at(2, 5)),
+        *(
+            a_move(f"{state.value}-0", state)
+            for state in MoveStatus
+            if state is not MoveStatus.DONE
+        ),
     ]
     order = [str(moves[i].tp) for i in in_order(moves)]
     ahead = ["failed-0", "stuck-0", "moving-0", "queued-0", "cancelled-0", "skipped-0"]
@@ -132,22 +136,22 @@ def test_a_name_never_loses_its_number(name: str, width: int, words: str) -> Non
 @pytest.mark.parametrize(
     ("state", "other", "words"),
     [
-        (RunState.RUNNING, {}, ["● run 02:11Z", "1 of 4 done", "1 h 07 m left", "▲ 1 stuck"]),
-        (RunState.WAITING, {}, ["▲ run 02:11Z WAITING"]),
-        (RunState.PAUSED, {}, ["‖ run 02:11Z PAUSED"]),
-        (RunState.SCHEDULED, {}, ["○ run 02:11Z NOT BEGUN"]),
-        (RunState.RECOVERING, {}, ["● run 02:11Z RECOVERING"]),
-        (RunState.CANCELLING, {}, ["◂ run 02:11Z CANCELLING"]),
-        (RunState.ROLLING_BACK, {}, ["◂ run 02:11Z ROLLING BACK"]),
-        (RunState.DONE, {"ended_at": at(3, 11, 1)}, ["√ run 02:11Z done", "took 1 h 00 m"]),
-        (RunState.CANCELLED, {"ended_at": at(3, 11, 1)}, ["cancelled"]),
-        (RunState.FAILED, {"ended_at": at(3, 0)}, ["✗ run 02:11Z failed"]),
-        (RunState.DIED, {}, ["✗ run 02:11Z its process died"]),
-        (RunState.RUNNING, {"rate_bytes_per_s": UNLIMITED}, ["no throttle"]),
+        (RunStatus.RUNNING, {}, ["● run 02:11Z", "1 of 4 done", "1 h 07 m left", "▲ 1 stuck"]),
+        (RunStatus.WAITING, {}, ["▲ run 02:11Z WAITING"]),
+        (RunStatus.PAUSED, {}, ["‖ run 02:11Z PAUSED"]),
+        (RunStatus.SCHEDULED, {}, ["○ run 02:11Z NOT BEGUN"]),
+        (RunStatus.RECOVERING, {}, ["● run 02:11Z RECOVERING"]),
+        (RunStatus.CANCELLING, {}, ["◂ run 02:11Z CANCELLING"]),
+        (RunStatus.ROLLING_BACK, {}, ["◂ run 02:11Z ROLLING BACK"]),
+        (RunStatus.DONE, {"ended_at": at(3, 11, 1)}, ["√ run 02:11Z done", "took 1 h 00 m"]),
+        (RunStatus.CANCELLED, {"ended_at": at(3, 11, 1)}, ["cancelled"]),
+        (RunStatus.FAILED, {"ended_at": at(3, 0)}, ["✗ run 02:11Z failed"]),
+        (RunStatus.DIED, {}, ["✗ run 02:11Z its process died"]),
+        (RunStatus.RUNNING, {"rate_bytes_per_s": UNLIMITED}, ["no throttle"]),
     ],
 )
 def test_the_headline_says_where_the_run_stands(
-    state: RunState, other: dict[str, object], words: list[str]
+    state: RunStatus, other: dict[str, object], words: list[str]
 ) -> None:
     text = text_of(headline(a_run(state, **other), 160))
     assert all(word in text for word in words), text
@@ -156,11 +160,11 @@ def test_the_headline_says_where_the_run_stands(
 def test_a_run_that_waits_says_no_time_left() -> None:
     """It waits for a broker, and nobody knows how long that takes."""
 
-    def head(state: RunState) -> str:
+    def head(state: RunStatus) -> str:
         return text_of(headline(a_run(state, why="b9 is down"), 120))
 
-    assert "left" in head(RunState.RUNNING)
-    assert "left" not in head(RunState.WAITING)
+    assert "left" in head(RunStatus.RUNNING)
+    assert "left" not in head(RunStatus.WAITING)
 
 
 def test_the_overall_bar_shows_moved_begun_and_queued() -> None:
@@ -170,9 +174,9 @@ def test_the_overall_bar_shows_moved_begun_and_queued() -> None:
 
 def test_the_overall_bar_can_fill_when_a_move_was_taken_out() -> None:
     moves = (
-        a_move("orders-1", MoveState.DONE, 100),
-        a_move("orders-2", MoveState.CANCELLED, 60),
-        a_move("clicks-9", MoveState.MOVING, 50),
+        a_move("orders-1", MoveStatus.DONE, 100),
+        a_move("orders-2", MoveStatus.CANCELLED, 60),
+        a_move("clicks-9", MoveStatus.MOVING, 50),
     )
     run = a_run(moves=moves, moved_bytes=150 * GB, total_bytes=200 * GB)
     assert [len(span.text) for span in overall(run, 102)[1:]] == [75, 25, 0]
@@ -219,7 +223,7 @@ def test_a_run_that_died_says_what_it_left() -> None:
     left = Leftovers(
         (tp("orders-2"),), (("orders", "leader", ("2:7",)),), (rate,), retention=(lowered,)
     )
-    text = drawn(ending_lines(a_run(RunState.DIED, leftovers=left), 120, roomy=True))
+    text = drawn(ending_lines(a_run(RunStatus.DIED, leftovers=left), 120, roomy=True))
     for words in (
         "(pid 4711) is gone",
         "In flight as it died: orders-2",
@@ -228,17 +232,17 @@ def test_a_run_that_died_says_what_it_left() -> None:
         "orders 1 h 00 m",
     ):
         assert words in text
-    gave_up = drawn(ending_lines(a_run(RunState.INCOMPLETE, leftovers=left), 120, roomy=True))
+    gave_up = drawn(ending_lines(a_run(RunStatus.INCOMPLETE, leftovers=left), 120, roomy=True))
     assert "gave up" in gave_up
     assert text.splitlines()[2:] == gave_up.splitlines()[2:]
-    nothing = a_run(RunState.DIED, leftovers=Leftovers())
+    nothing = a_run(RunStatus.DIED, leftovers=Leftovers())
     assert "It left nothing" in drawn(ending_lines(nothing, 120, roomy=True))
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("state", list(RunState))
-def test_the_page_never_exceeds_its_room(size: tuple[int, int], state: RunState) -> None:
-    moves = tuple(a_move(f"t-{p}", MoveState.MOVING, p) for p in range(100))
+@pytest.mark.parametrize("state", list(RunStatus))
+def test_the_page_never_exceeds_its_room(size: tuple[int, int], state: RunStatus) -> None:
+    moves = tuple(a_move(f"t-{p}", MoveStatus.MOVING, p) for p in range(100))
     ended = at(3, 0) if state.ended else None
     run = a_run(state, moves=moves, ended_at=ended, events=a_run().events * 30)
     lines = run_lines(run, 70, size[0], size[1] - 2)
@@ -252,7 +256,7 @@ def test_without_a_run_it_lists_runs_and_says_what_to_do() -> None:
     now = at(4, 0)
     assert "reading" in drawn(runs_lines(None, 0, 0, now, 100, 30))
     assert "none yet" in drawn(runs_lines((), 0, 0, now, 100, 30))
-    runs = (a_summary(), a_summary("0101-010000", state=RunState.DIED, done=1))
+    runs = (a_summary(), a_summary("0101-010000", state=RunStatus.DIED, done=1))
     text = drawn(runs_lines(runs, 0, 1, now, 120, 30))
     for words in (
         "Nothing is moving.",
@@ -280,7 +284,7 @@ async def test_it_shows_the_run_and_follows_it(size: tuple[int, int]) -> None:
         await pilot.click(Page, offset=spot(pilot, "clicks-9"))
         await rested(pilot)
         assert "▸ clicks-9" in body(pilot)
-        session.run = a_run(RunState.DONE, ended_at=at(3, 11, 1))
+        session.run = a_run(RunStatus.DONE, ended_at=at(3, 11, 1))
         pilot.app.draw()  # type: ignore[attr-defined]
         await rested(pilot)
         assert "√ run 02:11Z done" in body(pilot)

@@ -26,7 +26,7 @@ from textual.widgets import Button, Label, Static
 
 from core.errors import UsageError
 from core.run.control import Asked
-from core.run.reporting.views import MoveProgress, MoveState, RunRequest, RunState, RunView
+from core.run.reporting.views import MoveProgress, MoveStatus, RunRequest, RunStatus, RunView
 from core.units import UNLIMITED
 from tui.app import Seen
 from tui.feed.events import RunSeen
@@ -36,7 +36,7 @@ from tui.moves.rate_dialog import RateDialog, rest_of
 from tui.moves.retarget_dialog import RetargetDialog, choices_of, leaving
 from tui.session import Session
 
-DIED = RunState.DIED
+DIED = RunStatus.DIED
 NAME = "prod-eu"
 
 
@@ -54,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     return calls
 
 
-def on_state(state: MoveState, **other: Any) -> MoveProgress:
+def on_state(state: MoveStatus, **other: Any) -> MoveProgress:
     """Return a move of a partition that the small cluster has."""
     return replace(a_move("orders-0", state, 1, before=(1, 2, 3), after=(4, 2, 3)), **other)
 
@@ -65,7 +65,7 @@ def showing(run: RunView | None = None, *, writable: bool = True) -> Session:
     return session
 
 
-def only(*moves: MoveProgress, state: RunState = RunState.RUNNING) -> RunView:
+def only(*moves: MoveProgress, state: RunStatus = RunStatus.RUNNING) -> RunView:
     return a_run(state, moves=moves)
 
 
@@ -126,7 +126,7 @@ async def test_a_run_without_a_throttle_cannot_be_held() -> None:
 
 
 async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any]]) -> None:
-    itself = a_run(RunState.PAUSED, why="its throttles go")
+    itself = a_run(RunStatus.PAUSED, why="its throttles go")
     async with dashboard(showing(itself), "moves") as pilot:
         assert "P resume" in footer(pilot)
         assert "PAUSED" in body(pilot)
@@ -137,23 +137,23 @@ async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any
 @pytest.mark.parametrize(
     ("key", "state", "request_"),
     [
-        ("s", MoveState.QUEUED, ("skip", {"moves": [1]})),
-        ("a", MoveState.FAILED, ("retry", {"moves": [1]})),
-        ("a", MoveState.SKIPPED, ("retry", {"moves": [1]})),
+        ("s", MoveStatus.QUEUED, ("skip", {"moves": [1]})),
+        ("a", MoveStatus.FAILED, ("retry", {"moves": [1]})),
+        ("a", MoveStatus.SKIPPED, ("retry", {"moves": [1]})),
     ],
 )
 async def test_one_move_is_skipped_or_tried_again(
-    key: str, state: MoveState, request_: tuple[str, Any], asked: list[tuple[str, Any]]
+    key: str, state: MoveStatus, request_: tuple[str, Any], asked: list[tuple[str, Any]]
 ) -> None:
-    run = only(a_move("b-0", MoveState.DONE, 100), on_state(state))
+    run = only(a_move("b-0", MoveStatus.DONE, 100), on_state(state))
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, key)
         assert asked == [request_]
 
 
-@pytest.mark.parametrize("state", [MoveState.MOVING, MoveState.QUEUED])
+@pytest.mark.parametrize("state", [MoveStatus.MOVING, MoveStatus.QUEUED])
 async def test_one_move_is_cancelled_after_asking(
-    state: MoveState, asked: list[tuple[str, Any]]
+    state: MoveStatus, asked: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
         await pressed(pilot, "c", "enter")
@@ -165,14 +165,14 @@ async def test_one_move_is_cancelled_after_asking(
 @pytest.mark.parametrize(
     ("key", "state", "said"),
     [
-        ("c", MoveState.DONE, "cannot be cancelled"),
-        ("s", MoveState.MOVING, "cannot be skipped"),
-        ("a", MoveState.MOVING, "has neither failed"),
-        ("m", MoveState.DONE, "has moved already"),
+        ("c", MoveStatus.DONE, "cannot be cancelled"),
+        ("s", MoveStatus.MOVING, "cannot be skipped"),
+        ("a", MoveStatus.MOVING, "has neither failed"),
+        ("m", MoveStatus.DONE, "has moved already"),
     ],
 )
 async def test_what_makes_no_sense_is_said(
-    key: str, state: MoveState, said: str, asked: list[tuple[str, Any]]
+    key: str, state: MoveStatus, said: str, asked: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
         await pressed(pilot, key)
@@ -192,7 +192,7 @@ async def test_read_only_asks_for_nothing_and_says_why(
 
 
 async def test_a_run_that_has_ended_is_asked_for_nothing(asked: list[tuple[str, Any]]) -> None:
-    run = a_run(RunState.DONE, ended_at=at(3, 0))
+    run = a_run(RunStatus.DONE, ended_at=at(3, 0))
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, "C")
         assert "has ended" in footer(pilot)
@@ -220,7 +220,7 @@ async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch
         raise errors[0]
 
     monkeypatch.setattr(module, "request", refuse)
-    async with dashboard(showing(a_run(RunState.PAUSED)), "moves") as pilot:
+    async with dashboard(showing(a_run(RunStatus.PAUSED)), "moves") as pilot:
         await pressed(pilot, "P")
         assert "has ended" in footer(pilot)
         errors.pop(0)
@@ -236,7 +236,7 @@ async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch
 async def test_a_rate_is_chosen_from_what_is_left_at_it(
     key: str, factor: float, size: tuple[int, int], asked: list[tuple[str, Any]]
 ) -> None:
-    run = only(on_state(MoveState.MOVING))
+    run = only(on_state(MoveStatus.MOVING))
     async with dashboard(showing(run), "moves", size) as pilot:
         await pressed(pilot, key)
         assert isinstance(pilot.app.screen, RateDialog)
@@ -249,7 +249,7 @@ async def test_a_rate_is_chosen_from_what_is_left_at_it(
 
 
 async def test_the_rate_it_has_cannot_be_chosen_again(asked: list[tuple[str, Any]]) -> None:
-    async with dashboard(showing(only(on_state(MoveState.MOVING))), "moves") as pilot:
+    async with dashboard(showing(only(on_state(MoveStatus.MOVING))), "moves") as pilot:
         await pressed(pilot, "plus", "up")
         assert button(pilot).disabled
         await pressed(pilot, "escape")
@@ -257,7 +257,7 @@ async def test_the_rate_it_has_cannot_be_chosen_again(asked: list[tuple[str, Any
 
 
 def test_what_is_left_is_what_has_not_ended() -> None:
-    moves = (on_state(MoveState.DONE), on_state(MoveState.QUEUED), on_state(MoveState.FAILED))
+    moves = (on_state(MoveStatus.DONE), on_state(MoveStatus.QUEUED), on_state(MoveStatus.FAILED))
     assert len(rest_of(only(*moves))) == 1
 
 
@@ -267,7 +267,7 @@ def test_what_is_left_is_what_has_not_ended() -> None:
 def test_brokers_that_may_not_take_a_move_cannot_be_chosen() -> None:
     session = a_session()
     assert session.load is not None
-    found = choices_of(STATE, session.load, on_state(MoveState.STUCK), 4)
+    found = choices_of(STATE, session.load, on_state(MoveStatus.STUCK), 4)
     assert {c.broker: c.refused for c in found if c.refused} == {
         1: "comes from there: cancel it instead",
         2: "holds a replica already",
@@ -280,7 +280,7 @@ def test_brokers_that_may_not_take_a_move_cannot_be_chosen() -> None:
 
 def test_a_destination_that_is_down_is_replaced_before_others() -> None:
     brokers = [replace(b, alive=b.id != 5) for b in STATE.brokers]
-    move = on_state(MoveState.STUCK, after=(4, 5, 3))
+    move = on_state(MoveStatus.STUCK, after=(4, 5, 3))
     assert leaving(STATE.with_brokers(brokers), move) == 5
     assert leaving(STATE, move) == 4
 
@@ -289,7 +289,7 @@ def test_a_destination_that_is_down_is_replaced_before_others() -> None:
 async def test_a_move_is_sent_elsewhere(
     size: tuple[int, int], asked: list[tuple[str, Any]]
 ) -> None:
-    async with dashboard(showing(only(on_state(MoveState.STUCK))), "moves", size) as pilot:
+    async with dashboard(showing(only(on_state(MoveStatus.STUCK))), "moves", size) as pilot:
         await pressed(pilot, "m")
         assert isinstance(pilot.app.screen, RetargetDialog)
         await pressed(pilot, "enter")

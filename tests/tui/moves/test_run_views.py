@@ -27,7 +27,7 @@ from pictures import (
 from core.cluster.metadata import DirCopy
 from core.run.external.moves import ForeignWatch, foreign_moves
 from core.run.journal.moves import Role
-from core.run.reporting.views import Level, MoveState, RunEvent, RunRequest, RunState, RunView
+from core.run.reporting.views import Level, MoveStatus, RunEvent, RunRequest, RunStatus, RunView
 from tui.app import Seen
 from tui.dialogs import export as export_module
 from tui.drawing.spans import Lines, Tone, text_of, width_of
@@ -74,15 +74,15 @@ def asked(what: str, **other: Any) -> RunRequest:
 
 def test_a_run_that_is_rolled_back_is_paused_no_longer() -> None:
     pause, back = asked("pause", kind="pause"), asked("roll back", kind="rollback")
-    run = a_run(RunState.ROLLING_BACK, requests=(pause, back))
+    run = a_run(RunStatus.ROLLING_BACK, requests=(pause, back))
     assert not is_paused(run)
     assert is_paused(replace(run, requests=(pause, replace(back, refused="nothing has moved"))))
     assert is_paused(replace(run, requests=(back, pause)))
 
 
 def test_what_has_been_moved_back_is_not_offered_again() -> None:
-    run = a_run(RunState.CANCELLED)
-    there = replace(run.moves[0], state=MoveState.DONE)
+    run = a_run(RunStatus.CANCELLED)
+    there = replace(run.moves[0], state=MoveStatus.DONE)
     back = replace(there, role=Role.ROLLBACK, before=there.after, after=there.before)
     assert "R  moves 1 back" in text_of(following(replace(run, moves=(there,))))
     assert following(replace(run, moves=(there, back))) == ()
@@ -95,23 +95,23 @@ def test_what_has_been_moved_back_is_not_offered_again() -> None:
 @pytest.mark.parametrize(
     ("state", "other", "words"),
     [
-        (RunState.PAUSED, {}, "No batch begins until it is resumed (P); 2 in flight go on"),
+        (RunStatus.PAUSED, {}, "No batch begins until it is resumed (P); 2 in flight go on"),
         (
-            RunState.PAUSED,
+            RunStatus.PAUSED,
             {"why": "somebody takes its throttles"},
             "Somebody takes its throttles. P",
         ),
-        (RunState.WAITING, {"why": "broker 9 is down"}, "Broker 9 is down"),
-        (RunState.WAITING, {"why": "ads.in-62 has moved, but"}, "   ads.in-62 has moved, but"),
-        (RunState.SCHEDULED, {"starts_at": at(4, 0)}, "It begins at 2026-01-01 04:00Z."),
-        (RunState.RECOVERING, {}, "Its process is back"),
-        (RunState.DIED, {"why": "it stopped"}, "It stopped. B brings it back"),
-        (RunState.ROLLING_BACK, {}, "what was done moves back"),
-        (RunState.CANCELLING, {}, "goes back to the replicas and order it had"),
+        (RunStatus.WAITING, {"why": "broker 9 is down"}, "Broker 9 is down"),
+        (RunStatus.WAITING, {"why": "ads.in-62 has moved, but"}, "   ads.in-62 has moved, but"),
+        (RunStatus.SCHEDULED, {"starts_at": at(4, 0)}, "It begins at 2026-01-01 04:00Z."),
+        (RunStatus.RECOVERING, {}, "Its process is back"),
+        (RunStatus.DIED, {"why": "it stopped"}, "It stopped. B brings it back"),
+        (RunStatus.ROLLING_BACK, {}, "what was done moves back"),
+        (RunStatus.CANCELLING, {}, "goes back to the replicas and order it had"),
     ],
 )
 def test_what_is_not_as_usual_is_a_sentence(
-    state: RunState, other: dict[str, Any], words: str, width: int
+    state: RunStatus, other: dict[str, Any], words: str, width: int
 ) -> None:
     lines = said_lines(a_run(state, **other), width)
     assert words in drawn(lines)
@@ -136,7 +136,7 @@ def test_a_request_that_was_refused_is_said_until_the_next() -> None:
 def test_the_move_under_the_cursor_is_told_in_full(width: int) -> None:
     move = a_move(
         "orders-2",
-        MoveState.MOVING,
+        MoveStatus.MOVING,
         25,
         bytes_per_s=48e6,
         average_bytes_per_s=44e6,
@@ -152,19 +152,19 @@ def test_the_move_under_the_cursor_is_told_in_full(width: int) -> None:
 
 def test_why_a_move_is_stuck_is_told_in_full() -> None:
     why = "no byte has come: broker 9 has a follower quota of 1 MB/s that is not ours"
-    move = a_move("audit-4", MoveState.STUCK, 1, bytes_per_s=0.0, why=why)
+    move = a_move("audit-4", MoveStatus.STUCK, 1, bytes_per_s=0.0, why=why)
     for roomy in (True, False):
         assert why in drawn(detail_lines(a_run(moves=(move,)), 0, 120, roomy=roomy))
 
 
 def test_bytes_that_are_only_last_known_are_marked() -> None:
-    move = a_move("orders-2", MoveState.STUCK, 25, held=True, why="b12 is down")
+    move = a_move("orders-2", MoveStatus.STUCK, 25, held=True, why="b12 is down")
     assert "~25 / 100 GB" in text_of(move_line(move, 120))
     assert "bytes as last known" in drawn(detail_lines(a_run(moves=(move,)), 0, 120, roomy=True))
 
 
 def test_on_wide_screens_the_average_has_a_column() -> None:
-    move = a_move("t-0", MoveState.MOVING, 25, bytes_per_s=48e6, average_bytes_per_s=44e6)
+    move = a_move("t-0", MoveStatus.MOVING, 25, bytes_per_s=48e6, average_bytes_per_s=44e6)
     assert "48 MB/s    44 MB/s" in text_of(move_line(move, 200))
 
 
@@ -173,10 +173,10 @@ def test_on_wide_screens_the_average_has_a_column() -> None:
 
 def in_batches() -> RunView:
     moves = (
-        a_move("a-0", MoveState.DONE, 100, batch=1),
-        a_move("b-0", MoveState.MOVING, 40, batch=2),
-        a_move("c-0", MoveState.STUCK, 10, batch=2, why="b9 is down"),
-        *(a_move(f"d-{n}", MoveState.QUEUED, batch=3) for n in range(80)),
+        a_move("a-0", MoveStatus.DONE, 100, batch=1),
+        a_move("b-0", MoveStatus.MOVING, 40, batch=2),
+        a_move("c-0", MoveStatus.STUCK, 10, batch=2, why="b9 is down"),
+        *(a_move(f"d-{n}", MoveStatus.QUEUED, batch=3) for n in range(80)),
     )
     return a_run(moves=moves, batches=3)
 
@@ -186,7 +186,7 @@ def test_a_move_that_waits_its_turn_says_so(width: int) -> None:
     """What it has left may be long, and is no answer to why nothing comes."""
     waiting = a_move(
         "b-0",
-        MoveState.MOVING,
+        MoveStatus.MOVING,
         40,
         bytes_per_s=0.0,
         left_seconds=1140.0,
@@ -282,7 +282,7 @@ async def test_a_key_on_a_long_run_reads_no_more_of_it_than_is_in_sight() -> Non
     session, height = a_session(), 40
     session.run = a_run(
         moves=tuple(
-            a_move(f"orders-{n}", MoveState.DONE, 100, done_at=at_minute(n)) for n in range(500)
+            a_move(f"orders-{n}", MoveStatus.DONE, 100, done_at=at_minute(n)) for n in range(500)
         ),
         events=tuple(RunEvent(at_minute(n), "moved", f"orders-{n} done") for n in range(500)),
     )
@@ -337,7 +337,7 @@ async def test_a_run_of_the_past_opens_as_its_report(
 ) -> None:
     session = a_session()
     session.run = a_run()
-    older = a_run(RunState.DONE, run="0101-010000", ended_at=at(2, 0))
+    older = a_run(RunStatus.DONE, run="0101-010000", ended_at=at(2, 0))
     monkeypatch.setattr(export_module, "read_journal", lambda *_: None)
     monkeypatch.setattr(export_module, "markdown", lambda _: REPORT)
     async with dashboard(session, "moves", size) as pilot:
@@ -362,7 +362,7 @@ async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -
     session = a_session()
     session.state, session.run = others(GB // 4), a_run()
     session.load = load_of(session.state, 1e6)
-    older = a_run(RunState.DONE, run="0101-010000", ended_at=at(2, 0))
+    older = a_run(RunStatus.DONE, run="0101-010000", ended_at=at(2, 0))
     async with dashboard(session, "moves") as pilot:
         pilot.app.screen.post_message(RunHistory.Opened(older, REPORT))
         await rested(pilot)
@@ -382,7 +382,7 @@ async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -
 def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, int]) -> None:
     from core.run.reporting.progress import summary
 
-    run = summary(a_run(RunState.DONE, ended_at=at(3, 11, 1)))
+    run = summary(a_run(RunStatus.DONE, ended_at=at(3, 11, 1)))
     lines = runs_lines((run,), 0, 0, at(4, 0), size[0], size[1])
     text = drawn(lines)
     for words in ("√ done", "126 / 400 GB", "1 h 00 m", "took", "estimated"):
@@ -478,7 +478,7 @@ async def test_moves_are_ours_as_soon_as_the_run_is_seen() -> None:
         app.post_message(Seen(PictureSeen(state, load, None, None, None)))
         await rested(pilot)
         assert "2 in flight" in body(pilot)
-        moves = (a_move("a-0", MoveState.MOVING, 1), a_move("b-0", MoveState.MOVING, 1))
+        moves = (a_move("a-0", MoveStatus.MOVING, 1), a_move("b-0", MoveStatus.MOVING, 1))
         app.post_message(Seen(RunSeen(a_run(moves=moves))))
         await rested(pilot)
         assert "f others" not in footer(pilot)

@@ -35,7 +35,7 @@ from core.errors import TrimtabError
 from core.plan.checks.catalogue import finding
 from core.plan.plan import Plan
 from core.run.journal.throttle_values import Side
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from tui.app import Seen
 from tui.dialogs.base import ChoiceDialog
 from tui.feed.events import Event, RunSeen
@@ -116,12 +116,12 @@ async def test_a_plan_stays_until_its_run_has_passed_preflight(
     plan = session.plan
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
-        await seen(pilot, RunSeen(a_run(RunState.STARTING, passed_preflight=False)))
+        await seen(pilot, RunSeen(a_run(RunStatus.STARTING, passed_preflight=False)))
         assert session.plan.moves == plan.moves
         await pressed(pilot, "2", "A")
         assert "0101-021101 is" in footer(pilot)
         why = "Refused by a check: dead-broker. Broker 4 is down."
-        refused = a_run(RunState.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
+        refused = a_run(RunStatus.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
         await seen(pilot, RunSeen(refused))
         assert session.plan.moves == plan.moves
         assert why in footer(pilot)
@@ -145,8 +145,8 @@ async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
     started: list[tuple[Any, ...]],
 ) -> None:
     session = a_session()
-    session.run = a_run(RunState.DONE, run="0101-000000", ended_at=at(0, 30))
-    older = a_run(RunState.DONE, run="1231-010000", ended_at=at(2, 0))
+    session.run = a_run(RunStatus.DONE, run="0101-000000", ended_at=at(0, 30))
+    older = a_run(RunStatus.DONE, run="1231-010000", ended_at=at(2, 0))
     async with dashboard(session, "moves") as pilot:
         pilot.app.screen.post_message(RunHistory.Opened(older, "# Yesterday's report"))
         await rested(pilot)
@@ -205,14 +205,14 @@ async def test_brokers_that_need_less_are_spared(
     [(_, _, _, options, estimate)] = started
     assert options.auto is None
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 60 * MB
-    assert options.apart == {(2, Side.LEADER): 10 * MB, (4, Side.FOLLOWER): 10 * MB}
+    assert options.per_side_rates == {(2, Side.LEADER): 10 * MB, (4, Side.FOLLOWER): 10 * MB}
 
 
 async def test_unless_it_is_ticked_all_get_the_same(started: list[tuple[Any, ...]]) -> None:
     async with dashboard(uneven_session(), "plan") as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
     [(_, _, _, options, _)] = started
-    assert options.apart == {}
+    assert options.per_side_rates == {}
 
 
 @pytest.mark.parametrize("size", SIZES)

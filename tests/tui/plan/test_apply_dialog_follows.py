@@ -31,7 +31,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import Plan
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from tui.app import Seen
 from tui.feed.events import ClusterLost, Event, RunSeen
 from tui.plan import apply as apply_module
@@ -246,7 +246,7 @@ async def test_what_could_not_be_studied_is_not_applied_until_it_could(
 @pytest.mark.parametrize(
     ("event", "words", "over"),
     [
-        (RunSeen(a_run()), "0101-021101", RunSeen(a_run(RunState.DONE, ended_at=at(3, 0)))),
+        (RunSeen(a_run()), "0101-021101", RunSeen(a_run(RunStatus.DONE, ended_at=at(3, 0)))),
         (ClusterLost(UnreachableError("No broker answers.")), "No broker answers.", picture(STATE)),
     ],
     ids=["a run of somebody else", "the cluster is lost"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from core.run.reporting.views import Level, MoveState
+from core.run.reporting.views import Level, MoveStatus
 from core.units import format_duration
 from tui.drawing.spans import partition_name
 from tui.map.drawing.preview import move_words
@@ -19,7 +19,7 @@ MOVES = 8
 EVENTS = 8
 NAME = 22
 _LEVELS = {Level.GOOD: "fine", Level.LOOK: "look", Level.ACT: "act"}
-_FIRST = (MoveState.STUCK, MoveState.MOVING, MoveState.FAILED, MoveState.QUEUED)
+_FIRST = (MoveStatus.STUCK, MoveStatus.MOVING, MoveStatus.FAILED, MoveStatus.QUEUED)
 
 
 def draw_run(panel: Panel, run: RunView) -> None:
@@ -43,10 +43,10 @@ def draw_run(panel: Panel, run: RunView) -> None:
 
 def _draw_move(panel: Panel, move: MoveProgress) -> None:
     arrow = panel.brush.glyphs.arrow
-    stuck = move.state in (MoveState.STUCK, MoveState.FAILED)
+    stuck = move.state in (MoveStatus.STUCK, MoveStatus.FAILED)
     share = move.moved_bytes / move.total_bytes if move.total_bytes else 0.0
     left = format_duration(move.left_seconds) if move.left_seconds is not None else ""
-    state = move.state.value if stuck or move.state is MoveState.QUEUED else left
+    state = move.state.value if stuck or move.state is MoveStatus.QUEUED else left
     panel.write(
         (
             Word(f"{partition_name(move.tp, NAME):<{NAME}} "),

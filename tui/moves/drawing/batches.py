@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.run.reporting.views import FLYING, MoveProgress, MoveState, RunView
+from core.run.reporting.views import IN_FLIGHT, MoveProgress, MoveStatus, RunView
 from core.units import format_bytes, format_duration
 from tui.drawing.bars import bar
 from tui.drawing.spans import (
@@ -50,16 +50,16 @@ class Batch:
     def moved_bytes(self) -> int:
         return sum(move.moved_bytes for move in self.moves)
 
-    def count(self, *states: MoveState) -> int:
+    def count(self, *states: MoveStatus) -> int:
         return sum(move.state in states for move in self.moves)
 
     @property
     def under_way(self) -> bool:
-        return self.count(*FLYING) > 0
+        return self.count(*IN_FLIGHT) > 0
 
     @property
     def waits(self) -> bool:
-        return self.count(MoveState.QUEUED) == len(self.moves)
+        return self.count(MoveStatus.QUEUED) == len(self.moves)
 
 
 def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
@@ -73,7 +73,7 @@ def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
 def now_at(batches: Sequence[Batch]) -> int:
     """Return the place of the batch that is under way, else of the next one, else of the last."""
     under_way = [i for i, batch in enumerate(batches) if batch.under_way]
-    next_ones = [i for i, batch in enumerate(batches) if batch.count(MoveState.QUEUED)]
+    next_ones = [i for i, batch in enumerate(batches) if batch.count(MoveStatus.QUEUED)]
     return next(iter([*under_way, *next_ones]), max(len(batches) - 1, 0))
 
 
@@ -116,7 +116,7 @@ def _track(width: int) -> int:
 
 def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
     total = batch.total_bytes
-    ended = not batch.count(MoveState.QUEUED, *FLYING)
+    ended = not batch.count(MoveStatus.QUEUED, *IN_FLIGHT)
     share = 1.0 if ended and not total else batch.moved_bytes / total if total else 0.0
     number = left(f"{batch.number}", 8)
     words, tone = _stands(batch)
@@ -136,25 +136,25 @@ def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
 
 def _stands(batch: Batch) -> tuple[str, Tone]:
     named = (
-        (MoveState.FAILED, "failed"),
-        (MoveState.STUCK, "stuck"),
-        (MoveState.MOVING, "moving"),
-        (MoveState.DONE, "done"),
-        (MoveState.CANCELLED, "cancelled"),
-        (MoveState.SKIPPED, "skipped"),
+        (MoveStatus.FAILED, "failed"),
+        (MoveStatus.STUCK, "stuck"),
+        (MoveStatus.MOVING, "moving"),
+        (MoveStatus.DONE, "done"),
+        (MoveStatus.CANCELLED, "cancelled"),
+        (MoveStatus.SKIPPED, "skipped"),
     )
     if batch.waits:
         return "queued", Tone.DIM
     counts = [(batch.count(state), word) for state, word in named]
-    queued = batch.count(MoveState.QUEUED)
+    queued = batch.count(MoveStatus.QUEUED)
     parts = [f"{n} {word}" for n, word in (*counts, (queued, "queued")) if n]
-    if batch.count(MoveState.FAILED):
+    if batch.count(MoveStatus.FAILED):
         return f"✗ {', '.join(parts)}", Tone.ACT
-    if batch.count(MoveState.STUCK):
+    if batch.count(MoveStatus.STUCK):
         return f"▲ {', '.join(parts)}", Tone.LOOK
     if batch.under_way:
         return f"● {', '.join(parts)}", Tone.YOURS
-    all_done = batch.count(MoveState.DONE) == len(batch.moves)
+    all_done = batch.count(MoveStatus.DONE) == len(batch.moves)
     return f"{'√ ' if all_done else ''}{', '.join(parts)}", Tone.FINE if all_done else Tone.LOOK
 
 
@@ -177,7 +177,7 @@ def _state(move: MoveProgress, width: int) -> Span:
 
     One that gets nothing for the moment says why.
     """
-    if move.state is not MoveState.MOVING or gets_nothing(move):
+    if move.state is not MoveStatus.MOVING or gets_nothing(move):
         return state_of(move, width)
     now = rate_words(move)
     rate = f"moving, {now}" if now else "moving"

@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import NamedTuple
 
 from core.cluster.metadata import TopicPartition
-from core.run.reporting.views import MoveProgress, MoveState
+from core.run.reporting.views import MoveProgress, MoveStatus
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.bars import bar
 from tui.drawing.spans import (
@@ -34,13 +34,13 @@ _ORDER = {
     state: rank
     for rank, state in enumerate(
         (
-            MoveState.FAILED,
-            MoveState.STUCK,
-            MoveState.MOVING,
-            MoveState.QUEUED,
-            MoveState.CANCELLED,
-            MoveState.SKIPPED,
-            MoveState.DONE,
+            MoveStatus.FAILED,
+            MoveStatus.STUCK,
+            MoveStatus.MOVING,
+            MoveStatus.QUEUED,
+            MoveStatus.CANCELLED,
+            MoveStatus.SKIPPED,
+            MoveStatus.DONE,
         )
     )
 }
@@ -59,7 +59,7 @@ def in_order(moves: tuple[MoveProgress, ...]) -> tuple[int, ...]:
 
     def key(index: int) -> tuple[int, int, float, TopicPartition]:
         move = moves[index]
-        queued = move.state is MoveState.QUEUED
+        queued = move.state is MoveStatus.QUEUED
         done = -move.done_at.timestamp() if move.done_at else 0.0
         return _ORDER[move.state], move.batch if queued else 0, done, move.tp
 
@@ -108,15 +108,15 @@ def move_line(
 ) -> Line:
     c = _columns(width)
     total = move.total_bytes
-    done = move.state is MoveState.DONE
+    done = move.state is MoveStatus.DONE
     fraction = 1.0 if done else move.moved_bytes / total if total else 0.0
-    active = move.state in (MoveState.MOVING, MoveState.STUCK)
-    amount = "" if move.state is MoveState.QUEUED or not total else _amount(move, total, c)
-    tone = Tone.DIM if move.state in (MoveState.QUEUED, MoveState.CANCELLED) else Tone.PLAIN
+    active = move.state in (MoveStatus.MOVING, MoveStatus.STUCK)
+    amount = "" if move.state is MoveStatus.QUEUED or not total else _amount(move, total, c)
+    tone = Tone.DIM if move.state in (MoveStatus.QUEUED, MoveStatus.CANCELLED) else Tone.PLAIN
     title = left(partition_name(move.tp, c.name - 1), c.name)
     rate = rate_words(move) if active else ""
     average = format_rate(move.average_bytes_per_s) if active and move.average_bytes_per_s else ""
-    moving = move.state is MoveState.MOVING and move.left_seconds is not None
+    moving = move.state is MoveStatus.MOVING and move.left_seconds is not None
     time_left = format_duration(move.left_seconds) if moving else ""
     return fit(
         (
@@ -128,7 +128,7 @@ def move_line(
             Span(left(amount, c.amount), tone),
             Span(
                 right(rate, c.rate),
-                Tone.LOOK if move.state is MoveState.STUCK else Tone.PLAIN,
+                Tone.LOOK if move.state is MoveStatus.STUCK else Tone.PLAIN,
             ),
             dim(right(average, c.average) if c.average else ""),
             bright(right(time_left, c.left) if c.left else ""),
@@ -156,20 +156,20 @@ def rate_words(move: MoveProgress) -> str:
 def state_of(move: MoveProgress, width: int) -> Span:
     """Return a move's state in words."""
     match move.state:
-        case MoveState.QUEUED:
+        case MoveStatus.QUEUED:
             return dim(left(move.why or f"queued, batch {move.batch}", width))
-        case MoveState.MOVING:
+        case MoveStatus.MOVING:
             return dim(left(move.why, width))
-        case MoveState.STUCK:
+        case MoveStatus.STUCK:
             why = move.why or "stuck"
             words = why if why.startswith("stuck") else f"stuck: {why}"
             return Span(left(words, width), Tone.LOOK, bold=True)
-        case MoveState.DONE:
+        case MoveStatus.DONE:
             at = f" {move.done_at.astimezone(UTC):%H:%M}Z" if move.done_at else ""
             return Span(left(f"√{at} in ISR", width), Tone.FINE)
-        case MoveState.FAILED:
+        case MoveStatus.FAILED:
             return Span(left(f"✗ {move.why or 'failed'}", width), Tone.ACT, bold=True)
-        case MoveState.CANCELLED | MoveState.SKIPPED:
+        case MoveStatus.CANCELLED | MoveStatus.SKIPPED:
             return Span(left(move.why or move.state.value, width), Tone.LOOK)
 
 
@@ -210,15 +210,15 @@ def _columns(width: int) -> _Columns:
     return _Columns(17, 7, progress, 11, 9, 0, 0, 17)
 
 
-def _bar_tone(state: MoveState) -> Tone:
+def _bar_tone(state: MoveStatus) -> Tone:
     match state:
-        case MoveState.STUCK:
+        case MoveStatus.STUCK:
             return Tone.LOOK
-        case MoveState.FAILED:
+        case MoveStatus.FAILED:
             return Tone.ACT
-        case MoveState.DONE:
+        case MoveStatus.DONE:
             return Tone.FINE
-        case MoveState.CANCELLED:
+        case MoveStatus.CANCELLED:
             return Tone.DIM
         case _:
             return Tone.YOURS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import UTC
 
-from core.run.reporting.views import BrokerProgress, MoveProgress, MoveState, RunState, RunView
+from core.run.reporting.views import BrokerProgress, MoveProgress, MoveStatus, RunStatus, RunView
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.bars import bar
@@ -120,7 +120,7 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     """Return what there is to know of one move beside its row: rates, range, batch, why."""
     move = run.moves[index]
     facts: list[Line] = []
-    flying = move.state in (MoveState.MOVING, MoveState.STUCK)
+    flying = move.state in (MoveStatus.MOVING, MoveStatus.STUCK)
     if flying and (now := rate_words(move)):
         facts.append((plain(f"now {now}, average {format_rate(move.average_bytes_per_s)}"),))
     if move.left_seconds is not None:
@@ -141,16 +141,16 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
 
 
 def _why(move: MoveProgress) -> str:
-    if move.state is MoveState.STUCK:
+    if move.state is MoveStatus.STUCK:
         return move.why if move.why.startswith("stuck") else f"stuck: {move.why}"
     return move.why
 
 
 def _tone(move: MoveProgress) -> Tone:
     match move.state:
-        case MoveState.FAILED:
+        case MoveStatus.FAILED:
             return Tone.ACT
-        case MoveState.STUCK | MoveState.CANCELLED | MoveState.SKIPPED:
+        case MoveStatus.STUCK | MoveStatus.CANCELLED | MoveStatus.SKIPPED:
             return Tone.LOOK
         case _:
             return Tone.DIM
@@ -162,7 +162,7 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
     attach = Span(f"trimtab runs attach {run.run}", Tone.YOURS)
     if run.leftovers is not None:
         gone = f"The process of this run (pid {run.pid}) is gone."
-        says = gone if run.state is RunState.DIED else "This run gave up before all was put back."
+        says = gone if run.state is RunStatus.DIED else "This run gave up before all was put back."
         lines.append(fit((Span(f"  {says}", Tone.ACT, True),), width))
         for text in leftover_words(run):
             lines += [fit((plain(f"  {part}"),), width) for part in wrapped(text, width - 4, 2)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
-from core.run.reporting.views import PAUSING, MoveState, RunState, RunView
+from core.run.reporting.views import PAUSING, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.bars import line_bar
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
@@ -27,37 +27,37 @@ class Look(NamedTuple):
 
 
 _LOOKS = {
-    RunState.SCHEDULED: Look("○", Tone.YOURS, "NOT BEGUN"),
-    RunState.STARTING: Look("●", Tone.YOURS, "starting"),
-    RunState.RECOVERING: Look("●", Tone.LOOK, "RECOVERING"),
-    RunState.RUNNING: Look("●", Tone.YOURS, "running"),
-    RunState.PAUSED: Look("‖", Tone.LOOK, "PAUSED"),
-    RunState.WAITING: Look("▲", Tone.LOOK, "WAITING"),
-    RunState.CANCELLING: Look("◂", Tone.LOOK, "CANCELLING"),
-    RunState.ROLLING_BACK: Look("◂", Tone.LOOK, "ROLLING BACK"),
-    RunState.DONE: Look("√", Tone.FINE, "done"),
-    RunState.CANCELLED: Look("·", Tone.LOOK, "cancelled"),
-    RunState.ROLLED_BACK: Look("◂", Tone.LOOK, "rolled back"),
-    RunState.INCOMPLETE: Look("▲", Tone.LOOK, "not complete"),
-    RunState.FAILED: Look("✗", Tone.ACT, "failed"),
-    RunState.DIED: Look("✗", Tone.ACT, "its process died"),
+    RunStatus.SCHEDULED: Look("○", Tone.YOURS, "NOT BEGUN"),
+    RunStatus.STARTING: Look("●", Tone.YOURS, "starting"),
+    RunStatus.RECOVERING: Look("●", Tone.LOOK, "RECOVERING"),
+    RunStatus.RUNNING: Look("●", Tone.YOURS, "running"),
+    RunStatus.PAUSED: Look("‖", Tone.LOOK, "PAUSED"),
+    RunStatus.WAITING: Look("▲", Tone.LOOK, "WAITING"),
+    RunStatus.CANCELLING: Look("◂", Tone.LOOK, "CANCELLING"),
+    RunStatus.ROLLING_BACK: Look("◂", Tone.LOOK, "ROLLING BACK"),
+    RunStatus.DONE: Look("√", Tone.FINE, "done"),
+    RunStatus.CANCELLED: Look("·", Tone.LOOK, "cancelled"),
+    RunStatus.ROLLED_BACK: Look("◂", Tone.LOOK, "rolled back"),
+    RunStatus.INCOMPLETE: Look("▲", Tone.LOOK, "not complete"),
+    RunStatus.FAILED: Look("✗", Tone.ACT, "failed"),
+    RunStatus.DIED: Look("✗", Tone.ACT, "its process died"),
 }
-HALTED = (RunState.SCHEDULED, RunState.PAUSED, RunState.WAITING, RunState.DIED)
+HALTED = (RunStatus.SCHEDULED, RunStatus.PAUSED, RunStatus.WAITING, RunStatus.DIED)
 """States of which nobody can tell how long they last."""
 
 
 def is_paused(run: RunView) -> bool:
     """Return whether a run is paused, or will be as soon as its process is back."""
     asked = [r.kind for r in run.requests if r.kind in PAUSING and not r.refused]
-    return run.state is RunState.PAUSED or asked[-1:] == ["pause"]
+    return run.state is RunStatus.PAUSED or asked[-1:] == ["pause"]
 
 
 def goes_on(run: RunView | None) -> bool:
     """Return whether a run may be asked for anything: a dead one may, it takes it up later."""
-    return run is not None and (not run.state.ended or run.state is RunState.DIED)
+    return run is not None and (not run.state.ended or run.state is RunStatus.DIED)
 
 
-def look_of(state: RunState) -> Look:
+def look_of(state: RunStatus) -> Look:
     """Return how a state is written."""
     return _LOOKS[state]
 
@@ -69,13 +69,13 @@ def headline(run: RunView, width: int) -> Line:
     amount = plain(amount_words(run.moved_bytes, run.total_bytes, " of "))
     count = plain(f"{run.done:,} of {run.partitions:,} done")
     facts: list[Line] = []
-    if run.state is RunState.RUNNING:
+    if run.state is RunStatus.RUNNING:
         facts.append((Span(started, tone, bold=True),))
     else:
         facts.append((Span(started, tone, bold=True), Span(f" {word}", tone, bold=True)))
     facts.append((count,))
-    if run.state.ended and run.state is not RunState.DIED:
-        after = "took" if run.state is RunState.DONE else "after"
+    if run.state.ended and run.state is not RunStatus.DIED:
+        after = "took" if run.state is RunStatus.DONE else "after"
         took = f"{after} {format_duration(run.elapsed_seconds)}"
         estimated = run.estimated_seconds
         words = f" (estimated {format_duration(estimated)})" if estimated else ""
@@ -85,7 +85,7 @@ def headline(run: RunView, width: int) -> Line:
             facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_range(run)))
         if run.stuck:
             facts.append((Span(f"▲ {run.stuck} stuck", Tone.LOOK, bold=True),))
-        if failed := run.count(MoveState.FAILED):
+        if failed := run.count(MoveStatus.FAILED):
             facts.append((Span(f"✗ {failed} failed", Tone.ACT, bold=True),))
         facts.append((amount,))
         facts += [(plain(words),) for words in _rates(run)]
@@ -94,9 +94,9 @@ def headline(run: RunView, width: int) -> Line:
 
 def overall(run: RunView, width: int) -> Line:
     """Return the thin bar of the whole run: moved, being moved, still queued."""
-    if run.state is RunState.DONE:
+    if run.state is RunStatus.DONE:
         return (plain(" "), Span("━" * (width - 2), Tone.FINE))
-    flying = [m for m in run.moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
+    flying = [m for m in run.moves if m.state in (MoveStatus.MOVING, MoveStatus.STUCK)]
     coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in flying)
     share = 1 / run.total_bytes if run.total_bytes else 0.0
     begun = run.moved_bytes + coming
@@ -112,10 +112,10 @@ def said_lines(run: RunView, width: int) -> Lines:
         said = sentence if name else sentence[:1].upper() + sentence[1:]
         lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4, 2)]
     waiting = [request for request in run.requests if not request.taken]
-    if waiting and not (run.state.ended and run.state is not RunState.DIED):
+    if waiting and not (run.state.ended and run.state is not RunStatus.DIED):
         what = ", ".join(request.what for request in waiting[:3])
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-        how = "until its process is back" if run.state is RunState.DIED else "to be taken up"
+        how = "until its process is back" if run.state is RunStatus.DIED else "to be taken up"
         asked = Span(f"   ▲ {len(waiting):,} asked, waiting {how}: ", Tone.LOOK, bold=True)
         lines.append(fit((asked, plain(f"{what}{more}")), width))
     elif run.requests and run.requests[-1].refused and not run.state.ended:
@@ -126,24 +126,24 @@ def said_lines(run: RunView, width: int) -> Lines:
 
 def _sentence(run: RunView) -> str:
     match run.state:
-        case RunState.SCHEDULED:
+        case RunStatus.SCHEDULED:
             at = f" at {run.starts_at.astimezone(UTC):%Y-%m-%d %H:%M}Z" if run.starts_at else ""
             return f"It begins{at}. Nothing has been changed yet."
-        case RunState.PAUSED if run.paused_itself and run.why:
+        case RunStatus.PAUSED if run.paused_itself and run.why:
             return f"{run.why}. P lets it go on."
-        case RunState.PAUSED:
-            flying = sum(move.state in (MoveState.MOVING, MoveState.STUCK) for move in run.moves)
+        case RunStatus.PAUSED:
+            flying = sum(move.state in (MoveStatus.MOVING, MoveStatus.STUCK) for move in run.moves)
             last = next((r for r in reversed(run.requests) if r.kind == "pause"), None)
             how = "are held" if last is not None and "hold" in last.what else "go on to their end"
             goes = f"{flying} in flight {how}" if flying else "nothing is in flight"
             return f"No batch begins until it is resumed (P); {goes}."
-        case RunState.RECOVERING:
+        case RunStatus.RECOVERING:
             return "Its process is back: it reads its journal and looks at the cluster."
-        case RunState.CANCELLING:
+        case RunStatus.CANCELLING:
             return run.why or "What is in flight goes back to the replicas and order it had."
-        case RunState.ROLLING_BACK:
+        case RunStatus.ROLLING_BACK:
             return run.why or "What was in flight is taken back; what was done moves back."
-        case RunState.DIED:
+        case RunStatus.DIED:
             return f"{run.why}. B brings it back: it goes on from its journal."
         case _:
             return run.why

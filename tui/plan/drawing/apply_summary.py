@@ -9,7 +9,7 @@ from core.plan.checks.catalogue import Severity
 from core.plan.estimate.estimate import Estimate
 from core.plan.impact.precautions import meanwhile
 from core.plan.plan import Plan
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED, counted, format_duration, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
 from tui.plan.drawing.diff import copied_words, total_to_copy
@@ -27,7 +27,7 @@ def summary_lines(
     rate: int,
     width: int,
     *,
-    bounds: Bounds | None = None,
+    bounds: RateBounds | None = None,
     left: Sequence[str] = (),
     elects: bool = False,
     changed: str = "",
@@ -77,7 +77,7 @@ def summary_lines(
     return tuple(lines)
 
 
-def _time(estimate: Estimate, bounds: Bounds | None, width: int) -> Iterable[tuple[str, Line]]:
+def _time(estimate: Estimate, bounds: RateBounds | None, width: int) -> Iterable[tuple[str, Line]]:
     rate = (
         "no throttle"
         if estimate.rate_bytes_per_s == UNLIMITED

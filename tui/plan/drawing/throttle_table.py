@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.plan.copies import Side
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.units import format_duration, format_rate
 from tui.drawing.spans import (
     Line,
@@ -136,7 +136,7 @@ def _range(estimate: Estimate) -> str:
     return first if first == last else f"{first} – {last}"
 
 
-def bounds_words(bounds: Bounds) -> str:
+def bounds_words(bounds: RateBounds) -> str:
     """Return between which rates an adaptive one stays."""
     least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
     return f"{least} to {most}"

@@ -18,7 +18,7 @@ from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.run.external.leftovers import left_probes
+from core.run.external.leftovers import find_left_probes
 from core.run.reporting.runs import KnownRun
 
 
@@ -98,7 +98,7 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
 ) -> None:
     state = SimulatedCluster(small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})).describe()
     history: Any = SimpleNamespace(run=run)
-    told = left_probes(state, [KnownRun(history, living)])
+    told = find_left_probes(state, [KnownRun(history, living)])
     assert (
         told
         == ("topic __trimtab_probe-r1 is of the probe of run r1, which is not in progress here",)

@@ -23,7 +23,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UsageError
 from core.load.snapshot.format import Load
 from core.plan.estimate.calibration import NOTHING_LEARNED
-from core.run.journal.rates import Bounds
+from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED
 
 
@@ -98,7 +98,7 @@ def test_what_brokers_bear_is_said_before_it_is_asked(
         ("50MB/s", 50 * MB),
         ("-1", UNLIMITED),
         ("auto", "auto"),
-        ("AUTO:5MB/s-50MB/s", Bounds(5 * MB, 50 * MB)),
+        ("AUTO:5MB/s-50MB/s", RateBounds(5 * MB, 50 * MB)),
     ],
 )
 def test_the_words_of_a_throttle(text: str, expected: object) -> None:
@@ -129,6 +129,6 @@ def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
     assert bounds is not None
     assert rate is not None
     assert bounds.least_bytes_per_s <= rate <= bounds.most_bytes_per_s
-    narrow = Bounds(1 * MB, 2 * MB)
+    narrow = RateBounds(1 * MB, 2 * MB)
     assert _expected_rate(state, load, plan, narrow, NOTHING_LEARNED) == (2 * MB, narrow)
     assert _expected_rate(state, load, plan, 7, NOTHING_LEARNED) == (7, None)

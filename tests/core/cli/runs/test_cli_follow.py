@@ -30,7 +30,7 @@ from core.run.reporting import documents as events
 from core.run.reporting.documents import follow
 from core.run.reporting.notices import Notice
 from core.run.reporting.runs import read_run
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.run.run_process import take_lock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -62,7 +62,7 @@ def test_a_run_that_ends_and_goes_while_it_is_read_has_not_died(
         return False
 
     monkeypatch.setattr(Process, "alive", property(ends_now))
-    assert read_run(CLUSTER, path.stem).state is RunState.DONE
+    assert read_run(CLUSTER, path.stem).state is RunStatus.DONE
 
 
 def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
@@ -81,7 +81,7 @@ def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
 
     monkeypatch.setattr(Journal, "open", open_second)
     *_, (view, events) = follow(CLUSTER, path.stem)
-    assert view.state is RunState.DONE
+    assert view.state is RunStatus.DONE
     assert (events[-1]["event"], events[-1]["outcome"]) == ("ended", "done")
 
 

@@ -49,7 +49,7 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     assert back != run
     assert here.replicas(plan) == before
     cluster_id = here.state().cluster_id
-    history = read_journal(cluster_id, back).history
+    history = read_journal(cluster_id, back).state
     assert (history.rate_bytes_per_s, history.elect) == (2 * 10**9, True)
     assert history.pause_if_removed
     again = here.home / "again.json"
@@ -72,7 +72,7 @@ def test_leaders_are_elected_as_they_were_unless_it_is_said(
     code, out, err = here("runs", "rollback", run, *said, *ALLOWED, "--json")
     assert code == ExitCode.DONE, err
     back = json.loads(out.splitlines()[0])["run"]
-    assert read_journal(here.state().cluster_id, back).history.elect is elects
+    assert read_journal(here.state().cluster_id, back).state.elect is elects
 
 
 def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:

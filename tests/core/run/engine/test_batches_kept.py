@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from run_help import MB, Run, Start, ask, cluster, plan_of
 
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.steps import Step, Submit
 
 COUNT = 6
@@ -22,9 +22,9 @@ def submissions(run: Run) -> list[set[int]]:
 
     def seen(step: Step) -> bool:
         if isinstance(step, Submit):
-            moves = run.runner.history.moves
+            moves = run.runner.state.moves
             found.append({moves[index].move.tp.partition for index in step.moves})
-        return run.runner.history.ended is not None
+        return run.runner.state.ended is not None
 
     run.until(seen)
     return found
@@ -32,10 +32,10 @@ def submissions(run: Run) -> list[set[int]]:
 
 def test_a_roll_back_goes_batch_by_batch_as_the_run_did(start: Start) -> None:
     run = begin(start, (0,), (1, 2), (3, 4), (5,))
-    run.until(lambda step: run.runner.history.moves[4].phase is Phase.DONE)
+    run.until(lambda step: run.runner.state.moves[4].phase is Phase.DONE)
     ask(run, "rollback")
     assert submissions(run) in ([{0}, {1, 2}, {3, 4}], [{0}, {1, 2}, {3, 4}, {5}])
-    assert run.runner.history.ended is Outcome.CANCELLED
+    assert run.runner.state.ended is Outcome.CANCELLED
     assert set(run.replicas().values()) == {(1, 2)}
 
 
@@ -45,5 +45,5 @@ def test_what_is_tried_again_goes_batch_by_batch_as_it_was_to_go(start: Start) -
     run.until(lambda step: isinstance(step, Submit))
     ask(run, "retry", moves=[5, 1, 3, 2])
     again = submissions(run)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert again == [{4}, {1, 2}, {3}, {5}]

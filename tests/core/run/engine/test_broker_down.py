@@ -21,10 +21,10 @@ from run_help import (
 from core.cluster.configs import LEADER_RATE, Resource
 from core.cluster.faults import Fault
 from core.cluster.state import ClusterState
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
-from core.run.reporting.views import MoveState, RunState
+from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import IntendRates, NoteEnded, Poll
 
 
@@ -35,9 +35,9 @@ def test_a_destination_that_dies_is_waited_for(start: Start) -> None:
     client.stop_broker(3)
     run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 60)
-    assert run.view().state is RunState.WAITING
+    assert run.view().state is RunStatus.WAITING
     assert run.view().why == "broker 3 is down: t-0 waits for it"
-    assert (run.view().moves[0].state, run.view().moves[0].why) == (MoveState.STUCK, "b3 is down")
+    assert (run.view().moves[0].state, run.view().moves[0].why) == (MoveStatus.STUCK, "b3 is down")
     client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
 
@@ -85,13 +85,13 @@ def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back
 
     faulty.replaced = {"configs": late, "alter_configs": intended}
     if answers == "late":
-        run.until(lambda _: "broker 2" in run.runner.history.waiting)
-        assert run.view().state is RunState.WAITING
+        run.until(lambda _: "broker 2" in run.runner.state.waiting)
+        assert run.view().state is RunStatus.WAITING
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 16)
     assert throttles(client)[Resource.broker(2)][LEADER_RATE].value == (
         found if found == "3000000" else "5000000"
     )
-    assert run.view().state is RunState.RUNNING
+    assert run.view().state is RunStatus.RUNNING
     faulty.replaced = {}
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
@@ -125,13 +125,13 @@ def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
     assert run.view().why == "broker 2 is down: its throttle is left"
-    assert run.view().moves[0].state is MoveState.DONE
+    assert run.view().moves[0].state is MoveStatus.DONE
     left = run.view().leftovers
     assert left is not None
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (2, Side.LEADER, 5 * MB)
     run.again()
-    assert run.runner.history.ended is Outcome.INCOMPLETE
+    assert run.runner.state.ended is Outcome.INCOMPLETE
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:

@@ -16,7 +16,7 @@ from run_help import (
 
 from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.metadata import TopicPartition
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.steps import Poll, Submit
 
@@ -31,12 +31,12 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
     run = start(client, plan_of(client, wanted), batch_size=2)
     for _ in range(after):
-        if run.runner.history.ended is None:
+        if run.runner.state.ended is None:
             run.runner.advance()
-    done_before = sum(m.phase is Phase.DONE for m in run.runner.history.moves)
+    done_before = sum(m.phase is Phase.DONE for m in run.runner.state.moves)
     run.cancel()
     outcome = run.to_the_end()
-    moves = run.runner.history.moves
+    moves = run.runner.state.moves
     for m in moves:
         expected = m.move.after if m.phase is Phase.DONE else m.move.before
         assert run.replicas()[str(m.move.tp)] == expected
@@ -69,7 +69,7 @@ def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: S
     client.stop_broker(3)
     client.advance(30)
     run.cancel()
-    run.until(lambda step: run.runner.history.moves[0].phase is Phase.CANCELLED)
+    run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
     assert run.replicas() == {"t-0": (1, 2)}
     client.start_broker(2)
     client.start_broker(3)
@@ -122,4 +122,4 @@ def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floo
     spend(run, 10)
     ask(run, "cancel", moves=[0])
     spend(run, 10)
-    assert "it is held on the floor, `resume` it" in run.runner.history.waiting
+    assert "it is held on the floor, `resume` it" in run.runner.state.waiting

@@ -8,7 +8,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
 from core.run.steps import Cancel
 
@@ -89,4 +89,4 @@ def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: S
     client.alter_reassignments({TP: (5, 6)})
     run.cancel()
     assert run.to_the_end(600) is Outcome.INCOMPLETE
-    assert run.runner.history.ended_why == "t-0: was changed by somebody else"
+    assert run.runner.state.ended_why == "t-0: was changed by somebody else"

@@ -10,7 +10,7 @@ from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, submi
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 
 T = TopicPartition("t", 0)
@@ -43,10 +43,10 @@ def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> 
     faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
     ask(run, "cancel", moves=[0])
     assert run.to_the_end(600) is Outcome.INCOMPLETE
-    phases = [m.phase for m in run.runner.history.moves]
+    phases = [m.phase for m in run.runner.state.moves]
     assert phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
     why = "t-0: cancelled, but its order as before was refused: INVALID_REPLICA_ASSIGNMENT"
-    assert run.runner.history.ended_why == why
+    assert run.runner.state.ended_why == why
     assert throttles(run.client) == before
 
 
@@ -61,11 +61,11 @@ def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: 
 
     faulty.replaced[call] = busy
     ask(run, "cancel", moves=[0])
-    run.until(lambda _: run.runner.history.moves[1].phase is Phase.DONE, seconds=120)
-    run.until(lambda _: "u" not in {topic for topic, _ in run.runner.history.lists}, seconds=20)
+    run.until(lambda _: run.runner.state.moves[1].phase is Phase.DONE, seconds=120)
+    run.until(lambda _: "u" not in {topic for topic, _ in run.runner.state.lists}, seconds=20)
     asked, written = faulty.calls.count(call), len(run.journal.records())
     spend(run, 60)
-    assert "(REQUEST_TIMED_OUT): it is asked again" in run.runner.history.waiting
+    assert "(REQUEST_TIMED_OUT): it is asked again" in run.runner.state.waiting
     assert faulty.calls.count(call) >= asked + 9
     assert len(run.journal.records()) <= written + 4, "asked again without filling the journal"
     faulty.replaced.clear()

@@ -11,7 +11,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted, thrott
 from core.cluster.balancers import KNOWN_TOPICS
 from core.cluster.metadata import PartitionRow, TopicPartition
 from core.cluster.state import ClusterState
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 
 TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}
 
@@ -94,6 +94,6 @@ def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
     )
     client.alter_reassignments({TopicPartition("u", 0): (6, 2)})
     run.to_the_end()
-    phases = {str(m.move.tp): m.phase for m in run.runner.history.moves}
+    phases = {str(m.move.tp): m.phase for m in run.runner.state.moves}
     assert phases == {"t-0": Phase.DONE, "t-1": Phase.DONE, "u-0": Phase.FAILED}
     assert run.replicas()["u-0"] == (6, 2)

@@ -21,9 +21,9 @@ from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.run.external.leftovers import left_in_cluster
-from core.run.external.throttles import find_throttles
-from core.run.journal.fold import Outcome
+from core.run.external.leftovers import fetch_leftovers
+from core.run.external.throttles import fetch_throttles
+from core.run.journal.moves import Outcome
 from core.run.reporting.views import Leftovers
 from core.run.steps import Poll
 
@@ -148,7 +148,7 @@ def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_mome
     run = start(client, plan_of(client, TARGETS), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
     run.cancel()
-    run.until(lambda step: run.runner.history.cancel_requested)
+    run.until(lambda step: run.runner.state.cancel_requested)
     faulty.replaced["reassignments"] = _deny(client, client.elapsed_seconds + 60)
     assert run.runner.run() is Outcome.CANCELLED
     assert client.elapsed_seconds > 60
@@ -166,7 +166,7 @@ def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
         real(resources, names) | {r: f for r, f in refused.items() if r in resources}
     )
     through: Any = faulty
-    assert find_throttles(through, client.describe(), []) == ((), refused)
+    assert fetch_throttles(through, client.describe(), []) == ((), refused)
 
 
 def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
@@ -178,4 +178,4 @@ def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
         r: refused if r.name == "t" else gone for r in resources
     }
     left = Leftovers(lists=(("t", "leader", ("0:1",)), ("u", "leader", ("0:1",))))
-    assert left_in_cluster(faulty, left).lists == (("t", "leader", ("0:1",)),)
+    assert fetch_leftovers(faulty, left).lists == (("t", "leader", ("0:1",)),)

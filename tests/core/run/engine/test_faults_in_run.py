@@ -31,13 +31,13 @@ from core.cluster.configs import (
 )
 from core.cluster.faults import AllDeniedError, Fault
 from core.cluster.metadata import TopicPartition
-from core.run.engine.executor import Runner
-from core.run.external.throttles import Whose, find_throttles
-from core.run.journal.fold import Outcome
+from core.run.engine.executor import Executor
+from core.run.external.throttles import Whose, fetch_throttles
+from core.run.journal.moves import Outcome
 from core.run.reporting.config_changes import changes
 from core.run.reporting.report import report
 from core.run.reporting.runs import with_throttles
-from core.run.reporting.views import MoveState, RunState
+from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import Poll, Preflight, Submit
 from core.units import format_rate
 
@@ -90,7 +90,7 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
     since = client.elapsed_seconds
     run.until(lambda _: client.elapsed_seconds > since + 60)
-    assert run.view().state is RunState.WAITING
+    assert run.view().state is RunStatus.WAITING
     assert reason in run.view().why
     faulty.replaced = {}
     assert run.to_the_end() is Outcome.DONE
@@ -110,7 +110,11 @@ def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -
     faulty.replaced["alter_reassignments"] = refuse
     run = start(client, plan_of(client, TARGETS), through=faulty)
     assert run.to_the_end() is Outcome.INCOMPLETE
-    assert [m.state for m in run.view().moves] == [MoveState.FAILED, MoveState.DONE, MoveState.DONE]
+    assert [m.state for m in run.view().moves] == [
+        MoveStatus.FAILED,
+        MoveStatus.DONE,
+        MoveStatus.DONE,
+    ]
     assert "INVALID_REPLICA_ASSIGNMENT" in run.view().moves[0].why
     assert throttles(client) == before
 
@@ -225,11 +229,11 @@ def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure
     run = start(client, plan_of(client, TARGETS), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
     faulty.replaced[call] = _refusing_changes_of(resource)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
     records, since = len(run.journal.records()), client.elapsed_seconds
     run.until(lambda _: client.elapsed_seconds > since + 300)
     assert "POLICY_VIOLATION" in run.view().why
-    assert run.view().state is RunState.WAITING
+    assert run.view().state is RunStatus.WAITING
     assert len(run.journal.records()) - records < 10
     faulty.replaced = {}
     assert run.to_the_end(60) is Outcome.DONE
@@ -244,9 +248,9 @@ def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start
     run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
     faulty.replaced["alter_configs"] = _refusing_changes_of(T)
-    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2)
-    run.until(lambda _: len(run.runner.history.rates) == 0)
-    assert run.view().state is RunState.WAITING
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2)
+    run.until(lambda _: len(run.runner.state.rates) == 0)
+    assert run.view().state is RunStatus.WAITING
     assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
     assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
     faulty.replaced = {}
@@ -297,7 +301,7 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     ask(run, "throttle", rate_bytes_per_s=90 * MB)
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
-    told = changes(run.journal.records(), run.runner.history)
+    told = changes(run.journal.records(), run.runner.state)
     during = [int(v) for c in told if c.config == FOLLOWER_RATE for v in c.during]
     assert max(during) <= 100 * MB
 
@@ -343,8 +347,8 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     denied = {"alter_configs", "list_entries"} | ({"configs"} if hidden == "all" else set())
     for call in denied:
         faulty.replaced[call] = _denying(T)
-    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2, 600)
-    run.until(lambda _: len(run.runner.history.rates) == 0, 60)
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, 600)
+    run.until(lambda _: len(run.runner.state.rates) == 0, 60)
     assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
     assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
     run.cancel()
@@ -408,13 +412,13 @@ def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_mom
     run.until(lambda step: isinstance(step, Poll))
     faulty.replaced["cancel"] = lambda real, tps: dict.fromkeys(tps, Fault("REQUEST_TIMED_OUT"))
     run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
     run.cancel()
     del faulty.replaced["cancel"]
     faulty.replaced["alter_configs"] = _refusing_changes_of(T)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
     spend(run, 10)
-    assert run.runner.history.ended is None
+    assert run.runner.state.ended is None
     faulty.replaced.clear()
     assert run.to_the_end(60) is Outcome.CANCELLED
     assert throttles(client) == before
@@ -437,7 +441,7 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
     run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
     run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
     assert run.view().why == "t-0 is not taken yet (NOT_CONTROLLER: not now): it is asked again"
-    assert run.view().state is RunState.WAITING
+    assert run.view().state is RunStatus.WAITING
     run.until(lambda _: client.elapsed_seconds > 300)
     assert 6 <= faulty.calls.count("alter_reassignments") <= 16
     assert [e.text for e in run.view().events].count(run.view().why) == 1
@@ -457,7 +461,7 @@ def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
     run.until(lambda step: isinstance(step, Poll))
     faulty.replaced[call] = _refusing(answers)
     run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
     since, calls = client.elapsed_seconds, faulty.calls.count(call)
     run.until(lambda _: client.elapsed_seconds > since + 100)
     assert "REQUEST_TIMED_OUT" in run.view().why
@@ -473,7 +477,7 @@ def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     run = start(client, plan_of(client, TARGETS), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
     faulty.replaced["reassignments"] = unreachable
-    run.runner = Runner(run.journal, run.through, client.clock, patience_seconds=0)
+    run.runner = Executor(run.journal, run.through, client.clock, patience_seconds=0)
     assert run.runner.run() is Outcome.INCOMPLETE
     left = run.view(living=False).leftovers
     assert left is not None
@@ -483,6 +487,6 @@ def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     assert "It left in the cluster:" in report(run.look(living=False))
     state = client.describe()
     (known,) = with_throttles(state.cluster_id)
-    ours = [t for t in find_throttles(client, state, [known]).found if t.whose is Whose.OURS]
-    assert {t.run for t in ours} == {known.history.run}
+    ours = [t for t in fetch_throttles(client, state, [known]).found if t.whose is Whose.OURS]
+    assert {t.run for t in ours} == {known.state.run_id}
     assert "which gave up" in ours[0].why

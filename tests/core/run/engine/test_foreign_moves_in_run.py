@@ -17,8 +17,9 @@ from run_help import (
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import current_target
-from core.run.journal.fold import History, Outcome, Phase
-from core.run.reporting.views import MoveState, RunState
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase
+from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import NoteEnded, Poll, Submit
 
 T = Resource.topic("t")
@@ -32,9 +33,9 @@ def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
     client.cancel([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert [m.state for m in run.view().moves] == [
-        MoveState.FAILED,
-        MoveState.DONE,
-        MoveState.CANCELLED,
+        MoveStatus.FAILED,
+        MoveStatus.DONE,
+        MoveStatus.CANCELLED,
     ]
     assert "t-0 was cancelled by somebody else" in run.view().why
     assert throttles(client) == before
@@ -46,8 +47,8 @@ def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> No
     run.until(lambda step: isinstance(step, Poll))
     client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
     run.until(lambda step: isinstance(step, NoteEnded))
-    assert run.runner.history.moves[0].phase is Phase.FAILED
-    assert "changed by somebody else" in run.runner.history.moves[0].why
+    assert run.runner.state.moves[0].phase is Phase.FAILED
+    assert "changed by somebody else" in run.runner.state.moves[0].why
     run.to_the_end()
     assert current_target(client.describe(), TopicPartition("t", 0)) == (1, 5)
 
@@ -62,14 +63,14 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     plan = plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
     run = start(client, plan, allow=frozenset({"foreign-move"}), rate=50 * MB)
     run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
-    assert [m.state for m in run.view().moves] == [MoveState.QUEUED, MoveState.DONE]
+    assert [m.state for m in run.view().moves] == [MoveStatus.QUEUED, MoveStatus.DONE]
     lists = throttles(client)[T]
     assert lists[FOLLOWER_LIST].value == "0:5"
-    assert run.view().state is RunState.WAITING
+    assert run.view().state is RunStatus.WAITING
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
     assert throttles(client) == before
-    assert History.fold(run.journal.records()) == run.runner.history
+    assert RunState.fold(run.journal.records()) == run.runner.state
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "elsewhere"])
@@ -110,4 +111,4 @@ def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Sta
     client.alter_reassignments({free: (1, 2)})
     spend(run, 120)
     assert run.replicas()["t-2"] == (3, 2)
-    assert "t-1 is being moved by somebody else" in run.runner.history.waiting
+    assert "t-1 is being moved by somebody else" in run.runner.state.waiting

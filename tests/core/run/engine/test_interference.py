@@ -30,22 +30,21 @@ from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.throttle_lists import entries
 from core.run.engine import completion as finishing
-from core.run.engine.executor import Runner
+from core.run.engine.executor import Executor
 from core.run.engine.next_step import next_step
-from core.run.journal.fold import Outcome, Phase
-from core.run.journal.held_throttles import Away
-from core.run.journal.moves import Wish
-from core.run.reporting.views import MoveState
+from core.run.journal.held_throttles import PairState
+from core.run.journal.moves import MoveRequest, Outcome, Phase
+from core.run.reporting.views import MoveStatus
 from core.run.steps import (
     Cancel,
     Ending,
     LowerRetention,
     NoteEnded,
     Poll,
-    PutPairs,
+    ReinstatePairs,
     Reorder,
     Submit,
-    TakePairs,
+    SuspendPairs,
 )
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
@@ -66,12 +65,12 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     client.stop_broker(2)
     spend(run, 20)
     client.start_broker(2)
-    run.until(lambda step: isinstance(step, TakePairs))
+    run.until(lambda step: isinstance(step, SuspendPairs))
     assert entries(own(client, T, LEADER_LIST)) == {"0:2", "0:3"}
     if dies:
         run.again()
-    assert set(run.runner.history.away.values()) == {Away.TAKEN}
-    run.until(lambda step: isinstance(step, PutPairs))
+    assert set(run.runner.state.away.values()) == {PairState.TAKEN}
+    run.until(lambda step: isinstance(step, ReinstatePairs))
     assert entries(own(client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
     state = client.describe()
     assert 2 in state.row(state.find(TP) or 0).isr
@@ -90,7 +89,7 @@ def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_ca
     step = next_step(past, seen)
     assert isinstance(step, Poll)
     assert step.waiting == "foo-1 was overridden in place and never ends by itself: cancel it"
-    past.moves[0].wish = Wish.CANCEL
+    past.moves[0].request = MoveRequest.CANCEL
     assert next_step(past, seen) == Cancel((0,))
     past.moves[0].cancel_intended = past.moves[0].cancel_sent = True
     grown = observed((2, 1, 3, 0), (2, 1, 3), steady=60)
@@ -103,7 +102,7 @@ def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_ca
 def test_a_submission_without_an_answer_is_not_taken_for_cancelled_at_once() -> None:
 
     past = history(MOVE, phase=Phase.SUBMITTING)
-    past.moves[0].wish = Wish.CANCEL
+    past.moves[0].request = MoveRequest.CANCEL
     assert isinstance(next_step(past, observed((3, 2, 1), steady=5)), Poll)
     assert isinstance(next_step(past, observed((3, 2, 1), steady=16)), NoteEnded)
 
@@ -139,9 +138,9 @@ def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Sta
     )
     run.until(submitted)
     faulty.replaced["log_dirs"] = _failing_on(3)
-    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.history.waiting)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
     spend(run, 60)
-    assert [m.tries for m in run.runner.history.moves] == [1, 0]
+    assert [m.tries for m in run.runner.state.moves] == [1, 0]
     run.cancel()
     assert run.to_the_end() is not Outcome.DONE
 
@@ -156,11 +155,11 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
     run = start(client, plan_of(client, targets), batch_size=1, through=faulty)
     run.until(submitted)
     faulty.replaced["log_dirs"] = _failing_on(3)
-    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.history.waiting)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
     ask(run, "cancel", moves=[0])
-    run.until(lambda step: run.runner.history.moves[0].phase is Phase.CANCELLED)
+    run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
     spend(run, 30)
-    assert run.runner.history.moves[1].phase is Phase.QUEUED
+    assert run.runner.state.moves[1].phase is Phase.QUEUED
     del faulty.replaced["log_dirs"]
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
@@ -188,7 +187,7 @@ def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
 
     run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}), batch_size=1)
     clock = Jumping()
-    run.runner = Runner(run.journal, client, clock)
+    run.runner = Executor(run.journal, client, clock)
     run.until(submitted)
     clock.jump = timedelta(hours=-5)
     spend(run, 5)
@@ -214,7 +213,7 @@ def test_retention_is_lowered_before_and_put_back_exactly(
     client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
     before = client.configs([T])
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
-    while run.runner.history.ended is None:
+    while run.runner.state.ended is None:
         step = run.runner.advance()
         if submitted(step):
             assert (client.configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
@@ -222,7 +221,7 @@ def test_retention_is_lowered_before_and_put_back_exactly(
                 run.cancel()
         if dies and not isinstance(step, Poll):
             run.again()
-    assert run.runner.history.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
+    assert run.runner.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
     assert client.configs([T]) == before
     assert client.offsets([TP], OffsetAt.EARLIEST)
 
@@ -242,8 +241,8 @@ def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
     plan = plan_of(client, {**copied, ("u", 0): (2, 1, 3)})
     run = start(client, plan, retention_ms=3_600_000)
     run.until(lambda step: isinstance(step, LowerRetention))
-    assert run.runner.history.retention is not None
-    assert set(run.runner.history.retention.topics) == {topic for topic, _ in copied}
+    assert run.runner.state.retention is not None
+    assert set(run.runner.state.retention.topics) == {topic for topic, _ in copied}
     assert run.to_the_end() is Outcome.DONE
 
 
@@ -315,7 +314,7 @@ def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> No
     assert run.to_the_end() is Outcome.DONE
     state = client.describe()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
-    assert run.runner.history.ended_why == ""
+    assert run.runner.state.ended_why == ""
 
 
 def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
@@ -324,7 +323,7 @@ def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
     run.until(submitted)
     ask(run, "pause")
     spend(run, 30)
-    assert run.runner.history.waiting == "paused, as asked: leaders are not elected yet"
+    assert run.runner.state.waiting == "paused, as asked: leaders are not elected yet"
     assert client.describe().leader[0] == 1
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
@@ -335,7 +334,7 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lots follow one another a second apart; only a whole round without success waits longer."""
-    monkeypatch.setattr(finishing, "MOST_AT_A_TIME", 2)
+    monkeypatch.setattr(finishing, "MAX_ELECTED_AT_ONCE", 2)
     faulty = Faulty(cluster({"t": [(1, 2)] * 5}))
     client = faulty.client
     asked: list[tuple[float, int]] = []
@@ -352,9 +351,9 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
     assert run.view().why == why
     assert run.view().events[-1].text.endswith(f"; throttles as found; {why}")
     assert not run.view().events[-2].text.startswith("goes on")
-    assert [n for _, n in asked] == [2, 2, 1] * finishing.MOST_ELECTIONS
+    assert [n for _, n in asked] == [2, 2, 1] * finishing.MAX_ELECTIONS
     gaps = [round(later - at) for (at, _), (later, _) in pairwise(asked)]
-    assert gaps == ([1, 1, 5] * finishing.MOST_ELECTIONS)[:-1]
+    assert gaps == ([1, 1, 5] * finishing.MAX_ELECTIONS)[:-1]
 
 
 def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: Start) -> None:
@@ -386,6 +385,6 @@ def test_a_move_whose_log_dir_fails_says_so_at_once(start: Start) -> None:
     since = client.elapsed_seconds
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 10)
     (move,) = run.view().moves
-    assert move.state is MoveState.STUCK
+    assert move.state is MoveStatus.STUCK
     assert move.why == f"log dir {log.log_dir} of broker 3 fails (KAFKA_STORAGE_ERROR)"
     assert "cancel or retarget it" in run.view().why

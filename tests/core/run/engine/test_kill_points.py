@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chaos.dying import Doom, Where
 from chaos.kill_points import (
+    AuditVerdict,
     Case,
-    Verdict,
     cancelled_and_killed,
     deaths_again,
     every_cancel,
@@ -18,7 +18,7 @@ from chaos.kill_points import (
 )
 from chaos.storm import Storm
 
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 
 pytestmark = pytest.mark.long
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> AuditVerdict:
     """The run that nothing befalls: how many records, calls and looks it has."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("quiet")))
@@ -44,42 +44,42 @@ def play(cases: Sequence[Case], ends: Sequence[Outcome] = (Outcome.DONE,)) -> No
     assert not wrong
 
 
-def test_a_run_among_others_throttles_leaves_all_as_it_was(quiet: Verdict) -> None:
+def test_a_run_among_others_throttles_leaves_all_as_it_was(quiet: AuditVerdict) -> None:
     assert (quiet.outcome, quiet.wrong) == (Outcome.DONE, ())
 
 
 @pytest.mark.parametrize("where", [w for w in Where if w.kills])
-def test_a_run_that_is_killed_anywhere_ends_as_planned(quiet: Verdict, where: Where) -> None:
+def test_a_run_that_is_killed_anywhere_ends_as_planned(quiet: AuditVerdict, where: Where) -> None:
     points = list(every_death(quiet, where))
     play(points[:: max(1, len(points) // 4)])
 
 
 @pytest.mark.parametrize("where", [Where.LOST, Where.NEVER, Where.FULL])
 def test_a_lost_answer_or_a_full_disk_costs_time_and_nothing_else(
-    quiet: Verdict, where: Where
+    quiet: AuditVerdict, where: Where
 ) -> None:
     points = list(every_death(quiet, where))
     play(points[1 :: max(1, len(points) // 2)])
 
 
 @pytest.mark.parametrize("call", [1, 2, 12])
-def test_a_call_that_timed_out_and_acts_late_leaves_nothing(quiet: Verdict, call: int) -> None:
+def test_a_call_that_timed_out_and_acts_late_leaves_nothing(quiet: AuditVerdict, call: int) -> None:
     play([Case((Doom(Where.LATE, call),))], tuple(Outcome))
 
 
-def test_a_run_that_dies_while_it_recovers_ends_as_planned(quiet: Verdict) -> None:
+def test_a_run_that_dies_while_it_recovers_ends_as_planned(quiet: AuditVerdict) -> None:
     play(list(deaths_again(quiet, seed=1, count=3)))
 
 
 def test_a_run_whose_every_life_writes_an_intent_and_its_end_only_ends_as_planned(
-    quiet: Verdict,
+    quiet: AuditVerdict,
 ) -> None:
     """Each life writes that it started, and two records more."""
     play([Case((Doom(Where.AFTER, 3),) * quiet.records)])
 
 
 def test_a_cancel_at_any_step_leaves_the_original_order_and_every_throttle(
-    quiet: Verdict,
+    quiet: AuditVerdict,
 ) -> None:
     cases = list(every_cancel(quiet))
     play(cases[2 :: len(cases) // 4], CANCELLED)

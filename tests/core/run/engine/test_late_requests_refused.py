@@ -11,7 +11,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UsageError
 from core.run.control import request
-from core.run.journal.fold import Outcome, Phase, Role
+from core.run.journal.moves import Outcome, Phase, Role
 from core.run.steps import NoteEnded, Step
 
 
@@ -20,8 +20,8 @@ def ended(step: Step) -> bool:
 
 
 def ask(run: Run, kind: str, **payload: Any) -> None:
-    history = run.runner.history
-    request(history.cluster_id, history.run, kind, payload)
+    history = run.runner.state
+    request(history.cluster_id, history.run_id, kind, payload)
 
 
 def rolled_back(start: Start) -> Run:
@@ -29,9 +29,9 @@ def rolled_back(start: Start) -> Run:
     client = cluster({"t": [(1, 2)] * 3}, size_bytes=60 * MB)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(3)})
     run = start(client, plan, batch_size=1)
-    run.until(lambda step: run.runner.history.moves[1].phase is Phase.DONE)
+    run.until(lambda step: run.runner.state.moves[1].phase is Phase.DONE)
     ask(run, "rollback")
-    run.until(lambda step: submitted(step) and run.runner.history.rolling_back)
+    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
     return run
 
 
@@ -40,9 +40,9 @@ def test_a_run_that_goes_back_is_paused_slowed_and_resumed(start: Start) -> None
     ask(run, "throttle", rate_bytes_per_s=1 * MB)
     ask(run, "pause")
     spend(run, 300)
-    first, second = (m for m in run.runner.history.moves if m.role is Role.ROLLBACK)
+    first, second = (m for m in run.runner.state.moves if m.role is Role.ROLLBACK)
     assert (first.phase, second.phase) == (Phase.DONE, Phase.QUEUED)
-    assert run.runner.history.rate_bytes_per_s == 1 * MB
+    assert run.runner.state.rate_bytes_per_s == 1 * MB
     ask(run, "resume")
     assert run.to_the_end() is Outcome.CANCELLED
     assert set(run.replicas().values()) == {(1, 2)}
@@ -52,14 +52,14 @@ def test_a_move_back_that_failed_is_tried_again_and_no_other(start: Start) -> No
     run = rolled_back(start)
     with pytest.raises(UsageError, match="being rolled back"):
         ask(run, "retry", moves=[2])
-    index = run.runner.history.in_flight[0]
-    run.client.cancel([run.runner.history.moves[index].move.tp])
+    index = run.runner.state.in_flight[0]
+    run.client.cancel([run.runner.state.moves[index].move.tp])
     run.until(ended)
-    assert run.runner.history.stopped
+    assert run.runner.state.stopped
     ask(run, "retry", moves=[index])
     run.until(submitted)
     run.to_the_end()
-    assert run.runner.history.moves[index].phase is Phase.DONE
+    assert run.runner.state.moves[index].phase is Phase.DONE
 
 
 def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> None:
@@ -69,7 +69,7 @@ def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> 
     spend(run, 3)
     client.cancel([TopicPartition("t", 0)])
     run.until(ended)
-    assert run.runner.history.stopped
+    assert run.runner.state.stopped
     ask(run, "retarget", move=0, after=[1, 4])
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (1, 4)}
@@ -85,7 +85,7 @@ def two_batches(start: Start, client: SimulatedCluster) -> Run:
 def test_a_move_that_another_stands_in_for_is_not_tried_again(start: Start) -> None:
     run = two_batches(start, cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB))
     ask(run, "retarget", move=1, after=[4, 2])
-    run.until(lambda step: len(run.runner.history.moves) == 3)
+    run.until(lambda step: len(run.runner.state.moves) == 3)
     with pytest.raises(UsageError, match="another move stands in for it"):
         ask(run, "retry", moves=[1])
     assert run.to_the_end() is Outcome.DONE

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from run_help import MB, Run, Start, ask, cluster, plan_of, spend, submitted
 
-from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in range(2)}
@@ -46,7 +47,7 @@ def test_a_move_that_was_to_go_elsewhere_does_not_when_it_is_taken_out(
     ask(run, kind, moves=[index])
     run.again()
     run.to_the_end()
-    moves = run.runner.history.moves
+    moves = run.runner.state.moves
     assert [m.phase for m in moves] == [phase if i == index else Phase.DONE for i in (0, 1)]
     assert run.replicas()[f"t-{index}"] == (1, 2)
 
@@ -96,5 +97,5 @@ def test_a_journal_that_took_such_a_request_up_tells_what_was_done(start: Start)
     run.journal.write(run.client.now, Kind.REQUEST, {**who, "kind": "cancel", "seq": 2})
     again = {**who, "kind": "retry", "seq": 3, "moves": [1]}
     run.journal.write(run.client.now, Kind.REQUEST, again)
-    history = History.fold(run.journal.records())
+    history = RunState.fold(run.journal.records())
     assert (history.cancel_requested, history.moves[1].batch) == (False, 2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from log_dir_help import OTHER, T0, T1, across, here, lying, moving, plan
+from log_dir_help import OTHER, T0, T1, across, here, moving, plan, replica_locations
 from run_help import MB, Run, Start, ask, cluster, spend, throttles
 
 from core.cluster.configs import LOG_DIRS_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import ANY, Move
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.steps import Poll
 
@@ -56,25 +56,28 @@ def taken_out(client: SimulatedCluster) -> None:
 
 @pytest.mark.parametrize("fails", [source, destination, taken_out])
 @pytest.mark.parametrize("late", [False, True], ids=["before it is asked", "after"])
-@pytest.mark.parametrize("wish", ["cancel", "retarget", "rollback", "pause", "nothing"])
+@pytest.mark.parametrize("kind", ["cancel", "retarget", "rollback", "pause", "nothing"])
 def test_a_run_whose_log_dir_fails_ends_whatever_is_asked_of_it(
-    start: Start, client: SimulatedCluster, fails: Fails, late: bool, wish: str
+    start: Start, client: SimulatedCluster, fails: Fails, late: bool, kind: str
 ) -> None:
     before = throttles(client)
     run = copying(start, client)
-    asked = {"move": 0, "after": [3, 2], "allow": ["out-of-sync"]} if wish == "retarget" else {}
+    asked = {"move": 0, "after": [3, 2], "allow": ["out-of-sync"]} if kind == "retarget" else {}
     for step in (ask, fails) if late else (fails, ask):
         if step is fails:
             fails(client)
-        elif wish != "nothing":
-            ask(run, wish, **asked)
-    run.to_the_end(SECONDS + (450 if wish == "retarget" else 0))
-    first = run.runner.history.moves[0]
+        elif kind != "nothing":
+            ask(run, kind, **asked)
+    run.to_the_end(SECONDS + (450 if kind == "retarget" else 0))
+    first = run.runner.state.moves[0]
     assert first.phase.ended
-    if wish == "retarget" and first.replaced:
+    if kind == "retarget" and first.replaced:
         assert run.replicas()["t-0"] == (3, 2)
     assert throttles(client) == before
-    assert not any(len(dirs) > 1 for b, dirs in lying(client, T0).items()) or fails is taken_out
+    assert (
+        not any(len(dirs) > 1 for b, dirs in replica_locations(client, T0).items())
+        or fails is taken_out
+    )
     dir_records = [
         r for r in run.journal.records() if r.kind in (Kind.DIRS_MOVING, Kind.DIRS_MOVED)
     ]
@@ -88,7 +91,7 @@ def test_a_cancel_after_its_disk_failed_says_what_became_of_it(
     source(client)
     run.cancel()
     assert run.to_the_end(SECONDS) is Outcome.CANCELLED
-    (m,) = run.runner.history.moves
+    (m,) = run.runner.state.moves
     assert (m.phase, m.why) == (Phase.CANCELLED, "cancelled; its log dir on broker 1 is offline")
     assert m.why in run.view().why
 
@@ -99,12 +102,12 @@ def test_a_run_that_nobody_asks_hears_that_the_disk_is_gone_and_fails(
     run = copying(start, client)
     source(client)
     assert run.to_the_end(SECONDS) is Outcome.FAILED
-    assert "KAFKA_STORAGE_ERROR" in run.runner.history.moves[0].why
+    assert "KAFKA_STORAGE_ERROR" in run.runner.state.moves[0].why
 
 
-@pytest.mark.parametrize("wish", ["cancel", "nothing"])
+@pytest.mark.parametrize("kind", ["cancel", "nothing"])
 def test_a_plan_made_after_the_disk_had_failed_ends_too(
-    start: Start, client: SimulatedCluster, wish: str
+    start: Start, client: SimulatedCluster, kind: str
 ) -> None:
     before, path = throttles(client), here(client, T0, 1)
     source(client)
@@ -113,9 +116,9 @@ def test_a_plan_made_after_the_disk_had_failed_ends_too(
     run = start(client, plan(client, blind), allow=("out-of-sync", "log-dir-unknown"))
     for _ in range(6):
         run.runner.advance()
-    if wish == "cancel":
+    if kind == "cancel":
         run.cancel()
-    expected = Outcome.CANCELLED if wish == "cancel" else Outcome.FAILED
+    expected = Outcome.CANCELLED if kind == "cancel" else Outcome.FAILED
     assert run.to_the_end(SECONDS) is expected
     assert throttles(client) == before
 
@@ -134,11 +137,11 @@ def test_what_had_arrived_stays_where_its_way_back_is_gone(
     client.start_broker(1)
     run.cancel()
     assert run.to_the_end(SECONDS) is Outcome.CANCELLED
-    assert {b: dirs[0] for b, dirs in lying(client, T0).items()} == {
+    assert {b: dirs[0] for b, dirs in replica_locations(client, T0).items()} == {
         1: OTHER[was],
         2: both.found_dirs[2],
     }
-    assert "stays in" in run.runner.history.moves[0].why
+    assert "stays in" in run.runner.state.moves[0].why
 
 
 def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
@@ -149,7 +152,7 @@ def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
     run.cancel()
     run.until(lambda step: isinstance(step, Poll) and "broker 1 is down" in step.waiting)
     spend(run, 60)
-    assert run.runner.history.ended is None
+    assert run.runner.state.ended is None
     run.cancel()
     assert run.to_the_end(SECONDS) is Outcome.INCOMPLETE
     assert run.view().leftovers is not None
@@ -179,4 +182,4 @@ def test_other_moves_go_on_beside_one_whose_disk_is_gone(
     run = copying(start, client, across(client, T0, [1]), across(client, T1, [2]), rate=20 * MB)
     source(client)
     run.to_the_end(SECONDS)
-    assert run.runner.history.moves[1].phase is Phase.DONE
+    assert run.runner.state.moves[1].phase is Phase.DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from log_dir_help import ONE, OTHER, T0, T1, TWO, across, here, lying, moving, plan
+from log_dir_help import ONE, OTHER, T0, T1, TWO, across, here, moving, plan, replica_locations
 from run_help import MB, Faulty, Start, ask, cluster, set_config, spend
 
 from core.cluster.configs import LOG_DIRS_RATE, ConfigValue, Resource
@@ -14,14 +14,14 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import ANY, Move
 from core.run.engine.endings import CHANGED_ELSEWHERE
 from core.run.engine.log_dir_mover import NOT_YET
-from core.run.external.leftovers import left_in_cluster
-from core.run.followup import Way, plan_again
-from core.run.journal.fold import Outcome, Phase
-from core.run.journal.rates import Bounds
+from core.run.external.leftovers import fetch_leftovers
+from core.run.followup import FollowUp, plan_followup
+from core.run.journal.moves import Outcome, Phase
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
 from core.run.reporting.report import report
-from core.run.reporting.views import MoveState
+from core.run.reporting.views import MoveStatus
 from core.run.steps import Poll
 
 
@@ -32,14 +32,14 @@ def rates(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue] | F
 
 def test_a_replica_is_copied_to_another_log_dir_of_its_broker(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    before, dirs = rates(client), lying(client, T0)
+    before, dirs = rates(client), replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     assert own_rate(client, 1) == str(5 * MB)
     assert own_rate(client, 2) is None
     began = client.elapsed_seconds
     assert run.to_the_end() is Outcome.DONE
-    assert lying(client, T0) == {1: (OTHER[dirs[1][0]],), 2: dirs[2]}
+    assert replica_locations(client, T0) == {1: (OTHER[dirs[1][0]],), 2: dirs[2]}
     assert client.elapsed_seconds - began == pytest.approx(4, abs=2)  # 20 MB at 5 MB/s
     assert rates(client) == before
     assert not any(record.kind is Kind.REORDERED for record in run.journal.records())
@@ -59,11 +59,11 @@ def test_a_new_replica_is_made_in_the_log_dir_asked_for_and_copied_once(start: S
         back = named.inverse()
         run = start(client, plan(client, named))
         assert run.to_the_end() is Outcome.DONE
-        assert lying(client, T0)[3] == (path,)
+        assert replica_locations(client, T0)[3] == (path,)
         kinds = {record.kind for record in run.journal.records()}
         assert Kind.DIRS_MOVING not in kinds
         assert start(client, plan(client, back)).to_the_end() is Outcome.DONE
-        assert lying(client, T0)[2] == (back.log_dirs or ())[1:]
+        assert replica_locations(client, T0)[2] == (back.log_dirs or ())[1:]
 
 
 def test_a_new_replica_that_was_made_elsewhere_is_copied_once_it_is_in_step(start: Start) -> None:
@@ -82,7 +82,7 @@ def test_a_new_replica_that_was_made_elsewhere_is_copied_once_it_is_in_step(star
         named = Move(T0, (1, 2), (1, 3), None, (ANY, path), (ANY, ANY))
         run = start(client, plan(client, named), through=faulty)
         assert run.to_the_end() is Outcome.DONE
-        assert lying(client, T0)[3] == (path,)
+        assert replica_locations(client, T0)[3] == (path,)
         assert asked[0] == {(T0, 3): path}
         copied.append(any(record.kind is Kind.DIRS_MOVED for record in run.journal.records()))
         assert start(client, plan(client, named.inverse())).to_the_end() is Outcome.DONE
@@ -91,13 +91,13 @@ def test_a_new_replica_that_was_made_elsewhere_is_copied_once_it_is_in_step(star
 
 def test_what_stays_is_copied_only_after_its_reassignment(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    dirs = lying(client, T0)
+    dirs = replica_locations(client, T0)
     both = Move(T0, (1, 2), (1, 3), None, (OTHER[dirs[1][0]], ONE), (dirs[1][0], dirs[2][0]))
     run = start(client, plan(client, both))
     run.until(moving)
     assert T0 not in client.reassignments()
     assert run.to_the_end() is Outcome.DONE
-    assert lying(client, T0) == {1: (OTHER[dirs[1][0]],), 3: (ONE,)}
+    assert replica_locations(client, T0) == {1: (OTHER[dirs[1][0]],), 3: (ONE,)}
 
 
 def test_a_replica_that_is_not_there_yet_is_asked_for_again(start: Start) -> None:
@@ -128,13 +128,13 @@ def test_what_a_broker_refuses_fails_by_itself(start: Start) -> None:
 
     faulty.replaced["alter_log_dirs"] = refuse_one
     both = plan(client, across(client, T0, [1, 2]), across(client, T1, [2]))
-    dirs = lying(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, both, through=faulty)
     assert run.to_the_end() is Outcome.INCOMPLETE
-    first, second = run.runner.history.moves
+    first, second = run.runner.state.moves
     assert (first.phase, second.phase) == (Phase.FAILED, Phase.DONE)
     assert "KAFKA_STORAGE_ERROR" in first.why
-    assert lying(client, T0) == {1: dirs[1], 2: (OTHER[dirs[2][0]],)}
+    assert replica_locations(client, T0) == {1: dirs[1], 2: (OTHER[dirs[2][0]],)}
     assert rates(client) == before
 
 
@@ -142,14 +142,14 @@ def test_a_cancel_throws_copies_away_and_moves_back_what_had_moved(start: Start)
     """The one replica has been copied while the other, on a slower broker, has not."""
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
-    before, dirs = rates(client), lying(client, T0)
+    before, dirs = rates(client), replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1, 2])))
     run.until(moving)
-    run.until(lambda _: lying(client, T0)[1] == (OTHER[dirs[1][0]],))
-    assert len(lying(client, T0)[2]) == 2
+    run.until(lambda _: replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],))
+    assert len(replica_locations(client, T0)[2]) == 2
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
-    assert lying(client, T0) == dirs
+    assert replica_locations(client, T0) == dirs
     assert rates(client) == before
 
 
@@ -162,13 +162,13 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
     moves = (across(client, T0, [1, 2]), across(client, T1, [2]))
     run = start(client, plan(client, *moves), batch_size=1)
     for _ in range(after):
-        if run.runner.history.ended is None:
+        if run.runner.state.ended is None:
             run.runner.advance()
     run.cancel()
     run.to_the_end()
-    for m in run.runner.history.moves:
+    for m in run.runner.state.moves:
         wanted = m.move.wanted_dirs if m.phase is Phase.DONE else m.move.found_dirs
-        now = lying(client, m.move.tp)
+        now = replica_locations(client, m.move.tp)
         assert {b: now[b] for b in wanted} == {b: (path,) for b, path in wanted.items()}
     assert rates(client) == before
 
@@ -176,29 +176,29 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
 @pytest.mark.parametrize("after", range(1, 18, 2))
 def test_a_run_that_dies_at_any_step_goes_on(start: Start, after: int) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    before, dirs = rates(client), lying(client, T0)
+    before, dirs = rates(client), replica_locations(client, T0)
     arrives = Move(T1, (2, 1), (2, 3), None, (ANY, TWO), (ANY, ANY))
     run = start(client, plan(client, across(client, T0, [1]), arrives))
     for _ in range(after):
-        if run.runner.history.ended is None:
+        if run.runner.state.ended is None:
             run.runner.advance()
     run.again()
     assert run.to_the_end() is Outcome.DONE
-    assert lying(client, T0)[1] == (OTHER[dirs[1][0]],)
-    assert lying(client, T1)[3] == (TWO,)
+    assert replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],)
+    assert replica_locations(client, T1)[3] == (TWO,)
     assert rates(client) == before
 
 
 def test_a_broker_that_dies_is_waited_for(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    dirs = lying(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [2])))
     run.until(moving)
     client.stop_broker(2)
     run.until(lambda step: isinstance(step, Poll) and "broker 2 is down" in step.waiting)
     client.start_broker(2)
     assert run.to_the_end() is Outcome.DONE
-    assert lying(client, T0)[2] == (OTHER[dirs[2][0]],)
+    assert replica_locations(client, T0)[2] == (OTHER[dirs[2][0]],)
 
 
 def test_a_follower_out_of_step_does_not_hold_up_another_replicas_log_dir(start: Start) -> None:
@@ -212,12 +212,12 @@ def test_a_follower_out_of_step_does_not_hold_up_another_replicas_log_dir(start:
 def test_somebody_elses_copy_to_a_third_place_is_turned_round(start: Start) -> None:
     """The other log dir is asked for again when the copy to it has gone."""
     client = cluster({"t": [(1, 2)]})
-    dirs = lying(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     client.alter_log_dirs({(T0, 1): dirs[1][0]})  # which throws ours away
     assert run.to_the_end() is Outcome.DONE
-    assert lying(client, T0)[1] == (OTHER[dirs[1][0]],)
+    assert replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],)
 
 
 @pytest.mark.parametrize("target", [(1, 5), (1, 2, 5)])
@@ -229,11 +229,11 @@ def test_no_copy_outlives_a_move_that_somebody_changes(
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     spend(run, 5)
-    assert lying(client, T0)[1] == (path, OTHER[path])
+    assert replica_locations(client, T0)[1] == (path, OTHER[path])
     client.alter_reassignments({T0: target})
     assert run.to_the_end(60) is Outcome.FAILED
-    assert run.runner.history.moves[0].why == CHANGED_ELSEWHERE
-    assert lying(client, T0)[1] == (path,)
+    assert run.runner.state.moves[0].why == CHANGED_ELSEWHERE
+    assert replica_locations(client, T0)[1] == (path,)
     assert rates(client) == before
 
 
@@ -267,10 +267,10 @@ def test_progress_is_told_in_bytes(start: Start) -> None:
     spend(run, 3)
     view = run.view()
     (m,) = view.moves
-    assert m.state is MoveState.MOVING
+    assert m.state is MoveStatus.MOVING
     assert view.total_bytes == 40 * MB
     assert 0 < m.moved_bytes < 40 * MB
-    assert dict(m.dir_moves) == dict(run.runner.history.moves[0].move.dir_moves)
+    assert dict(m.dir_moves) == dict(run.runner.state.moves[0].move.dir_moves)
     sides = {(b.broker, b.side) for b in view.brokers}
     assert sides == {(1, "log dirs"), (2, "log dirs")}
     run.to_the_end()
@@ -281,21 +281,21 @@ def test_a_rollback_in_mid_run_and_one_afterwards_lead_to_the_log_dirs_from_befo
     start: Start,
 ) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]})
-    dirs = {tp: lying(client, tp) for tp in (T0, T1)}
+    dirs = {tp: replica_locations(client, tp) for tp in (T0, T1)}
     run = start(
         client, plan(client, across(client, T0, [1]), across(client, T1, [2])), batch_size=1
     )
-    run.until(lambda _: run.runner.history.moves[0].phase is Phase.DONE)
+    run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
-    assert {tp: lying(client, tp) for tp in (T0, T1)} == dirs
+    assert {tp: replica_locations(client, tp) for tp in (T0, T1)} == dirs
 
     done = start(client, plan(client, across(client, T0, [1])))
     assert done.to_the_end() is Outcome.DONE
-    again = plan_again(done.runner.history, Way.ROLLBACK, client.describe())
+    again = plan_followup(done.runner.state, FollowUp.ROLLBACK, client.describe())
     assert not again.left
     assert start(client, again.plan).to_the_end() is Outcome.DONE
-    assert lying(client, T0) == dirs[T0]
+    assert replica_locations(client, T0) == dirs[T0]
 
 
 def test_a_log_dir_that_the_broker_does_not_have_is_refused_before_anything_is_written(
@@ -305,7 +305,7 @@ def test_a_log_dir_that_the_broker_does_not_have_is_refused_before_anything_is_w
     wrong = Move(T0, (1, 2), (1, 2), None, ("/nowhere", ANY), (ONE, ANY))
     run = start(client, plan(client, wrong))
     assert run.to_the_end() is Outcome.FAILED
-    assert "no-log-dir" in run.runner.history.ended_why
+    assert "no-log-dir" in run.runner.state.ended_why
 
 
 def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
@@ -314,19 +314,19 @@ def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
     run.until(moving)
     view = run.view(living=False)
     assert view.leftovers is not None
-    left = left_in_cluster(client, view.leftovers)
+    left = fetch_leftovers(client, view.leftovers)
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (1, Side.LOG_DIRS, 5 * MB)
     assert left.moves == (T0,)
-    assert f"1:{run.runner.history.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
+    assert f"1:{run.runner.state.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
     client.alter_log_dirs({(T0, 1): here(client, T0, 1)})
-    assert left_in_cluster(client, view.leftovers).moves == ()
+    assert fetch_leftovers(client, view.leftovers).moves == ()
 
 
 def test_an_adaptive_run_adapts_the_rate_between_log_dirs_too(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     before = rates(client)
-    bounds = Bounds(2 * MB, 20 * MB)
+    bounds = RateBounds(2 * MB, 20 * MB)
     run = start(client, plan(client, across(client, T0, [1])), auto=bounds)
     run.until(moving)
     assert own_rate(client, 1) == str(2 * MB)  # nothing tells how it fares: it keeps to the least

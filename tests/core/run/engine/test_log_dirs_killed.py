@@ -13,7 +13,8 @@ from core.cluster.configs import LOG_DIRS_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Move, Plan
-from core.run.journal.fold import History, Outcome, Phase
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome, Phase
 from core.run.service import RunOptions
 
 POINTS = 3
@@ -27,7 +28,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
-def lying(client: SimulatedCluster) -> dict[tuple[TopicPartition, int], tuple[str, ...]]:
+def replica_locations(
+    client: SimulatedCluster,
+) -> dict[tuple[TopicPartition, int], tuple[str, ...]]:
     """Return where each replica lies, then where it is being copied to."""
     found: dict[tuple[TopicPartition, int], tuple[str, ...]] = {}
     for answer in client.log_dirs(range(1, 7)):
@@ -39,7 +42,7 @@ def lying(client: SimulatedCluster) -> dict[tuple[TopicPartition, int], tuple[st
 
 def unlimited(client: SimulatedCluster) -> Iterator[str]:
     """Yield what is copied between log dirs without a limit, now."""
-    for (tp, broker), dirs in lying(client).items():
+    for (tp, broker), dirs in replica_locations(client).items():
         if len(dirs) > 1:
             answer = client.configs([Resource.broker(broker)], [LOG_DIRS_RATE])
             found = dict(answer)[Resource.broker(broker)]
@@ -52,7 +55,7 @@ class Played:
 
     def __init__(self, doom: Doom | None = None, ask: Ask | None = None) -> None:
         self.client = cluster({"t": [(1, 2), (2, 1), (1, 3)]}, size_bytes=4 * MB)
-        self.before, self.rates = lying(self.client), throttles(self.client)
+        self.before, self.rates = replica_locations(self.client), throttles(self.client)
         moves = [self._move(T0, (1, 2), (1, 2)), self._move(T1, (2, 1), (2, 4))]
         self.plan = Plan.of(
             [*moves, self._move(T2, (1, 3), (5, 3))], cluster_id=self.client.describe().cluster_id
@@ -64,10 +67,10 @@ class Played:
             begin(self.client, self.plan, options), self.client, clock, (ask,) if ask else ()
         )
         try:
-            self.history: History = self.lives.through((doom,) if doom else ())
+            self.state: RunState = self.lives.through((doom,) if doom else ())
         except Stuck:
-            self.history = self.lives.history()
-            self.wrong.append(f"it does not end: {self.history.waiting}")
+            self.state = self.lives.history()
+            self.wrong.append(f"it does not end: {self.state.waiting}")
         self.wrong += self._misplaced()
 
     def _move(self, tp: TopicPartition, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
@@ -77,8 +80,8 @@ class Played:
         return Move(tp, before, after, None, named, found)
 
     def _misplaced(self) -> Iterator[str]:
-        now = lying(self.client)
-        for m in self.history.moves:
+        now = replica_locations(self.client)
+        for m in self.state.moves:
             done = m.phase is Phase.DONE and not m.why
             if m.phase is Phase.DONE and m.why:
                 continue  # a cancel came when its reassignment was done
@@ -100,7 +103,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 
 def test_it_ends_as_planned_and_as_found(quiet: Played) -> None:
-    assert (quiet.history.ended, quiet.wrong) == (Outcome.DONE, [])
+    assert (quiet.state.ended, quiet.wrong) == (Outcome.DONE, [])
 
 
 @pytest.mark.parametrize("where", [w for w in Where if w is not Where.LATE])
@@ -112,8 +115,8 @@ def test_a_death_or_a_lost_answer_anywhere_costs_time_and_nothing_else(
     wrong = {}
     for at in range(2, count + 1, max(1, count // POINTS)):
         played = Played(Doom(where, at))
-        if played.wrong or played.history.ended is not Outcome.DONE:
-            wrong[at] = (played.history.ended, played.wrong[:2])
+        if played.wrong or played.state.ended is not Outcome.DONE:
+            wrong[at] = (played.state.ended, played.wrong[:2])
     assert not wrong
 
 
@@ -121,6 +124,6 @@ def test_a_cancel_at_any_look_leaves_every_replica_where_it_was_or_is_to_be(quie
     wrong = {}
     for look in range(2, quiet.lives.looks + 1, quiet.lives.looks // (2 * POINTS)):
         played = Played(ask=Ask(look, "cancel"))
-        if played.wrong or played.history.ended not in (Outcome.CANCELLED, Outcome.DONE):
-            wrong[look] = (played.history.ended, played.wrong[:2])
+        if played.wrong or played.state.ended not in (Outcome.CANCELLED, Outcome.DONE):
+            wrong[look] = (played.state.ended, played.wrong[:2])
     assert not wrong

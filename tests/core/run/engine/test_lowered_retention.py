@@ -16,15 +16,15 @@ from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import GroupSpec
 from core.load.snapshot.format import Load
-from core.run.external.leftovers import left_in_cluster
-from core.run.journal.fold import Outcome
+from core.run.external.leftovers import fetch_leftovers
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
 from core.run.reporting.config_changes import changes
 from core.run.reporting.documents import run_document
 from core.run.reporting.notifier import notice
 from core.run.reporting.report import markdown, report
-from core.run.reporting.views import RunState
-from core.run.steps import LowerRetention, NoteShorter, Poll, Preflight
+from core.run.reporting.views import RunStatus
+from core.run.steps import LowerRetention, NoteLogsShortened, Poll, Preflight
 from core.units import format_bytes
 
 HOUR_MS = 3_600_000
@@ -56,7 +56,7 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
     client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS // 2)
     assert run.to_the_end() is Outcome.DONE
-    history, view = run.runner.history, run.view()
+    history, view = run.runner.state, run.view()
     left = history.moves[0].size_bytes
     assert left is not None
     assert 80 * MB < left < 101 * MB
@@ -76,7 +76,7 @@ def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> N
     run.until(lambda step: isinstance(step, LowerRetention))
     faulty.replaced["offsets"] = lambda real, partitions, at: {}
     since = client.elapsed_seconds
-    run.until(lambda step: isinstance(step, NoteShorter), 600)
+    run.until(lambda step: isinstance(step, NoteLogsShortened), 600)
     assert client.elapsed_seconds - since > 300
     assert "logs of 0 of 1 partitions are shorter" in [e.text for e in run.view().events]
 
@@ -110,7 +110,7 @@ def test_a_run_that_died_says_whose_retention_it_left_lowered(
     run.until(lambda step: isinstance(step, Poll))
     look = run.look(living=False)
     left = look.view.leftovers
-    assert look.view.state is RunState.DIED
+    assert look.view.state is RunStatus.DIED
     assert left
     words = f"retention of t: 1 h 00 m, before {before}"
     assert words in report(look)
@@ -118,9 +118,9 @@ def test_a_run_that_died_says_whose_retention_it_left_lowered(
     assert run_document(look)["left"]["retention"] == [
         {"topic": "t", "retention_ms": HOUR_MS, "before": str(own_ms) if own_ms else None}
     ]
-    assert left_in_cluster(run.client, left) == left
+    assert fetch_leftovers(run.client, left) == left
     set_config(run.client, T, "retention.ms", "7200000")
-    assert not left_in_cluster(run.client, left), "somebody has set it since"
+    assert not fetch_leftovers(run.client, left), "somebody has set it since"
     set_config(run.client, T, "retention.ms", str(HOUR_MS))
     assert run.to_the_end() is Outcome.DONE
     assert run.view().leftovers is None
@@ -135,8 +135,8 @@ def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start)
     faulty.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
-    assert left_in_cluster(faulty, left) == left
-    assert not left_in_cluster(faulty, left, surely=True)
+    assert fetch_leftovers(faulty, left) == left
+    assert not fetch_leftovers(faulty, left, surely=True)
 
 
 # -- what is kept elsewhere, and who has yet to read it --------------------------------------------
@@ -150,7 +150,7 @@ def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: 
     assert run.to_the_end() is Outcome.FAILED
     assert "remote-storage" in run.view().events[-1].text
     assert run.replicas() == {"t-0": (1, 2)}
-    assert not changes(run.journal.records(), run.runner.history)
+    assert not changes(run.journal.records(), run.runner.state)
 
 
 def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) -> None:
@@ -160,7 +160,7 @@ def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) ->
     run.until(lambda step: isinstance(step, Preflight))
     set_config(client, T, REMOTE, "true")
     assert run.to_the_end() is Outcome.DONE
-    changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
+    changed = [c.where for c in changes(run.journal.records(), run.runner.state)]
     assert "retention of u" in changed
     assert "retention of t" not in changed
 
@@ -252,7 +252,7 @@ def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) 
     faulty: Any = run.through
     faulty.replaced["configs"] = unread("REQUEST_TIMED_OUT", 2)
     run.until(lambda step: isinstance(step, LowerRetention))
-    assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.runner.history.waiting
+    assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.runner.state.waiting
     assert run.to_the_end() is Outcome.DONE
     lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
     assert [p["topics"] for p in lowered] == [["t"]]
@@ -268,7 +268,7 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
     told = [event.text for event in run.view().events]
     assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
     assert "retention of u lowered to 1 h 00 m" in told
-    changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
+    changed = [c.where for c in changes(run.journal.records(), run.runner.state)]
     assert "retention of u" in changed
     assert "retention of t" not in changed
 
@@ -293,7 +293,7 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     set_config(client, T, "retention.ms", "600000")
     run.again()
     assert run.to_the_end() is Outcome.DONE
-    found = changes(run.journal.records(), run.runner.history)
+    found = changes(run.journal.records(), run.runner.state)
     assert [c.name for c in found if c.config == "retention.ms"] == ["u"]
 
 
@@ -308,4 +308,4 @@ def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start
     kinds = [record.kind for record in run.journal.records()]
     assert kinds.count(Kind.RETENTION_RESTORED) == 1
     assert kinds.index(Kind.RETENTION_RESTORED) > kinds.index(Kind.SUBMITTED)
-    assert (run.runner.history.moves[-1].size_bytes or 0) < 200 * MB
+    assert (run.runner.state.moves[-1].size_bytes or 0) < 200 * MB

@@ -14,8 +14,8 @@ from core.cluster.observer import observe
 from core.errors import UsageError
 from core.load.snapshot.format import Load
 from core.plan.throttle_lists import entries
-from core.run.journal.fold import Outcome, Phase
-from core.run.launch import prepared
+from core.run.journal.moves import Outcome, Phase
+from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.steps import Submit
 from core.units import parse_size
@@ -37,7 +37,7 @@ def most_at_a_time(run: Run) -> int:
         nonlocal most
         arriving = Counter(b for r in run.client.reassignments().values() for b in r.adding)
         most = max(most, *(count * SIZE for count in arriving.values()), 0)
-        return run.runner.history.ended is not None
+        return run.runner.state.ended is not None
 
     run.until(look)
     return most
@@ -51,17 +51,17 @@ def test_no_broker_receives_more_than_that_at_a_time(
 ) -> None:
     run = begun(start, *map(tuple, batches))
     assert most_at_a_time(run) == 2 * SIZE <= MOST
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert run.view().done == COUNT
 
 
 def test_nor_on_the_way_back(start: Start) -> None:
     run = begun(start, tuple(range(COUNT)))
-    done = lambda: sum(m.phase is Phase.DONE for m in run.runner.history.moves)  # noqa: E731
+    done = lambda: sum(m.phase is Phase.DONE for m in run.runner.state.moves)  # noqa: E731
     run.until(lambda _: done() >= 5)
     run.journal.ask(run.client.now, "rollback", {"who": "ann", "host": "here"})
     assert most_at_a_time(run) <= MOST
-    assert run.runner.history.ended is Outcome.CANCELLED
+    assert run.runner.state.ended is Outcome.CANCELLED
 
 
 def test_a_larger_move_goes_alone(start: Start) -> None:
@@ -72,7 +72,7 @@ def test_a_larger_move_goes_alone(start: Start) -> None:
     assert isinstance(first, Submit)
     assert len(first.moves) == 1
     assert most_at_a_time(run) == SIZE
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
 
 
 T = Resource.topic("t")
@@ -89,7 +89,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
     """From its first byte on, though its process dies at any time."""
     run = begun(start, tuple(range(COUNT)))
     before = throttles(run.client)
-    while run.runner.history.ended is None:
+    while run.runner.state.ended is None:
         step = run.runner.advance()
         flying = {tp.partition for tp in run.client.reassignments()}
         if submitted(step):
@@ -97,7 +97,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
         assert flying <= listed(run)
         assert len(listed(run)) <= 4, "those that end, and those that are about to begin"
         run.again()
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert throttles(run.client) == before
 
 
@@ -113,7 +113,7 @@ def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: St
     came = run.client.elapsed_seconds
     run.until(lambda _: in_sync(run))
     assert run.client.elapsed_seconds - came < 3
-    assert LAST in {run.runner.history.moves[i].move.tp for i in run.runner.history.queued}
+    assert LAST in {run.runner.state.moves[i].move.tp for i in run.runner.state.queued}
     assert run.to_the_end() is Outcome.DONE
 
 
@@ -128,7 +128,7 @@ def test_batches_are_cut_by_it() -> None:
     state = observe(client)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
     options = RunOptions(100 * MB, most_extra_bytes=MOST)
-    found = prepared(options, state, Load.unknown(state), plan)
+    found = with_batches(options, state, Load.unknown(state), plan)
     assert {len(batch) for batch in found.batches} == {2}
     assert options.to_json()["most_extra_bytes"] == MOST
     assert LaunchOptions().most_extra_bytes is None

@@ -9,7 +9,7 @@ from run_help import MB, Run, Start, cluster, plan_of
 
 from core.cluster.metadata import TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.steps import Submit
 
 SIZES = {0: 400, 1: 20, 2: 20}
@@ -29,8 +29,8 @@ def begun(start: Start, sizes: dict[int, int] = SIZES, **options: Any) -> Run:
 def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
     """Carry the run to its end; return when each move began, and what was in flight then."""
     found = {}
-    while run.runner.history.ended is None:
-        flying = frozenset(run.runner.history.in_flight)
+    while run.runner.state.ended is None:
+        flying = frozenset(run.runner.state.in_flight)
         step = run.runner.advance()
         if isinstance(step, Submit):
             found |= dict.fromkeys(step.moves, (run.client.elapsed_seconds, flying))
@@ -40,7 +40,7 @@ def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
 def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start: Start) -> None:
     run = begun(start)
     began = beginnings(run)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert {index: flying for index, (_, flying) in began.items()} == {0: set(), 1: {0}, 2: {0}}
     assert WINDOW_SECONDS <= began[1][0] - began[0][0] < WINDOW_SECONDS + 5
     assert began[2][0] - began[1][0] >= WINDOW_SECONDS
@@ -52,7 +52,7 @@ def test_a_third_batch_flies_only_beside_what_is_long(
 ) -> None:
     run = begun(start, {0: 60, 1: 300, 2: 20}, long=frozenset(long))
     assert beginnings(run)[2][1] == beside
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -64,4 +64,4 @@ def test_a_pause_lets_no_further_batch_begin(start: Start, paused: bool) -> None
     end = run.client.elapsed_seconds + WINDOW_SECONDS + 10
     while run.client.elapsed_seconds < end:
         run.runner.advance()
-    assert run.runner.history.moves[1].phase.in_flight is not paused
+    assert run.runner.state.moves[1].phase.in_flight is not paused

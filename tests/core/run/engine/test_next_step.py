@@ -16,7 +16,8 @@ from core.plan.plan import Move
 from core.run.engine import completion as finishing
 from core.run.engine.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
 from core.run.engine.next_step import next_step
-from core.run.journal.fold import BatchThrottle, Outcome, Phase
+from core.run.journal.held_throttles import BatchThrottles
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind, Record
 from core.run.journal.throttle_values import ListIntent, RateIntent, Side
 from core.run.steps import (
@@ -27,7 +28,7 @@ from core.run.steps import (
     IntendRates,
     IntendThrottles,
     NoteEnded,
-    Observed,
+    Observation,
     Poll,
     Postpone,
     Preflight,
@@ -43,7 +44,7 @@ from core.run.throttles.desired import sides
 from core.run.throttles.signals import out_of_step
 
 LISTED = Reassignment((0, 2, 1, 3), (0,), (3,))
-FLYING = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED)
+IN_FLIGHT = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED)
 
 
 KEPT = {
@@ -51,7 +52,7 @@ KEPT = {
     for broker, side in sides(MOVE)
 }
 """Lower rates of somebody else's wherever the move needs one."""
-LIMITED = {"throttles": {0: BatchThrottle((), (), set=True)}, "rates": KEPT}
+LIMITED = {"throttles": {0: BatchThrottles((), (), set=True)}, "rates": KEPT}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ LIMITED = {"throttles": {0: BatchThrottle((), (), set=True)}, "rates": KEPT}
     [
         ({"preflight": False}, Preflight()),
         ({}, IntendThrottles(0, (0,))),
-        ({"throttles": {0: BatchThrottle((), ())}}, SetThrottles(0)),
+        ({"throttles": {0: BatchThrottles((), ())}}, SetThrottles(0)),
         (LIMITED, Submit((0,))),
         (LIMITED | {"rates": {k: r for k, r in KEPT.items() if k[0] != 2}}, IntendRates(0, (2,))),
         ({"rate_bytes_per_s": -1}, Submit((0,))),
@@ -72,7 +73,7 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        pytest.param(FLYING, Poll(), id="in flight"),
+        pytest.param(IN_FLIGHT, Poll(), id="in flight"),
         pytest.param(
             observed((0, 2, 1)),
             NoteEnded((Ending(0, Phase.DONE, leader=0),)),
@@ -129,14 +130,14 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
         ),
     ],
 )
-def test_what_becomes_of_a_submitted_move(seen: Observed, expected: Step) -> None:
+def test_what_becomes_of_a_submitted_move(seen: Observation, expected: Step) -> None:
     assert next_step(history(MOVE, phase=Phase.SUBMITTED), seen) == expected
 
 
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        pytest.param(FLYING, Poll(), id="it arrived"),
+        pytest.param(IN_FLIGHT, Poll(), id="it arrived"),
         pytest.param(
             observed((0, 2, 1)), NoteEnded((Ending(0, Phase.DONE, leader=0),)), id="it is done"
         ),
@@ -144,7 +145,7 @@ def test_what_becomes_of_a_submitted_move(seen: Observed, expected: Step) -> Non
         pytest.param(observed((3, 2, 1), steady=5), Submit((0,)), id="it was lost"),
     ],
 )
-def test_a_submission_without_an_answer(seen: Observed, expected: Step) -> None:
+def test_a_submission_without_an_answer(seen: Observation, expected: Step) -> None:
     assert next_step(history(MOVE, phase=Phase.SUBMITTING), seen) == expected
 
 
@@ -176,7 +177,7 @@ def test_a_submission_without_an_answer(seen: Observed, expected: Step) -> None:
         ),
     ],
 )
-def test_what_becomes_of_a_queued_move_that_looks_wrong(seen: Observed, expected: Step) -> None:
+def test_what_becomes_of_a_queued_move_that_looks_wrong(seen: Observation, expected: Step) -> None:
     assert next_step(history(MOVE), seen) == expected
 
 
@@ -273,7 +274,7 @@ def test_new_replicas_that_are_not_in_sync_yet_are_no_reason_to_stop() -> None:
 
 def test_no_more_leaders_change_at_a_time_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cruise Control's case: of four leader moves a cap of three lets three go first."""
-    monkeypatch.setattr(finishing, "MOST_AT_A_TIME", 3)
+    monkeypatch.setattr(finishing, "MAX_ELECTED_AT_ONCE", 3)
     moves = [move("foo", n, (n, 2), (2, n)) for n in (3, 4, 5, 6)]
     past = history(*moves, phase=Phase.DONE, elect=True)
     seen = observed(None)
@@ -285,7 +286,7 @@ def test_no_more_leaders_change_at_a_time_than_is_allowed(monkeypatch: pytest.Mo
 # -- cancelling, Kafka's cases --------------------------------------------------------------------
 
 
-def cancelled(m: Move, seen: Observed, *, sent: bool = False, min_insync: int = 1) -> Step:
+def cancelled(m: Move, seen: Observation, *, sent: bool = False, min_insync: int = 1) -> Step:
     past = history(m, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={"foo": min_insync})
     past.moves[0].cancel_intended = past.moves[0].cancel_sent = sent
     return next_step(past, seen)
@@ -374,13 +375,13 @@ def test_a_cancel_goes_before_the_cleaning_up_and_that_before_waiting() -> None:
     """What cannot be given back now must not keep moves from being cancelled."""
     past = history(MOVE, phase=Phase.SUBMITTED, cancel_requested=True)
     past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("7:1", "1:3"))}
-    assert next_step(past, FLYING) == Cancel((0,))
+    assert next_step(past, IN_FLIGHT) == Cancel((0,))
     past.moves[0].cancel_sent = True
-    assert next_step(past, FLYING) == RemovePairs((("foo", Side.LEADER, ("7:1",)),))
+    assert next_step(past, IN_FLIGHT) == RemovePairs((("foo", Side.LEADER, ("7:1",)),))
 
 
 def test_a_cancel_that_is_on_its_way_is_waited_for_and_then_repeated() -> None:
-    assert cancelled(MOVE, FLYING, sent=True) == Poll()
+    assert cancelled(MOVE, IN_FLIGHT, sent=True) == Poll()
     late = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED, steady=5)
     assert cancelled(MOVE, late, sent=True) == Cancel((0,))
 
@@ -471,18 +472,18 @@ def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: O
 
 
 def test_a_broker_that_returned_gets_its_rate_first_intended_then_set() -> None:
-    past = history(MOVE, phase=Phase.SUBMITTED, throttles={0: BatchThrottle((), (), set=True)})
+    past = history(MOVE, phase=Phase.SUBMITTED, throttles={0: BatchThrottles((), (), set=True)})
     past.rates = {(b, Side.LEADER): rate(b, Side.LEADER) for b in (0, 2, 3)}
     past.rates[0, Side.FOLLOWER] = rate(0, Side.FOLLOWER)
     down = observed((0, 2, 1, 3), (3, 2), listed=LISTED, alive=frozenset((0, 2, 3)))
     assert next_step(past, down) == Poll()
-    assert next_step(past, FLYING) == IntendRates(0, (1,))
+    assert next_step(past, IN_FLIGHT) == IntendRates(0, (1,))
     intent = rate(1, Side.LEADER).to_json()
     past.apply(Record(1, NOON, Kind.RATE_INTENT, {"batch": 0, "rates": [intent]}))
-    assert next_step(past, FLYING) == SetRates(0, ((1, Side.LEADER),))
+    assert next_step(past, IN_FLIGHT) == SetRates(0, ((1, Side.LEADER),))
     assert next_step(past, down) == Poll(), "it is down again"
     past.apply(Record(2, NOON, Kind.RATE_SET, {"batch": 0, "rates": [[1, "leader"]]}))
-    assert next_step(past, FLYING) == Poll()
+    assert next_step(past, IN_FLIGHT) == Poll()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Start, cluster, plan_of, submitted
 
 from core.run.engine.observer import seconds_to_next_look
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.steps import NoteEnded, Step
 
 
@@ -60,7 +60,7 @@ def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Star
     while client.elapsed_seconds < until:
         run.runner.advance()
         looks.append(client.elapsed_seconds)
-    assert not run.runner.history.in_flight
+    assert not run.runner.state.in_flight
     assert max(b - a for a, b in pairwise(looks)) <= 1.1, looks
     client.start_broker(4)
     assert run.to_the_end() is Outcome.DONE

@@ -31,7 +31,7 @@ from core.load.lookup import newest_load
 from core.load.snapshot.format import Load
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 
 WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}
 
@@ -112,4 +112,4 @@ def test_a_damaged_snapshot_fails_no_run(
         newest_load(state)
     run = start(client, plan, through=limited, estimate=asked)
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.history.estimate is not None
+    assert run.runner.state.estimate is not None

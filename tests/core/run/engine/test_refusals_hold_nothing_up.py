@@ -26,9 +26,9 @@ from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.throttle_lists import entries
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.reporting.config_changes import changes
-from core.run.reporting.views import MoveState, RunState
+from core.run.reporting.views import MoveStatus, RunStatus
 
 T, U = Resource.topic("t"), Resource.topic("u")
 TARGETS = {("t", 0): (1, 2, 3), ("u", 0): (4, 6)}
@@ -60,9 +60,9 @@ def begun(start: Start, faulty: Faulty) -> Run:
 def other_move_is_given_back(run: Run) -> None:
     """Cancel the move that nothing is refused of: it must be undone and its throttles taken."""
     ask(run, "cancel", moves=[1])
-    run.until(lambda _: run.runner.history.moves[1].phase is Phase.CANCELLED, seconds=60)
+    run.until(lambda _: run.runner.state.moves[1].phase is Phase.CANCELLED, seconds=60)
     run.until(lambda _: own(run.client, U, LEADER_LIST) is None, seconds=30)
-    assert run.runner.history.moves[0].phase is Phase.SUBMITTED
+    assert run.runner.state.moves[0].phase is Phase.SUBMITTED
     assert "POLICY_VIOLATION" in run.view().why
 
 
@@ -73,7 +73,7 @@ def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> Non
     spend(run, 4)
     delete(run.client, T, LEADER_LIST)
     faulty.replaced["alter_configs"] = refusing(T)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting, seconds=60)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting, seconds=60)
     other_move_is_given_back(run)
     faulty.replaced.clear()
     spend(run, 10)
@@ -93,7 +93,7 @@ def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> 
     spend(run, 60)
     faulty.replaced["alter_configs"] = refusing(T)
     run.client.start_broker(2)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting, seconds=60)
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting, seconds=60)
     other_move_is_given_back(run)
     assert "0:1" in entries(own(run.client, T, LEADER_LIST))
     faulty.replaced.clear()
@@ -113,12 +113,12 @@ def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, l
     run = start(client, plan, through=faulty, batches=((0,), (1,)), retention_ms=3_600_000)
     run.until(submitted)
     faulty.replaced["alter_configs"] = refusing(T, RETENTION)
-    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2, seconds=120)
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, seconds=120)
     run.until(lambda _: throttles(client) == before, seconds=30)
     assert retention(client, U) == "172800000"
     assert retention(client, T) == "3600000"
     run.until(lambda _: "a cancel leaves it" in run.view().why, seconds=30)
-    assert run.view().state is RunState.WAITING
+    assert run.view().state is RunStatus.WAITING
     assert run.view().why.startswith("the retention of t cannot be put back: POLICY_VIOLATION")
     if leave:
         run.cancel()
@@ -145,7 +145,7 @@ def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Star
     assert "retention of t stays as it is: POLICY_VIOLATION" in said
     assert run.to_the_end(120) is Outcome.DONE
     assert retention(client, T) == retention(client, U) == "172800000"
-    changed = changes(run.journal.records(), run.runner.history)
+    changed = changes(run.journal.records(), run.runner.state)
     assert [one.name for one in changed if one.config == RETENTION] == ["u"]
 
 

@@ -23,7 +23,7 @@ from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, UnreachableError
-from core.run.journal.fold import Outcome, Phase, Role
+from core.run.journal.moves import Outcome, Phase, Role
 from core.run.journal.records import Kind
 from core.run.steps import Cancel, ChangeRates
 from core.units import UNLIMITED
@@ -39,7 +39,7 @@ def value(client: SimulatedCluster, broker: int, name: str) -> str | None:
 
 
 def phases(run: Run) -> list[Phase]:
-    return [m.phase for m in run.runner.history.moves]
+    return [m.phase for m in run.runner.state.moves]
 
 
 def kinds(run: Run) -> list[Kind]:
@@ -57,7 +57,7 @@ def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None
     ask(run, "pause", floor=False)
     spend(run, 120)
     assert phases(run) == [Phase.DONE, *[Phase.QUEUED] * 3]
-    assert run.runner.history.waiting == "paused, as asked"
+    assert run.runner.state.waiting == "paused, as asked"
     run.again()
     spend(run, 30)
     assert phases(run).count(Phase.QUEUED) == 3
@@ -169,7 +169,7 @@ def test_one_move_is_cancelled_and_the_others_go_on(start: Start) -> None:
     run.until(submitted)
     ask(run, "cancel", moves=[0])
     assert run.to_the_end() is Outcome.INCOMPLETE
-    assert run.runner.history.ended_why == "t-0 was cancelled, as asked"
+    assert run.runner.state.ended_why == "t-0 was cancelled, as asked"
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 3), "t-2": (3, 2)}
     assert throttles(client) == before
 
@@ -182,7 +182,7 @@ def test_a_skipped_move_is_not_begun_and_the_run_is_done(start: Start) -> None:
     ask(run, "skip", moves=[0, 2])
     assert run.to_the_end() is Outcome.DONE
     assert phases(run) == [Phase.DONE, Phase.DONE, Phase.SKIPPED, Phase.DONE]
-    assert run.runner.history.ended_why == "1 skipped, as asked"
+    assert run.runner.state.ended_why == "1 skipped, as asked"
     assert throttles(client) == before
 
 
@@ -197,7 +197,7 @@ def test_what_was_cancelled_or_skipped_is_tried_again_at_the_end(start: Start) -
     ask(run, "retry", moves=[0, 1])
     assert run.to_the_end() is Outcome.DONE
     assert set(run.replicas().values()) == {(3, 2)}
-    assert [m.batch for m in run.runner.history.moves] == [4, 5, 2, 3]
+    assert [m.batch for m in run.runner.state.moves] == [4, 5, 2, 3]
     assert throttles(client) == before
 
 
@@ -209,10 +209,10 @@ def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> Non
     client.stop_broker(3)
     spend(run, 15)
     ask(run, "retarget", move=0, after=[5, 2])
-    run.until(lambda step: len(run.runner.history.moves) == 3)
-    added = run.runner.history.moves[2]
+    run.until(lambda step: len(run.runner.state.moves) == 3)
+    added = run.runner.state.moves[2]
     assert (added.role, added.instead_of, added.move.after) == (Role.RETARGET, 0, (5, 2))
-    run.until(lambda step: run.runner.history.moves[2].phase is Phase.DONE)
+    run.until(lambda step: run.runner.state.moves[2].phase is Phase.DONE)
     client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (5, 2), "t-1": (4, 2)}
@@ -249,7 +249,7 @@ def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) 
     client.stop_broker(6)
     spend(run, 10)
     ask(run, "retarget", move=0, after=[6, 2], allow=["dead-broker"])
-    run.until(lambda step: len(run.runner.history.moves) == 2)
+    run.until(lambda step: len(run.runner.state.moves) == 2)
     assert "(despite dead-broker)" in run.view().requests[-1].what
     client.start_broker(6)
     assert run.to_the_end() is Outcome.DONE
@@ -294,7 +294,7 @@ def test_a_destination_that_dies_as_a_move_is_taken_back_is_said_in_the_end(
     client.stop_broker(6)
     client.advance(10)
     assert run.to_the_end() is (Outcome.INCOMPLETE if others else Outcome.CANCELLED)
-    assert "t-0: Refused by a check: dead-broker" in run.runner.history.ended_why
+    assert "t-0: Refused by a check: dead-broker" in run.runner.state.ended_why
 
 
 def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -> None:
@@ -321,12 +321,12 @@ def test_a_roll_back_leaves_all_as_it_was(start: Start, after_moves: int) -> Non
     original = run.replicas()
     run.until(lambda step: submitted(step) and kinds(run).count(Kind.MOVED) >= min(after_moves, 3))
     if after_moves == 4:
-        run.until(lambda step: Phase.QUEUED not in phases(run) and not run.runner.history.in_flight)
+        run.until(lambda step: Phase.QUEUED not in phases(run) and not run.runner.state.in_flight)
     ask(run, "rollback")
     run.runner.advance()
     run.again()
     assert run.to_the_end() is Outcome.CANCELLED
-    assert run.runner.history.ended_why == "rolled back"
+    assert run.runner.state.ended_why == "rolled back"
     assert run.replicas() == original
     assert throttles(client) == before
 
@@ -337,7 +337,7 @@ def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> Non
     run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (4, 2)}))
     run.until(submitted)
     ask(run, "retarget", move=0, after=[5, 2])
-    run.until(lambda step: run.replicas()["t-0"] == (5, 2) and not run.runner.history.in_flight)
+    run.until(lambda step: run.replicas()["t-0"] == (5, 2) and not run.runner.state.in_flight)
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
@@ -350,7 +350,7 @@ def test_a_roll_back_can_be_cancelled(start: Start) -> None:
     run = start(client, plan_of(client, TARGETS), batch_size=2)
     run.until(lambda step: phases(run).count(Phase.DONE) == 2)
     ask(run, "rollback")
-    run.until(lambda step: submitted(step) and run.runner.history.rolling_back)
+    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
     run.cancel()
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert set(run.replicas().values()) <= {(1, 2), (3, 2)}

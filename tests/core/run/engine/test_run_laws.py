@@ -26,8 +26,8 @@ from core.cluster.configs import (
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.engine.executor import Runner
-from core.run.journal.fold import Outcome, Phase, Role
+from core.run.engine.executor import Executor
+from core.run.journal.moves import Outcome, Phase, Role
 
 LAYOUT = {"a": [(1, 2), (2, 3), (3, 1)], "b": [(4, 5), (5, 6), (1, 4)], "theirs": [(5, 6)]}
 MOVED = [(topic, p) for topic in ("a", "b") for p in range(3)]
@@ -95,7 +95,7 @@ def everything(client: SimulatedCluster) -> Found:
 def play(run: Run, story: list[tuple[int, tuple[str, dict[str, Any]]]]) -> None:
     for looks, (kind, payload) in story:
         for _ in range(looks):
-            if run.runner.history.ended is None:
+            if run.runner.state.ended is None:
                 run.runner.advance()
         if kind == "die":
             run.again()
@@ -135,7 +135,7 @@ def test_configs_end_as_found_and_every_partition_where_its_move_says(
         try:
             play(run, story)
             outcome = run.to_the_end(seconds=7200)
-            history = run.runner.history
+            history = run.runner.state
             assert outcome is not Outcome.FAILED or not any(
                 m.phase is Phase.DONE for m in history.moves
             )
@@ -150,6 +150,6 @@ def test_configs_end_as_found_and_every_partition_where_its_move_says(
                 assert now[str(m.move.tp)] == expected, (m, history.ended_why)
                 assert not (back and done) or now[str(m.move.tp)] == original[str(m.move.tp)]
             assert set(client.reassignments()) <= {TopicPartition("theirs", 0)}
-            assert Runner(run.journal, client, client.clock).history == history
+            assert Executor(run.journal, client, client.clock).state == history
         finally:
             run.journal.close()

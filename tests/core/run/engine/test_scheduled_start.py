@@ -17,10 +17,10 @@ from core.errors import AccessDeniedError
 from core.load.snapshot.format import Load
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.notifier import Notifier
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.run.steps import Poll, Preflight
 from core.settings import NotifyBy
 
@@ -87,7 +87,7 @@ def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) 
     at = client.now + timedelta(hours=hours) if hours else None
     run = start(client, plan, start_at=at, estimate=asked, produced={0: 50_000.0})
     run.until(lambda step: isinstance(step, Preflight), 11 * 3600)
-    began, view, known = client.now, run.view(), run.runner.history.estimate
+    began, view, known = client.now, run.view(), run.runner.state.estimate
     assert known is not None
     assert known["total_bytes"] == pytest.approx(300 * MB + hours * 3600 * 50_000, rel=0.01)
     assert known["rate_bytes_per_s"] == 5 * MB
@@ -102,7 +102,7 @@ def test_a_broker_that_is_down_at_the_start_fails_a_run_that_needs_it(start: Sta
     client, _, run = later(start)
     client.stop_broker(4)
     assert run.to_the_end(7200) is Outcome.FAILED
-    assert "Broker 4 is down" in run.runner.history.ended_why
+    assert "Broker 4 is down" in run.runner.state.ended_why
 
 
 def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start: Start) -> None:
@@ -110,11 +110,11 @@ def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start
     ask(run, "retarget", move=0, after=[5, 2])
     ask(run, "retarget", move=1, after=[6, 2])
     begins = client.now
-    run.until(lambda step: len(run.runner.history.moves) == 4)
+    run.until(lambda step: len(run.runner.state.moves) == 4)
     assert client.now - begins > timedelta(minutes=58)
-    assert not run.runner.history.preflight
+    assert not run.runner.state.preflight
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.history.preflight
+    assert run.runner.state.preflight
     assert run.replicas() == {"t-0": (5, 2), "t-1": (6, 2)}
 
 
@@ -133,7 +133,7 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
 ) -> None:
     _, faulty, run = later(start)
     faulty.replaced["describe"] = unreachable
-    seen: list[tuple[RunState, str]] = []
+    seen: list[tuple[RunStatus, str]] = []
     told: list[str] = []
 
     class Telling(Notifier):
@@ -142,24 +142,24 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
 
     notifier = Telling(NotifyBy(command=("true",)))
 
-    def looks(chronicle: Any) -> None:
-        notifier.look(chronicle)
+    def looks(recorder: Any) -> None:
+        notifier.look(recorder)
         seen.append((run.view().state, run.view().why))
         if len(told) == 1:
             faulty.replaced.clear()
 
     run.runner._on_look = looks
     assert run.runner.run() is Outcome.DONE
-    assert seen[0][0] is RunState.SCHEDULED
-    assert (RunState.WAITING, "The cluster does not answer") in seen
+    assert seen[0][0] is RunStatus.SCHEDULED
+    assert (RunStatus.WAITING, "The cluster does not answer") in seen
     assert told == ["The cluster does not answer"]
 
 
 def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start: Start) -> None:
     _, faulty, run = later(start)
     faulty.replaced["describe"] = unreachable
-    run.runner._on_look = lambda chronicle: (
-        run.cancel() if chronicle.history.waiting.startswith("The cluster") else None
+    run.runner._on_look = lambda recorder: (
+        run.cancel() if recorder.state.waiting.startswith("The cluster") else None
     )
     assert run.runner.run() is Outcome.CANCELLED
 
@@ -172,4 +172,4 @@ def test_a_right_that_is_missing_at_the_time_fails_it(start: Start) -> None:
 
     faulty.replaced["describe"] = denied
     assert run.runner.run() is Outcome.FAILED
-    assert [m.phase for m in run.runner.history.moves] == [Phase.QUEUED] * 2
+    assert [m.phase for m in run.runner.state.moves] == [Phase.QUEUED] * 2

@@ -11,7 +11,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.steps import NoteEnded
 
@@ -48,12 +48,12 @@ def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Sta
     client.cancel([TP])
     client.alter_reassignments({TP: (5, 6)})
     run.until(lambda step: isinstance(step, NoteEnded))
-    assert run.runner.history.stopped
+    assert run.runner.state.stopped
     through.replaced.clear()
     through.calls.clear()
     assert run.to_the_end() is Outcome.FAILED
     assert "alter_reassignments" not in through.calls
-    lost = run.runner.history.moves[1]
+    lost = run.runner.state.moves[1]
     assert lost.phase is Phase.CANCELLED
     assert lost.why == "not started: t-0 was changed by somebody else"
 
@@ -64,7 +64,7 @@ def test_what_was_lost_is_not_submitted_again_while_its_destination_is_down(star
     through.calls.clear()
     spend(run, 60)
     assert "alter_reassignments" not in through.calls
-    assert run.runner.history.waiting == "broker 3 is down: no further batch starts"
+    assert run.runner.state.waiting == "broker 3 is down: no further batch starts"
     run.client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
 
@@ -84,7 +84,7 @@ def test_a_second_try_that_is_refused_does_not_hide_a_first_that_acts_late(
     run, through = until_lost(start)
     through.replaced["alter_reassignments"] = answer
     run.until(submitted)
-    assert run.runner.history.moves[0].phase is Phase.SUBMITTING
+    assert run.runner.state.moves[0].phase is Phase.SUBMITTING
     spend(run, 5)
     run.client.alter_reassignments({TP: (3, 2)})
     assert run.to_the_end() is Outcome.DONE
@@ -99,4 +99,4 @@ def test_a_second_try_that_is_refused_ends_a_move_that_the_cluster_does_not_show
     through.replaced["alter_reassignments"] = answer
     assert run.to_the_end(120) is Outcome.FAILED
     assert [r.kind for r in run.journal.records()].count(Kind.SUBMITTING) == 2
-    assert run.runner.history.moves[0].phase is Phase.FAILED
+    assert run.runner.state.moves[0].phase is Phase.FAILED

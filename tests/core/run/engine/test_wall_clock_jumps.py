@@ -9,8 +9,8 @@ import pytest
 from run_help import MB, Run, Start, cluster, plan_of
 
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.engine.executor import Runner
-from core.run.journal.fold import Outcome
+from core.run.engine.executor import Executor
+from core.run.journal.moves import Outcome
 from core.run.journal.throttle_values import Side
 from core.run.steps import Submit
 
@@ -37,7 +37,7 @@ def begun(start: Start, **options: object) -> tuple[Run, Jumping]:
     client = cluster({"t": [(1, 2)]}, size_bytes=3000 * MB)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), **options)
     clock = Jumping(client)
-    run.runner = Runner(run.journal, client, clock)
+    run.runner = Executor(run.journal, client, clock)
     return run, clock
 
 
@@ -73,10 +73,10 @@ def test_a_rate_rises_no_faster_and_no_slower(start: Start, jump: timedelta) -> 
     while run.client.elapsed_seconds < end:
         clock.off += jump
         run.runner.advance()
-    rate = run.runner.history.pace.rates[3, Side.FOLLOWER].rate_bytes_per_s
+    rate = run.runner.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s
     assert 20 * MB < rate <= 35 * MB
     spend(run, 20)
-    assert run.runner.history.pace.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
+    assert run.runner.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
@@ -89,7 +89,7 @@ def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
     before = run.view().elapsed_seconds
     clock.off = jump
     run.again()
-    run.runner = Runner(run.journal, run.client, clock)
+    run.runner = Executor(run.journal, run.client, clock)
     spend(run, 20)
     times = [r.at for r in run.journal.records()], [s.at for s in run.journal.samples()]
     assert all(list(at) == sorted(at) for at in times)
@@ -103,7 +103,7 @@ def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
 def test_a_run_that_is_to_begin_later_begins_by_the_time_of_day(start: Start) -> None:
     run, clock = begun(start, start_at=cluster({"t": [(1, 2)]}).now + HOUR)
     spend(run, 10)
-    assert "begins at" in run.runner.history.waiting
+    assert "begins at" in run.runner.state.waiting
     clock.off = HOUR
     run.until(lambda step: isinstance(step, Submit), seconds=60)
     assert run.to_the_end() is Outcome.DONE

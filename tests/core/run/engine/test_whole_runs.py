@@ -19,9 +19,10 @@ from run_help import (
 
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.plan.plan import Plan
-from core.run.journal.fold import History, Outcome
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 from core.run.steps import Poll
 from core.units import UNLIMITED
 
@@ -33,7 +34,7 @@ def test_a_run_ends_as_planned_and_leaves_no_throttle(start: Start) -> None:
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
     assert throttles(client) == before
-    assert run.view().state is RunState.DONE
+    assert run.view().state is RunStatus.DONE
     assert run.view().moved_bytes == run.view().total_bytes == 40 * MB
 
 
@@ -110,12 +111,12 @@ def test_folding_the_journal_again_gives_the_same_history_after_every_step(
     client = cluster(TWO, size_bytes=5 * MB)
     run = start(client, plan_of(client, TARGETS), batch_size=2)
     steps = 0
-    while run.runner.history.ended is None:
+    while run.runner.state.ended is None:
         run.runner.advance()
         steps += 1
         if cancelled and steps == 6:
             run.cancel()
-        assert History.fold(run.journal.records()) == run.runner.history
+        assert RunState.fold(run.journal.records()) == run.runner.state
 
 
 def test_an_empty_plan_ends_at_once(start: Start) -> None:

@@ -40,8 +40,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.run import audit
 from core.run.external.clearing import Clearing, clear, plan_clearing
-from core.run.external.leftovers import left_in_cluster
-from core.run.journal.fold import History
+from core.run.external.leftovers import fetch_leftovers
+from core.run.journal.fold import RunState
 from core.run.journal.throttle_values import Side, own_list
 from core.run.reporting.runs import KnownRun
 from core.run.steps import Poll
@@ -128,10 +128,10 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
 ) -> None:
     set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
     named = (U, *(Resource.broker(b) for b in (1, 2, 4)))
-    found = look(client, *named, runs=[KnownRun(run.runner.history, living=True)])
+    found = look(client, *named, runs=[KnownRun(run.runner.state, living=True)])
     assert not found.changes
     assert {why for _, why in found.kept} == {
-        f"run {run.runner.history.run} is in progress and works with it"
+        f"run {run.runner.state.run_id} is in progress and works with it"
     }
 
 
@@ -140,7 +140,7 @@ def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
 ) -> None:
     client.cancel([TopicPartition("u", 0)])
     client.clock.sleep(1)
-    clear(client, client.clock, look(client, runs=[KnownRun(run.runner.history, living=False)]))
+    clear(client, client.clock, look(client, runs=[KnownRun(run.runner.state, living=False)]))
     now = throttles(client)
     assert now[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert not now[U][LEADER_LIST].value
@@ -171,15 +171,15 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
     client.clock.sleep(1)
     left = run.view(living=False).leftovers
     assert left is not None
-    stands = left_in_cluster(client, left)
+    stands = fetch_leftovers(client, left)
     assert {(r.broker, r.side, r.rate_bytes_per_s) for r in stands.rates} == {
         *((broker, Side.LEADER, 5 * MB) for broker in (1, 2, 4)),
         (4, Side.FOLLOWER, 5 * MB),
     }
-    known = KnownRun(History.fold(run.journal.records()), living=False)
+    known = KnownRun(RunState.fold(run.journal.records()), living=False)
     clear(client, client.clock, look(client, runs=[known]))
     assert throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
-    assert 4 not in {rate.broker for rate in left_in_cluster(client, left).rates}
+    assert 4 not in {rate.broker for rate in fetch_leftovers(client, left).rates}
 
 
 @pytest.mark.parametrize("found", ["0:1,0:2", ""])

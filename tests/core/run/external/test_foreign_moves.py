@@ -19,8 +19,8 @@ from core.errors import ExitCode
 from core.plan.plan import log_dir_of
 from core.run.external.clearing import plan_clearing
 from core.run.external.moves import ForeignWatch, foreign_moves
-from core.run.external.throttles import Throttle, find_throttles
-from core.run.journal.fold import Outcome
+from core.run.external.throttles import Throttle, fetch_throttles
+from core.run.journal.moves import Outcome
 
 TP = TopicPartition("t", 0)
 
@@ -98,7 +98,7 @@ def test_its_throttle_is_needed_while_it_goes_on() -> None:
     client, _, _ = copying_within()
 
     def rate() -> Throttle:
-        (found,) = find_throttles(client, client.describe(), []).found
+        (found,) = fetch_throttles(client, client.describe(), []).found
         return found
 
     assert (rate().needed, rate().why.partition("; ")[2]) == (
@@ -115,7 +115,7 @@ def test_a_throttle_of_a_broker_that_does_not_say_what_it_copies_is_taken_for_ne
     silent.replaced["log_dirs"] = lambda real, brokers: tuple(
         BrokerLogs(broker, error="CLUSTER_AUTHORIZATION_FAILED") for broker in brokers
     )
-    (rate,) = find_throttles(silent, client.describe(), []).found  # type: ignore[arg-type]
+    (rate,) = fetch_throttles(silent, client.describe(), []).found  # type: ignore[arg-type]
     assert rate.needed
     assert rate.why.endswith("; whether the broker copies between its log dirs is not known")
     ((_, kept),) = plan_clearing(silent, client.describe(), []).kept  # type: ignore[arg-type]

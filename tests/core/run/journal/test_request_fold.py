@@ -8,15 +8,15 @@ import pytest
 from next_step_help import history
 from run_help import move
 
-from core.run.journal.fold import History, Phase
-from core.run.journal.moves import Wish
-from core.run.journal.rates import Bounds
+from core.run.journal.fold import RunState
+from core.run.journal.moves import MoveRequest, Phase
+from core.run.journal.rates import RateBounds
 from core.run.journal.requests import refusal, take
 
 MOVES = [move("foo", p, (3, 2, 1), (0, 2, 1)) for p in range(4)]
 
 
-def a_run() -> History:
+def a_run() -> RunState:
     """Return a run of four moves: done, in flight, queued, failed."""
     past = history(*MOVES)
     phases = (Phase.DONE, Phase.SUBMITTED, Phase.QUEUED, Phase.FAILED)
@@ -25,14 +25,19 @@ def a_run() -> History:
     return past
 
 
-def wishes(past: History) -> list[Wish]:
-    return [m.wish for m in past.moves]
+def wishes(past: RunState) -> list[MoveRequest]:
+    return [m.request for m in past.moves]
 
 
 def test_a_cancel_of_all_takes_back_what_has_not_ended() -> None:
     past = a_run()
     take(past, "cancel", {})
-    assert wishes(past) == [Wish.GO_ON, Wish.CANCEL, Wish.CANCEL, Wish.GO_ON]
+    assert wishes(past) == [
+        MoveRequest.CONTINUE,
+        MoveRequest.CANCEL,
+        MoveRequest.CANCEL,
+        MoveRequest.CONTINUE,
+    ]
     assert (past.cancel_requested, past.leave_requested) == (True, False)
     for m in past.moves:
         m.phase = Phase.CANCELLED
@@ -55,14 +60,24 @@ def test_a_further_cancel_while_moves_go_back_gives_no_throttle_up() -> None:
 def test_a_cancel_of_one_move_leaves_the_others() -> None:
     past = a_run()
     take(past, "cancel", {"moves": [0, 1]})
-    assert wishes(past) == [Wish.GO_ON, Wish.CANCEL, Wish.GO_ON, Wish.GO_ON]
+    assert wishes(past) == [
+        MoveRequest.CONTINUE,
+        MoveRequest.CANCEL,
+        MoveRequest.CONTINUE,
+        MoveRequest.CONTINUE,
+    ]
     assert not past.cancel_requested
 
 
 def test_only_queued_moves_are_skipped() -> None:
     past = a_run()
     take(past, "skip", {"moves": [0, 1, 2, 3]})
-    assert wishes(past) == [Wish.GO_ON, Wish.GO_ON, Wish.SKIP, Wish.GO_ON]
+    assert wishes(past) == [
+        MoveRequest.CONTINUE,
+        MoveRequest.CONTINUE,
+        MoveRequest.SKIP,
+        MoveRequest.CONTINUE,
+    ]
 
 
 def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> None:
@@ -78,23 +93,23 @@ def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> Non
 def test_a_pause_holds_until_it_is_resumed() -> None:
     past = a_run()
     take(past, "pause", {"floor": True})
-    assert (past.paused, past.pace.floored) == (True, True)
+    assert (past.paused, past.rate_control.floored) == (True, True)
     take(past, "resume", {})
-    assert (past.paused, past.pace.floored) == (False, False)
+    assert (past.paused, past.rate_control.floored) == (False, False)
 
 
 def test_another_rate_is_for_all_batches_to_come() -> None:
     past = a_run()
     take(past, "throttle", {"rate_bytes_per_s": 7})
-    assert (past.rate_bytes_per_s, past.pace.rate_bytes_per_s) == (7, 7)
+    assert (past.rate_bytes_per_s, past.rate_control.rate_bytes_per_s) == (7, 7)
     take(past, "throttle", {"auto": {"least_bytes_per_s": 1, "most_bytes_per_s": 9}})
-    assert past.pace.bounds == Bounds(1, 9)
+    assert past.rate_control.bounds == RateBounds(1, 9)
 
 
 def test_a_move_is_retargeted_by_taking_it_back_first() -> None:
     past = a_run()
     take(past, "retarget", {"move": 1, "after": [5, 2, 1]})
-    assert (past.moves[1].wish, past.moves[1].retarget) == (Wish.CANCEL, (5, 2, 1))
+    assert (past.moves[1].request, past.moves[1].retarget) == (MoveRequest.CANCEL, (5, 2, 1))
     take(past, "retarget", {"move": 0, "after": [5, 2, 1]})
     assert past.moves[0].retarget is None
 
@@ -103,8 +118,13 @@ def test_a_roll_back_takes_back_what_goes_on_and_ends_a_pause() -> None:
     past = a_run()
     take(past, "pause", {"floor": True})
     take(past, "rollback", {})
-    assert (past.rollback_requested, past.paused, past.pace.floored) == (True, False, False)
-    assert wishes(past) == [Wish.GO_ON, Wish.CANCEL, Wish.CANCEL, Wish.GO_ON]
+    assert (past.rollback_requested, past.paused, past.rate_control.floored) == (True, False, False)
+    assert wishes(past) == [
+        MoveRequest.CONTINUE,
+        MoveRequest.CANCEL,
+        MoveRequest.CANCEL,
+        MoveRequest.CONTINUE,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from run_help import MB, Start, cluster, plan_of
 
-from core.run.journal.fold import History, Outcome
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
 from core.run.reporting.documents import of_record
 from core.run.reporting.request_words import run_requests
@@ -53,14 +54,14 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
     client = cluster({"t": [(1, 2)]})
     run = start(client, plan_of(client, {("t", 0): (3, 2)}))
     run.journal.ask(client.now, kind, payload)
-    waiting = run_requests((), run.journal.requests(), run.runner.history)
+    waiting = run_requests((), run.journal.requests(), run.runner.state)
     assert [request.kind for request in waiting] == [kind]
     assert run.to_the_end() is Outcome.DONE
     (taken,) = [r for r in run.journal.records() if r.kind is Kind.REQUEST]
     assert taken.payload["refused"]
-    assert History.fold(run.journal.records()) == run.runner.history
+    assert RunState.fold(run.journal.records()) == run.runner.state
     assert [r.refused for r in run.view().requests] == [taken.payload["refused"]]
-    (event,) = of_record(taken, run.runner.history)
+    (event,) = of_record(taken, run.runner.state)
     assert (event["request"], event["who"]) == (kind, "?")
 
 

@@ -19,9 +19,10 @@ from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration, Lesson
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
 from core.run.engine import preflight
-from core.run.engine.executor import Runner
+from core.run.engine.executor import Executor
 from core.run.engine.preflight import estimate_of_start
-from core.run.journal.fold import History, Outcome
+from core.run.journal.fold import RunState
+from core.run.journal.moves import Outcome
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.lessons import lesson_of
 from core.run.reporting.runs import calibration
@@ -64,7 +65,7 @@ def begin(
         to_json(found),
         at=client.now,
     )
-    run.runner = Runner(run.journal, client, client.clock, learned=lambda: known)
+    run.runner = Executor(run.journal, client, client.clock, learned=lambda: known)
     return run
 
 
@@ -77,7 +78,7 @@ def carried_out(client: SimulatedCluster, rate: int = RATE, **more: Any) -> Run:
 
 def lesson(run: Run) -> Lesson | None:
     run.again()
-    found = lesson_of(run.journal.records(), run.runner.history)
+    found = lesson_of(run.journal.records(), run.runner.state)
     run.journal.close()
     return found
 
@@ -134,14 +135,14 @@ def test_a_run_without_a_throttle_tells_how_fast_is_copied(client: SimulatedClus
     found = lesson(run)
     assert found is not None
     assert (found.side, found.estimated_seconds) == (None, None)
-    speed = calibration(run.runner.history.cluster_id).speed
+    speed = calibration(run.runner.state.cluster_id).speed
     assert speed is not None
     assert speed.usual == pytest.approx(20_000 * MB / found.took_seconds)
-    estimate = run.runner.history.estimate
+    estimate = run.runner.state.estimate
     assert estimate is not None
     for row in estimate["rows"]:
         row["bytes"] = None  # as of a replica of unknown size
-    assert lesson_of([], run.runner.history) is None
+    assert lesson_of([], run.runner.state) is None
 
 
 # -- what teaches nothing --------------------------------------------------------------------------
@@ -203,10 +204,10 @@ def test_a_lower_rate_of_somebody_else_that_was_kept_teaches_nothing(
 def test_journals_are_folded_once_for_it(
     client: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster_id = carried_out(client).runner.history.cluster_id
+    cluster_id = carried_out(client).runner.state.cluster_id
     for _ in range(2):
         carried_out(client)
     first = calibration(cluster_id)
-    monkeypatch.setattr(History, "fold", None)
+    monkeypatch.setattr(RunState, "fold", None)
     assert calibration(cluster_id) == first
     assert first.sides

@@ -5,8 +5,8 @@ from __future__ import annotations
 from run_help import MB, Start, cluster, plan_of, set_config
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
-from core.run.journal.fold import Outcome
-from core.run.journal.rates import Bounds
+from core.run.journal.moves import Outcome
+from core.run.journal.rates import RateBounds
 from core.run.reporting.report import markdown
 from core.run.reporting.runs import read_journal
 from core.run.steps import Poll
@@ -39,7 +39,7 @@ def test_the_report_of_a_run_that_is_done(start: Start) -> None:
 
 def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
     client = cluster(TWO)
-    bounds = Bounds(5 * MB, 40 * MB)
+    bounds = RateBounds(5 * MB, 40 * MB)
     run = start(
         client,
         plan_of(client, TARGETS),

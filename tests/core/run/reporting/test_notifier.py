@@ -26,7 +26,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.run import service
 from core.run.journal.journal import Journal
-from core.run.journal.recorder import Chronicle
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
 from core.run.reporting import notifier as notify
@@ -178,7 +178,7 @@ def told(run: Run) -> list[tuple[str, str, str]]:
     ]
 
 
-def told_by(**ways: Any) -> Callable[[], Settings]:
+def probed(**ways: Any) -> Callable[[], Settings]:
     return lambda: Settings(notify=NotifyBy(**ways))
 
 
@@ -201,7 +201,7 @@ def test_the_end_of_a_run_is_told_by_its_own_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}), cluster_name="prod-eu")
-    serve(run, monkeypatch, told_by(command=writes(tmp_path / "told"), webhook=hook.url))
+    serve(run, monkeypatch, probed(command=writes(tmp_path / "told"), webhook=hook.url))
     (document,) = hook.posted
     assert json.loads((tmp_path / "told").read_text()) == document
     assert (document["event"], document["outcome"], document["done"]) == ("ended", "done", 1)
@@ -214,7 +214,7 @@ def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    serve(run, monkeypatch, told_by(command=("no-such-command",)))
+    serve(run, monkeypatch, probed(command=("no-such-command",)))
     ((event, by, why),) = told(run)
     assert (event, by) == ("ended", "command")
     assert "No such file" in why
@@ -235,13 +235,13 @@ class Watched:
 
     def __init__(self, run: Run, hook: Hook) -> None:
         self.run, self.notifier = run, Notifier(NotifyBy(webhook=hook.url))
-        self.chronicle = run.runner._chronicle
+        self.recorder = run.runner._recorder
 
     def advance(self, seconds: float) -> None:
         until = self.run.client.now + timedelta(seconds=seconds)
         while self.run.client.now < until:
             self.run.runner.advance()
-            self.notifier.look(self.chronicle)
+            self.notifier.look(self.recorder)
 
 
 def test_a_run_that_waits_for_a_broker_is_told_of_once(
@@ -255,7 +255,7 @@ def test_a_run_that_waits_for_a_broker_is_told_of_once(
     watched.advance(50)
     assert not hook.posted
     watched.advance(120)
-    eventually(lambda: watched.notifier.look(watched.chronicle) or bool(told(run)))
+    eventually(lambda: watched.notifier.look(watched.recorder) or bool(told(run)))
     client.start_broker(3)
     watched.advance(5)
     assert [(p["event"], p["outcome"]) for p in hook.posted] == [("stalled", None)]
@@ -284,7 +284,7 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
     run = start(client, plan_of(client, {("t", 0): (1, 3)}), start_at=later)
     watched = Watched(run, hook)
     watched.advance(150)
-    assert run.runner.history.waiting
+    assert run.runner.state.waiting
     run.journal.ask(client.now, "pause", {"floor": True, "who": "ann", "host": "here"})
     watched.advance(200)
     assert not hook.posted
@@ -298,13 +298,13 @@ def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, others: int, stalls:
     with Journal.create(tmp_path / "a.run") as journal:
         for record in records((1, 2), (5, 5)):
             journal.write(record.at, record.kind, record.payload)
-        chronicle = Chronicle(journal, cast(Clock, clock))
+        recorder = RunRecorder(journal, cast(Clock, clock))
         notifier = Notifier(NotifyBy(webhook="http://h/x"))
         sent: list[Mapping[str, Any]] = []
         notifier.send = sent.append  # type: ignore[method-assign]
         for sample in samples((1, 2), lambda s: s * others, lambda s: 0, seconds=70):
-            chronicle.sample(dict(sample.payload))
-            notifier.look(chronicle)
+            recorder.sample(dict(sample.payload))
+            notifier.look(recorder)
     assert [document["event"] for document in sent] == (["stalled"] if stalls else [])
 
 
@@ -318,7 +318,7 @@ def test_what_was_held_is_idle_from_when_it_goes_on(
     """Seconds since it went on; no byte has come for two minutes."""
     run = start(client, plan_of(client, {("t", 0): (3, 2)}))
     run.until(submitted)
-    history, now = run.runner.history, client.now
+    history, now = run.runner.state, client.now
     if unheld is not None:
         history.unheld_at = now - timedelta(seconds=unheld)
     if held_back:
@@ -331,17 +331,17 @@ def test_a_slow_webhook_does_not_hold_the_run_up(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    chronicle = Chronicle(run.journal, client.clock)
+    recorder = RunRecorder(run.journal, client.clock)
     notifier = Notifier(NotifyBy(webhook=hook.url))
-    chronicle.note_waiting("broker 3 is down")
+    recorder.note_waiting("broker 3 is down")
     hook.hang.clear()
     for _ in range(3):
-        notifier.look(chronicle)
+        notifier.look(recorder)
         client.clock.sleep(STALLED_SECONDS)
     assert not told(run), "it goes on, and nothing is known yet"
     hook.hang.set()
     eventually(lambda: bool(hook.posted))
-    eventually(lambda: notifier.look(chronicle) or bool(told(run)))
+    eventually(lambda: notifier.look(recorder) or bool(told(run)))
     assert len(hook.posted) == 1
 
 

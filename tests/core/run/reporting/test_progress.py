@@ -13,15 +13,15 @@ from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submit
 from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.throttle_values import Side
 from core.run.reporting import documents as events
 from core.run.reporting.progress import run_view, summary
 from core.run.reporting.rates import left_seconds
-from core.run.reporting.request_words import asked_words
+from core.run.reporting.request_words import request_words
 from core.run.reporting.runs import read_run
-from core.run.reporting.views import Level, MoveState, RunState, RunView
+from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView
 from core.run.steps import NoteEnded, Poll
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -189,14 +189,14 @@ def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -
     while client.elapsed_seconds < resumed + 40:
         run.runner.advance()
         (move,) = run.view().moves
-        assert move.state is MoveState.MOVING, (client.elapsed_seconds - resumed, move.why)
-    assert run.runner.history.in_flight
+        assert move.state is MoveStatus.MOVING, (client.elapsed_seconds - resumed, move.why)
+    assert run.runner.state.in_flight
 
 
 @pytest.mark.parametrize(
-    ("second", "state"), [(59, MoveState.STUCK), (70, MoveState.MOVING), (95, MoveState.STUCK)]
+    ("second", "state"), [(59, MoveStatus.STUCK), (70, MoveStatus.MOVING), (95, MoveStatus.STUCK)]
 )
-def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: MoveState) -> None:
+def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: MoveStatus) -> None:
     """No byte has come since second 5; a pause on the floor ends at 60, unless nobody asked yet."""
     kinds = ((10, asked("pause", floor=True)), (60, asked("resume")))
     asks = [Record(5, NOON + timedelta(seconds=at), *of) for at, of in kinds if second >= 60]
@@ -212,7 +212,7 @@ def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
     ask(run, "pause", floor=True)
     spend(run, 90)
     (held,) = run.view().moves
-    assert (held.state, held.why) == (MoveState.MOVING, "held, as asked")
+    assert (held.state, held.why) == (MoveStatus.MOVING, "held, as asked")
     assert {row.why for row in run.view().brokers} == {""}
     client.stop_broker(3)
     spend(run, 10)
@@ -226,18 +226,18 @@ def asked(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("later", "living", "state"),
     [
-        ((), True, RunState.RUNNING),
-        ((), False, RunState.DIED),
-        ((asked("pause"),), True, RunState.PAUSED),
-        ((asked("pause"),), False, RunState.DIED),
-        ((asked("pause"), asked("resume")), True, RunState.RUNNING),
-        ((asked("cancel", moves=None),), True, RunState.CANCELLING),
-        ((asked("rollback"),), True, RunState.ROLLING_BACK),
-        (((Kind.WAITING, {"why": "b9 is down"}),), True, RunState.WAITING),
-        (((Kind.STARTED, {"pid": 1, "pid_started": 1.0}),), True, RunState.RECOVERING),
+        ((), True, RunStatus.RUNNING),
+        ((), False, RunStatus.DIED),
+        ((asked("pause"),), True, RunStatus.PAUSED),
+        ((asked("pause"),), False, RunStatus.DIED),
+        ((asked("pause"), asked("resume")), True, RunStatus.RUNNING),
+        ((asked("cancel", moves=None),), True, RunStatus.CANCELLING),
+        ((asked("rollback"),), True, RunStatus.ROLLING_BACK),
+        (((Kind.WAITING, {"why": "b9 is down"}),), True, RunStatus.WAITING),
+        (((Kind.STARTED, {"pid": 1, "pid_started": 1.0}),), True, RunStatus.RECOVERING),
     ],
 )
-def test_where_a_run_stands(later: Any, living: bool, state: RunState) -> None:
+def test_where_a_run_stands(later: Any, living: bool, state: RunStatus) -> None:
     assert view(living=living, later=later).state is state
 
 
@@ -260,7 +260,7 @@ def test_a_run_that_is_to_begin_later_says_when() -> None:
     options = {**created.payload["options"], "at": "2026-01-02T02:00:00Z"}
     first = Record(1, NOON, Kind.CREATED, {**created.payload, "options": options})
     seen = run_view([first], (), living=True)
-    assert seen.state is RunState.SCHEDULED
+    assert seen.state is RunStatus.SCHEDULED
     assert seen.starts_at == datetime(2026, 1, 2, 2, tzinfo=UTC)
 
 
@@ -268,7 +268,7 @@ def test_what_is_not_to_be_moved_any_more_takes_no_time() -> None:
     begun = [sample(s, 10 * s * MB, 0) for s in range(1, 11)]
     skipped = {"moves": [{"index": 1, "phase": "skipped", "why": "as asked", "leader": None}]}
     seen = view(*begun, later=((Kind.MOVED, {**skipped, "stop": ""}),))
-    assert [m.state for m in seen.moves] == [MoveState.MOVING, MoveState.SKIPPED]
+    assert [m.state for m in seen.moves] == [MoveStatus.MOVING, MoveStatus.SKIPPED]
     assert seen.left_seconds == pytest.approx((1000 - 100) / 10)
 
 
@@ -357,7 +357,7 @@ def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     ],
 )
 def test_a_request_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
-    assert asked_words(kind, payload, History.fold(records())) == words
+    assert request_words(kind, payload, RunState.fold(records())) == words
 
 
 def test_a_log_that_grows_may_make_progress_go_backwards() -> None:
@@ -370,28 +370,28 @@ def test_a_log_that_grows_may_make_progress_go_backwards() -> None:
 @pytest.mark.parametrize(
     ("samples", "state", "why"),
     [
-        ([sample(40, 10 * MB, 10 * MB)], MoveState.MOVING, ""),
-        ([sample(40, 10 * MB, 10 * MB, since=15)], MoveState.MOVING, ""),
-        ([sample(40, 10 * MB, 10 * MB, since=5)], MoveState.STUCK, "no byte has come"),
-        ([sample(5, 10 * MB, 10 * MB, down=(12,))], MoveState.STUCK, "b12 is down"),
+        ([sample(40, 10 * MB, 10 * MB)], MoveStatus.MOVING, ""),
+        ([sample(40, 10 * MB, 10 * MB, since=15)], MoveStatus.MOVING, ""),
+        ([sample(40, 10 * MB, 10 * MB, since=5)], MoveStatus.STUCK, "no byte has come"),
+        ([sample(5, 10 * MB, 10 * MB, down=(12,))], MoveStatus.STUCK, "b12 is down"),
         (
             [sample(40, 10 * MB, 10 * MB, since=5, down=(7,))],
-            MoveState.STUCK,
+            MoveStatus.STUCK,
             "b7, its leader, is down",
         ),
         (
             [sample(s, s * MB, s * MB, size=(1000 + 2 * s) * MB) for s in range(1, 40)],
-            MoveState.STUCK,
+            MoveStatus.STUCK,
             "throttle below what is produced",
         ),
         (
             [sample(s, 2 * s * MB, s * MB, size=(1000 + s) * MB) for s in range(1, 40)],
-            MoveState.MOVING,
+            MoveStatus.MOVING,
             "",
         ),
     ],
 )
-def test_why_a_move_is_stuck(samples: list[Sample], state: MoveState, why: str) -> None:
+def test_why_a_move_is_stuck(samples: list[Sample], state: MoveStatus, why: str) -> None:
     first = view(*samples).moves[0]
     assert (first.state, first.why) == (state, why)
 
@@ -421,7 +421,7 @@ def test_a_run_whose_process_died_says_what_it_left() -> None:
     later = ((Kind.THROTTLE_INTENT, intent),)
     assert view(living=True, later=later).leftovers is None
     seen = view(living=False, later=later)
-    assert seen.state is RunState.DIED
+    assert seen.state is RunStatus.DIED
     assert seen.leftovers is not None
     assert seen.leftovers.moves == (TopicPartition("t", 0), TopicPartition("t", 1))
     assert seen.leftovers.lists == (("t", "leader", ("0:7", "0:12")),)
@@ -519,7 +519,7 @@ def test_a_foreign_quota_that_slows_a_move_is_named(start: Start) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 30)
     (slow,) = run.view().moves
-    assert (slow.state, slow.why) == (MoveState.MOVING, "b3 quota 1.0 MB/s, not ours")
+    assert (slow.state, slow.why) == (MoveStatus.MOVING, "b3 quota 1.0 MB/s, not ours")
 
 
 def test_the_story_is_told_in_plain_words(start: Start) -> None:

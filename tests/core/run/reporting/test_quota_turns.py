@@ -8,11 +8,11 @@ import pytest
 from run_help import MB, Start, cluster, plan_of, spend, submitted
 from told_help import LIMIT, Course, records, samples
 
-from core.run.journal.fold import History
-from core.run.reporting.notices import Notices
+from core.run.journal.fold import RunState
+from core.run.reporting.notices import NoticeTracker
 from core.run.reporting.progress import run_view
 from core.run.reporting.stuck_moves import waiting_their_turn
-from core.run.reporting.views import MoveState, RunView
+from core.run.reporting.views import MoveStatus, RunView
 
 WAITS = "waits its turn: b5 is at its limit"
 
@@ -67,15 +67,15 @@ def test_what_waits_its_turn_and_what_is_stuck(
     view = run_view(told, seen, living=True)
     last = view.moves[-1]
     waits = "its turn" in why
-    assert ((len(to) - 1) in waiting_their_turn(History.fold(told), seen)) == waits
-    assert (last.state, last.why) == (MoveState.MOVING if waits else MoveState.STUCK, why)
+    assert ((len(to) - 1) in waiting_their_turn(RunState.fold(told), seen)) == waits
+    assert (last.state, last.why) == (MoveStatus.MOVING if waits else MoveStatus.STUCK, why)
     assert (last.left_seconds is not None) == waits, "it is told when its turn will have come"
 
 
 def test_a_silence_within_a_window_says_nothing() -> None:
     leaders = (1, 2)
     seen = run_view(records(leaders, (5, 5)), samples(leaders, full, until(50, slow)), living=True)
-    assert (seen.moves[1].state, seen.moves[1].why) == (MoveState.MOVING, "")
+    assert (seen.moves[1].state, seen.moves[1].why) == (MoveStatus.MOVING, "")
 
 
 def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
@@ -83,15 +83,15 @@ def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
     client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 3)]}, size_bytes=40 * MB)
     run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 1)}), rate=MB // 2)
     seen: list[RunView] = []
-    notices = Notices()
+    notices = NoticeTracker()
     run.until(submitted)
-    while run.runner.history.ended is None:
+    while run.runner.state.ended is None:
         spend(run, 5)
         seen.append(run.view())
         notice = notices.seen(seen[-1])
         assert notice is None or seen[-1].state.ended
     waiting = [m for view in seen for m in view.moves if m.why.startswith("waits its turn: b3")]
     assert waiting, "the case is one in which somebody waits"
-    assert {m.state for m in waiting} == {MoveState.MOVING}
+    assert {m.state for m in waiting} == {MoveStatus.MOVING}
     assert all(view.stuck == 0 for view in seen)
     assert seen[-1].done == 2

@@ -21,7 +21,7 @@ from core.cluster.configs import (
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.run.journal.records import Kind, Record
-from core.run.reporting.config_changes import Change, changes
+from core.run.reporting.config_changes import ChangedConfig, changes
 from core.run.reporting.report import markdown, report
 from core.run.reporting.story import story
 from core.run.steps import Poll
@@ -44,7 +44,7 @@ def run(client: SimulatedCluster, start: Start) -> Run:
 
 
 def told(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
-    found = changes(run.journal.records(), run.runner.history)
+    found = changes(run.journal.records(), run.runner.state)
     return {
         (f"{c.resource} {c.name}", c.config): (c.before_words, c.during_words, c.after_words)
         for c in found
@@ -76,7 +76,7 @@ def test_a_rate_that_somebody_changed_is_told_to_be_theirs(
 
 def test_many_rates_are_counted() -> None:
     rates = [str(n * MB) for n in range(5, 25)]
-    change = Change("broker", "7", FOLLOWER_RATE, None, ConfigSource.DEFAULT, rates)
+    change = ChangedConfig("broker", "7", FOLLOWER_RATE, None, ConfigSource.DEFAULT, rates)
     assert change.during_words == "20 rates from 5.0 MB/s to 24 MB/s"
 
 
@@ -115,7 +115,7 @@ def test_what_others_said_cannot_break_a_table(run: Run) -> None:
 def lines(run: Run, *more: tuple[Kind, dict[str, Any]]) -> list[str]:
     """Return the story's lines of records that follow a run's own."""
     records = [*run.journal.records()]
-    history = run.runner.history
+    history = run.runner.state
     new = [Record(1000 + n, NOON, kind, payload) for n, (kind, payload) in enumerate(more)]
     return [
         event.text

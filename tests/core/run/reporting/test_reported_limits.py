@@ -9,7 +9,7 @@ import pytest
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, spend, submitted
 
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
-from core.run.reporting.views import BrokerProgress, MoveState
+from core.run.reporting.views import BrokerProgress, MoveStatus
 
 B3 = Resource.broker(3)
 AUTO = {"least_bytes_per_s": 10 * MB, "most_bytes_per_s": 40 * MB}
@@ -54,7 +54,7 @@ def test_a_rate_that_somebody_sets_in_mid_run_is_named_as_theirs(start: Start) -
     spend(run, 10)
     assert told(run)[3, "receives"].why == "foreign quota 1.0 kB/s, kept"
     (move,) = run.view().moves
-    assert (move.state, move.why) == (MoveState.MOVING, "b3 quota 1.0 kB/s, not ours")
+    assert (move.state, move.why) == (MoveStatus.MOVING, "b3 quota 1.0 kB/s, not ours")
 
 
 def test_the_time_left_follows_a_faster_rate_and_waits_for_none_on_the_floor(start: Start) -> None:

@@ -15,7 +15,7 @@ from core import paths
 from core.cluster.connect import Address
 from core.daemons.process import Process
 from core.plan.plan import Plan
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
@@ -27,7 +27,7 @@ from core.run.reporting.runs import (
     unreadable,
     with_throttles,
 )
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 
 CLUSTER = "c"
 
@@ -41,14 +41,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record which runs are folded."""
     seen: list[str] = []
-    fold = History.fold
+    fold = RunState.fold
 
-    def count(records: Any) -> History:
+    def count(records: Any) -> RunState:
         history = fold(records)
-        seen.append(history.run)
+        seen.append(history.run_id)
         return history
 
-    monkeypatch.setattr(History, "fold", count)
+    monkeypatch.setattr(RunState, "fold", count)
     return seen
 
 
@@ -110,7 +110,7 @@ def test_a_run_that_goes_on_is_read_each_time(folded: list[str]) -> None:
     with Journal.open(path) as journal:
         end(journal)
     (run,) = list_runs(CLUSTER)
-    assert run.state is RunState.DONE
+    assert run.state is RunStatus.DONE
     assert folded == [path.stem]
 
 
@@ -155,7 +155,7 @@ def test_a_run_that_is_gone_is_not_listed_and_another_of_its_name_is_itself() ->
     path.unlink()
     assert len(list_runs(CLUSTER)) == 1
     assert a_run(ended=False) == path
-    assert {run.state for run in list_runs(CLUSTER)} == {RunState.DONE, RunState.STARTING}
+    assert {run.state for run in list_runs(CLUSTER)} == {RunStatus.DONE, RunStatus.STARTING}
 
 
 def test_where_nothing_can_be_written_runs_are_listed_all_the_same(

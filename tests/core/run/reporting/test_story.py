@@ -11,7 +11,7 @@ from run_help import MB, move
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
-from core.run.journal.fold import History
+from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
@@ -28,7 +28,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def told(journal: Journal) -> list[str]:
     records = journal.records()
-    return [event.text for event in story(records, History.fold(records), 0)][1:]
+    return [event.text for event in story(records, RunState.fold(records), 0)][1:]
 
 
 def waits(journal: Journal, *reasons: str) -> None:

@@ -24,12 +24,12 @@ from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Wanted
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind, Record, Sample
-from core.run.launch import prepared
+from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.reporting.progress import run_view
-from core.run.reporting.views import MoveState
+from core.run.reporting.views import MoveStatus
 
 LOOK_SECONDS = 4.0
 
@@ -62,7 +62,7 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
     seconds = rng.uniform(60, 200)
     rate = round(max(side.bytes / seconds + side.background for side in sides))
     estimate = estimate_at(state, load, plan, rate)
-    options = prepared(RunOptions(rate), state, load, plan)
+    options = with_batches(RunOptions(rate), state, load, plan)
     run = start(
         client,
         plan,
@@ -79,21 +79,21 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
 def course_of(run: Run) -> tuple[list[Said], float]:
     """Carry a run to its end; return what it said on its way, and how long it took."""
     began, course = run.client.elapsed_seconds, []
-    while run.runner.history.ended is None:
+    while run.runner.state.ended is None:
         spend(run, LOOK_SECONDS)
-        if run.runner.history.ended is None:
+        if run.runner.state.ended is None:
             view = run.view()
             singles = [m.left_seconds for m in view.moves if m.left_seconds is not None]
             at = run.client.elapsed_seconds - began
             course.append(Said(at, view.left_seconds, max(singles, default=None)))
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     return course, run.client.elapsed_seconds - began
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5])
 def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: int) -> None:
     run, _ = suggested(start, seed)
-    assert run.runner.history.batches > 2
+    assert run.runner.state.batches > 2
     course, took = course_of(run)
     found = scored([tenths(course, took)])
     assert found["median"] <= 0.05, found
@@ -254,7 +254,7 @@ def test_no_move_takes_longer_than_the_whole(situation: tuple[list[Record], list
         assert view.left_seconds is not None
         assert max(lefts) <= view.left_seconds
     for m in view.moves:
-        assert m.left_seconds is None or m.state in (MoveState.MOVING, MoveState.STUCK)
+        assert m.left_seconds is None or m.state in (MoveStatus.MOVING, MoveStatus.STUCK)
         if m.left_range is not None and m.left_seconds is not None:
             assert 0 <= m.left_range[0] <= m.left_seconds <= m.left_range[1]
     if view.left_range is not None and view.left_seconds is not None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from core.cluster.metadata import Broker
 from core.cluster.probe.produce_latency import Window
 from core.plan.plan import Plan
-from core.run.journal.produce_latency import Before, SideSeen, before
-from core.run.journal.rates import Bounds, Pace
+from core.run.journal.produce_latency import LatencyBaseline, SideObservation, before
+from core.run.journal.rates import RateBounds, RateControl
 from core.run.journal.throttle_values import Side
 from core.run.throttles.adaptive_rate import RateChange, next_rates
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
@@ -24,17 +24,17 @@ from core.run.throttles.rate_bounds import spare, usual_bounds
 
 SENDS, ALSO_SENDS = (1, Side.LEADER), (2, Side.LEADER)
 RECEIVES = (3, Side.FOLLOWER)
-BOUNDS = Bounds(2 * MB, 100 * MB)
+BOUNDS = RateBounds(2 * MB, 100 * MB)
 
 
 def after(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def running(rate: int = 20 * MB, **asked: object) -> Pace:
+def running(rate: int = 20 * MB, **asked: object) -> RateControl:
     """Return a pace whose three sides have had this rate since noon."""
-    pace = Pace(rate, **asked)  # type: ignore[arg-type]
-    return pace.changed([(key, rate) for key in (SENDS, ALSO_SENDS, RECEIVES)], NOON)
+    rate_control = RateControl(rate, **asked)  # type: ignore[arg-type]
+    return rate_control.changed([(key, rate) for key in (SENDS, ALSO_SENDS, RECEIVES)], NOON)
 
 
 def rates(change: RateChange | None) -> dict[tuple[int, Side], float]:
@@ -42,16 +42,20 @@ def rates(change: RateChange | None) -> dict[tuple[int, Side], float]:
     return {key: rate / MB for key, rate in change.rates.items()}
 
 
-def to_the_end(pace: Pace, seconds: float, seen: Mapping[tuple[int, Side], SideSeen] | None = None):
+def to_the_end(
+    rate_control: RateControl,
+    seconds: float,
+    seen: Mapping[tuple[int, Side], SideObservation] | None = None,
+):
     """Carry changes out for so long, looking five times a second; return what was set when."""
     found: list[tuple[float, RateChange]] = []
     for tick in range(round(seconds * 5)):
         now = after(100 + tick / 5)
-        change = next_rates(pace, seen or {}, now)
+        change = next_rates(rate_control, seen or {}, now)
         if change is not None:
-            pace = pace.changed(change.rates.items(), now)
+            rate_control = rate_control.changed(change.rates.items(), now)
             found.append((tick / 5, change))
-    return pace, found
+    return rate_control, found
 
 
 # -- what is asked -------------------------------------------------------------------------------
@@ -73,7 +77,7 @@ def test_slower_is_at_once_on_every_side():
 def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
     faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
 
-    pace, changes = to_the_end(faster, 40)
+    rate_control, changes = to_the_end(faster, 40)
 
     steps = [5.0, *(change.rates[SENDS] / MB for _, change in changes)]
     rises = [b - a for a, b in pairwise(steps)]
@@ -81,7 +85,7 @@ def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
     assert rises == sorted(rises, reverse=True)
     assert 12 < len(rises) < 20
     assert all(b - a >= 1 for (a, _), (b, _) in pairwise(changes))
-    assert {side.rate_bytes_per_s for side in pace.rates.values()} == {20 * MB}
+    assert {side.rate_bytes_per_s for side in rate_control.rates.values()} == {20 * MB}
 
 
 def test_a_pause_on_the_floor_holds_what_arrives_and_leaves_the_leaders_alone():
@@ -101,11 +105,11 @@ def test_resuming_climbs_from_the_floor_in_twenty_seconds():
     paused = running().asked("pause", {"floor": True})
     paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
 
-    pace, changes = to_the_end(paused.asked("resume", {}), 30)
+    rate_control, changes = to_the_end(paused.asked("resume", {}), 30)
 
     assert [list(change.rates) for _, change in changes] == [[RECEIVES]] * len(changes)
     assert 18 <= len(changes) <= 22
-    assert pace.rates[RECEIVES].rate_bytes_per_s == 20 * MB
+    assert rate_control.rates[RECEIVES].rate_bytes_per_s == 20 * MB
 
 
 @pytest.mark.parametrize("kind", ["cancel", "retry", "something newer"])
@@ -131,15 +135,15 @@ def test_a_process_that_was_away_for_an_hour_makes_no_leap():
 def test_the_journal_holds_what_a_fold_needs():
     change = RateChange({SENDS: 5, RECEIVES: 7}, "because")
     payload = change.to_json()
-    folded = Pace(1).changed(
+    folded = RateControl(1).changed(
         [((r["broker"], Side(r["side"])), r["rate_bytes_per_s"]) for r in payload["rates"]], NOON
     )
     assert {key: side.rate_bytes_per_s for key, side in folded.rates.items()} == change.rates
     known = replace(BOUNDS, spare_bytes_per_s={SENDS: 7e6})
     for bounds in (BOUNDS, known):
-        assert Bounds.from_json(bounds.to_json()) == bounds
-    again = Pace(1, known).asked("throttle", {"auto": Bounds(1, 2).to_json()})
-    assert again.bounds == Bounds(1, 2, known.spare_bytes_per_s)
+        assert RateBounds.from_json(bounds.to_json()) == bounds
+    again = RateControl(1, known).asked("throttle", {"auto": RateBounds(1, 2).to_json()})
+    assert again.bounds == RateBounds(1, 2, known.spare_bytes_per_s)
 
 
 @given(
@@ -159,30 +163,30 @@ def test_the_journal_holds_what_a_fold_needs():
     step=st.floats(0.1, 5),
 )
 def test_no_rate_ever_rises_faster_than_a_tenth_of_the_most_a_second(asked, step):
-    pace, now = running(), NOON
-    seen = {key: calm(now=0) for key in pace.rates}
+    rate_control, now = running(), NOON
+    seen = {key: calm(now=0) for key in rate_control.rates}
     for kind, payload in [*asked, ("cancel", {})]:
-        pace = pace.asked(kind, payload)
+        rate_control = rate_control.asked(kind, payload)
         for _ in range(20):
             now += timedelta(seconds=step)
-            change = next_rates(pace, seen, now)
+            change = next_rates(rate_control, seen, now)
             if change is None:
                 continue
             for key, rate in change.rates.items():
-                held = pace.rates[key]
+                held = rate_control.rates[key]
                 assert rate >= FLOOR_BYTES_PER_S
                 if rate > held.rate_bytes_per_s:
                     assert rate - held.rate_bytes_per_s <= 100 * MB / 10
                     assert now - held.changed_at >= timedelta(seconds=1)
-            pace = pace.changed(change.rates.items(), now)
+            rate_control = rate_control.changed(change.rates.items(), now)
 
 
 # -- adaptive ------------------------------------------------------------------------------------
 
 
-def adaptive(rate: int = 20 * MB) -> Pace:
+def adaptive(rate: int = 20 * MB) -> RateControl:
     """Return an adaptive pace of one side, which has had this rate since noon."""
-    return Pace(rate, BOUNDS).changed([(SENDS, rate)], NOON)
+    return RateControl(rate, BOUNDS).changed([(SENDS, rate)], NOON)
 
 
 def windows(
@@ -199,9 +203,9 @@ def windows(
     )
 
 
-def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
-    seen = SideSeen(
-        before=Before(10 / 3, 10),
+def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideObservation:
+    seen = SideObservation(
+        before=LatencyBaseline(10 / 3, 10),
         windows=windows(10, 11, 9, 10, until=now),
         flow_bytes_per_s=flow,
     )
@@ -224,16 +228,16 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
         (calm(windows=windows(10, 11, 10, usual=12)), None, None),
         (calm(windows=windows(40, 40, until=8)), None, None),
         (calm(windows=()), None, None),
-        (calm(before=Before(0.1, 0.2), windows=windows(0.5, 0.6, 0.9)), 22, None),
+        (calm(before=LatencyBaseline(0.1, 0.2), windows=windows(0.5, 0.6, 0.9)), 22, None),
         (calm(), 20.8, 26 * MB),
         (calm(), 16, 20 * MB),
         (calm(), 2, 0.0),
         (calm(out_of_step="broker 4 has left the ISR of t-0"), 10, None),
         (calm(windows=windows(14, 15, 30), inflow_bytes_per_s=15 * MB), 18.75, None),
         (calm(flow=0, inflow_bytes_per_s=20 * MB), 20.869565, None),
-        (SideSeen(flow_bytes_per_s=20 * MB), 2, None),
-        (SideSeen(flow_bytes_per_s=20 * MB), 22, 80 * MB),
-        (SideSeen(flow_bytes_per_s=20 * MB), None, 40 * MB),
+        (SideObservation(flow_bytes_per_s=20 * MB), 2, None),
+        (SideObservation(flow_bytes_per_s=20 * MB), 22, 80 * MB),
+        (SideObservation(flow_bytes_per_s=20 * MB), None, 40 * MB),
     ],
     ids=[
         "calm: a tenth more",
@@ -262,22 +266,28 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
     ],
 )
 def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare):
-    pace = adaptive()
+    rate_control = adaptive()
     if spare is not None:
-        pace = replace(pace, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare}))
+        rate_control = replace(
+            rate_control, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare})
+        )
 
-    change = next_rates(pace, {SENDS: seen}, after(60))
+    change = next_rates(rate_control, {SENDS: seen}, after(60))
 
     assert ((change.rates.get(SENDS, 20 * MB) / MB) if change else 20) == (expected or 20)
 
 
 def test_sides_of_one_run_are_adapted_apart():
-    pace = running(bounds=BOUNDS)
+    rate_control = running(bounds=BOUNDS)
     late = calm(windows=windows(30, 30, 30))
 
-    slower = next_rates(pace, {SENDS: late, ALSO_SENDS: calm(), RECEIVES: calm(flow=0)}, after(60))
-    pace = pace.changed(slower.rates.items(), after(60))
-    faster = next_rates(pace, {SENDS: late, ALSO_SENDS: calm(), RECEIVES: calm(flow=0)}, after(61))
+    slower = next_rates(
+        rate_control, {SENDS: late, ALSO_SENDS: calm(), RECEIVES: calm(flow=0)}, after(60)
+    )
+    rate_control = rate_control.changed(slower.rates.items(), after(60))
+    faster = next_rates(
+        rate_control, {SENDS: late, ALSO_SENDS: calm(), RECEIVES: calm(flow=0)}, after(61)
+    )
 
     assert rates(slower) == {SENDS: 14}
     assert slower.why == "b1 sending slows down: producers wait 3.0 times as long as before"
@@ -286,26 +296,26 @@ def test_sides_of_one_run_are_adapted_apart():
 
 
 def test_only_a_side_that_holds_the_run_up_gets_more():
-    pace = running(bounds=BOUNDS)
+    rate_control = running(bounds=BOUNDS)
     seen = {
         SENDS: calm(left_bytes=1000 * MB),
         ALSO_SENDS: calm(left_bytes=300 * MB),
         RECEIVES: calm(left_bytes=1300 * MB),
     }
-    assert rates(next_rates(pace, seen, after(60))) == {RECEIVES: 22}
+    assert rates(next_rates(rate_control, seen, after(60))) == {RECEIVES: 22}
 
 
 def test_a_side_that_ends_early_still_slows_down_and_keeps_its_least():
-    pace = running(bounds=BOUNDS)
+    rate_control = running(bounds=BOUNDS)
     seen = {
         SENDS: calm(left_bytes=1 * MB, windows=windows(30, 30, 30)),
         ALSO_SENDS: calm(left_bytes=1 * MB, inflow_bytes_per_s=20 * MB),
         RECEIVES: calm(left_bytes=1300 * MB, flow=0),
     }
-    slower = next_rates(pace, seen, after(60))
+    slower = next_rates(rate_control, seen, after(60))
     assert rates(slower) == {SENDS: 14}
-    pace = pace.changed(slower.rates.items(), after(60))
-    assert ALSO_SENDS in rates(next_rates(pace, seen, after(62)))
+    rate_control = rate_control.changed(slower.rates.items(), after(60))
+    assert ALSO_SENDS in rates(next_rates(rate_control, seen, after(62)))
 
 
 def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
@@ -316,32 +326,38 @@ def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
 
 @pytest.mark.parametrize("spare", [{}, {SENDS: 4.0 * MB}])
 def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
-    pace = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
-    change = next_rates(pace, {SENDS: SideSeen(inflow_bytes_per_s=10 * MB)}, after(60))
+    rate_control = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
+    change = next_rates(
+        rate_control, {SENDS: SideObservation(inflow_bytes_per_s=10 * MB)}, after(60)
+    )
     assert rates(change) == {SENDS: 12.5}
 
 
 def test_after_trouble_a_rate_rises_more_slowly_and_is_watched_for_a_window():
-    pace = adaptive().changed([(SENDS, 14 * MB)], after(60))
+    rate_control = adaptive().changed([(SENDS, 14 * MB)], after(60))
 
-    assert next_rates(pace, {SENDS: calm(now=70)}, after(70)) is None
-    assert rates(next_rates(pace, {SENDS: calm(now=73)}, after(73))) == {SENDS: 14.7}
+    assert next_rates(rate_control, {SENDS: calm(now=70)}, after(70)) is None
+    assert rates(next_rates(rate_control, {SENDS: calm(now=73)}, after(73))) == {SENDS: 14.7}
 
 
 def test_trouble_is_judged_anew_after_each_change():
-    pace = adaptive().changed([(SENDS, 14 * MB)], after(60))
+    rate_control = adaptive().changed([(SENDS, 14 * MB)], after(60))
     late = calm(windows=windows(30, 30, 30, 30, 30, until=68))
 
-    assert next_rates(pace, {SENDS: late}, after(68)) is None
+    assert next_rates(rate_control, {SENDS: late}, after(68)) is None
     again = calm(windows=windows(30, 30, 30, until=73))
-    assert rates(next_rates(pace, {SENDS: again}, after(73)))[SENDS] == 9.8
+    assert rates(next_rates(rate_control, {SENDS: again}, after(73)))[SENDS] == 9.8
 
 
 def test_bounds_asked_for_on_the_way_hold_at_once():
-    pace = running(200 * MB).asked("throttle", {"auto": BOUNDS.to_json()})
-    seen = dict.fromkeys(pace.rates, calm())
-    assert rates(next_rates(pace, seen, after(1))) == {SENDS: 100, ALSO_SENDS: 100, RECEIVES: 100}
-    assert pace.first_bytes_per_s == 2 * MB
+    rate_control = running(200 * MB).asked("throttle", {"auto": BOUNDS.to_json()})
+    seen = dict.fromkeys(rate_control.rates, calm())
+    assert rates(next_rates(rate_control, seen, after(1))) == {
+        SENDS: 100,
+        ALSO_SENDS: 100,
+        RECEIVES: 100,
+    }
+    assert rate_control.first_bytes_per_s == 2 * MB
     assert running(200 * MB).first_bytes_per_s == 200 * MB
 
 
@@ -361,7 +377,7 @@ def test_a_resumed_adaptive_run_climbs_to_its_least_first():
 
 def test_what_producers_waited_before_is_the_median_of_two_windows_at_least():
     assert before(windows(10)) is None
-    assert before(windows(12, 60, 15)) == Before(5, 15)
+    assert before(windows(12, 60, 15)) == LatencyBaseline(5, 15)
 
 
 def test_spare_is_what_capacity_leaves_and_unknown_without_one():

@@ -16,8 +16,8 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.throttle_lists import joined
-from core.run.journal.produce_latency import SideSeen, before
-from core.run.journal.rates import Bounds, Pace
+from core.run.journal.produce_latency import SideObservation, before
+from core.run.journal.rates import RateBounds, RateControl
 from core.run.journal.throttle_values import Side
 from core.run.throttles.adaptive_rate import next_rates
 from core.run.throttles.signals import BEFORE_WINDOWS
@@ -27,7 +27,7 @@ FLOWS = {WEAK: 2, STRONG: 4}
 FEELS_BYTES_PER_S = {WEAK: 30 * MB, STRONG: 400 * MB}
 """At which rate of copies the producers of a broker wait twice as long."""
 BEFORE_MS = 10.0
-BOUNDS = Bounds(4 * MB, 60 * MB)
+BOUNDS = RateBounds(4 * MB, 60 * MB)
 
 
 class Loop:
@@ -56,9 +56,11 @@ class Loop:
 
     def run(self) -> float:
         """Copy to the end; return how long it took."""
-        pace = Pace(BOUNDS.most_bytes_per_s, BOUNDS)
+        rate_control = RateControl(BOUNDS.most_bytes_per_s, BOUNDS)
         keys = [(b, Side.LEADER) for b in FLOWS] + [(d, Side.FOLLOWER) for d in FLOWS.values()]
-        pace = self._apply(pace, dict.fromkeys(keys, pace.first_bytes_per_s))
+        rate_control = self._apply(
+            rate_control, dict.fromkeys(keys, rate_control.first_bytes_per_s)
+        )
         targets = {}
         for topic, (source, destination) in zip(("weak", "strong"), FLOWS.items(), strict=True):
             pairs = [f"{i}:{b}" for i in range(12) for b in (source, destination)]
@@ -81,20 +83,20 @@ class Loop:
                 for source, came in self.came.items():
                     gained = came[-1] - came[max(0, len(came) - 1 - int(WINDOW_SECONDS))]
                     self._window(source, gained / WINDOW_SECONDS)
-            change = next_rates(pace, self._seen(), self.client.clock.now())
+            change = next_rates(rate_control, self._last_bytes(), self.client.clock.now())
             if change is not None:
                 self.whys.append(change.why)
-                pace = self._apply(pace, dict(change.rates))
+                rate_control = self._apply(rate_control, dict(change.rates))
         return self.client.elapsed_seconds - began
 
-    def _seen(self) -> dict[tuple[int, Side], SideSeen]:
+    def _last_bytes(self) -> dict[tuple[int, Side], SideObservation]:
         found = {}
         for source, destination in FLOWS.items():
             came = self.came[source]
             flow = (came[-1] - came[max(0, len(came) - 13)]) / min(12, len(came) - 1)
             for key in ((source, Side.LEADER), (destination, Side.FOLLOWER)):
                 windows = tuple(self.windows[source][-30:])
-                found[key] = SideSeen(
+                found[key] = SideObservation(
                     self.before[source],
                     windows,
                     flow_bytes_per_s=flow,
@@ -102,12 +104,12 @@ class Loop:
                 )
         return found
 
-    def _apply(self, pace: Pace, rates: dict[tuple[int, Side], int]) -> Pace:
+    def _apply(self, rate_control: RateControl, rates: dict[tuple[int, Side], int]) -> RateControl:
         for (broker, side), rate in rates.items():
             set_config(self.client, Resource.broker(broker), side.rate_config, str(rate))
             if broker in FLOWS:
                 self.rates[broker].append((self.client.elapsed_seconds, rate))
-        return pace.changed(rates.items(), self.client.clock.now())
+        return rate_control.changed(rates.items(), self.client.clock.now())
 
     def waited(self, broker: int) -> list[float]:
         """Return what producers waited, window by window, beside what they waited before."""

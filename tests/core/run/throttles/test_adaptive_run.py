@@ -10,12 +10,12 @@ from run_help import MB, Start, cluster, plan_of, throttles
 
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.engine.executor import Runner
-from core.run.journal.fold import Outcome
-from core.run.journal.rates import Bounds
+from core.run.engine.executor import Executor
+from core.run.journal.moves import Outcome
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 
-BOUNDS = Bounds(2 * MB, 20 * MB)
+BOUNDS = RateBounds(2 * MB, 20 * MB)
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", i): (3, 2) for i in range(4)}
 
 
@@ -59,7 +59,7 @@ def adaptive(
         return probes[-1]
 
     def again() -> None:
-        run.runner = Runner(run.journal, run.through, client.clock, open_probe=open_probe)
+        run.runner = Executor(run.journal, run.through, client.clock, open_probe=open_probe)
 
     run.new_process = again
     again()
@@ -166,7 +166,7 @@ def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     run, probes = adaptive(start)
     client = cluster({"t": [(1, 2)] * 4})
     other = start(client, plan_of(client, TARGETS), rate=5 * MB)
-    other.runner = Runner(
+    other.runner = Executor(
         other.journal, client, client.clock, open_probe=lambda _: probes.append(None)
     )
     other.to_the_end()

@@ -31,7 +31,7 @@ from core.run.throttles.desired import (
     not_in_force,
     rate_changes,
 )
-from core.run.throttles.release import deletion, restore_changes, subtraction
+from core.run.throttles.release import delete_changes, restore_changes, subtract_changes
 
 T, B = Resource.topic("t"), Resource.broker(2)
 GONE = Fault("UNKNOWN_TOPIC_OR_PARTITION")
@@ -58,11 +58,13 @@ def test_cruise_controls_case_is_set_and_restored() -> None:
         (ConfigOp.APPEND, "0:2"),
     ]
     there = frozenset({"0:0", "0:1", "0:2", "1:0", "1:1"})
-    assert subtraction(leader, leader.pairs, there) == [
+    assert subtract_changes(leader, leader.pairs, there) == [
         ConfigChange(T, LEADER_LIST, ConfigOp.SUBTRACT, "0:0,0:1,0:2")
     ]
-    assert deletion(leader, frozenset({"1:0", "1:1"})) == []
-    assert deletion(follower, frozenset()) == [ConfigChange(T, FOLLOWER_LIST, ConfigOp.DELETE)]
+    assert delete_changes(leader, frozenset({"1:0", "1:1"})) == []
+    assert delete_changes(follower, frozenset()) == [
+        ConfigChange(T, FOLLOWER_LIST, ConfigOp.DELETE)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +88,9 @@ def test_a_list_is_put_back(
     prior: str | None, now: str, unseen: bool, taken: str | None, unset: bool
 ) -> None:
     intent, there = ListIntent("t", Side.LEADER, prior, ("0:1",)), entries(now)
-    changes = subtraction(intent, intent.pairs, there, unseen=unseen)
+    changes = subtract_changes(intent, intent.pairs, there, unseen=unseen)
     assert [c.value for c in changes] == ([] if taken is None else [taken])
-    assert bool(deletion(intent, there)) is unset
+    assert bool(delete_changes(intent, there)) is unset
 
 
 @pytest.mark.parametrize(
@@ -195,9 +197,9 @@ def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
         for intent in intents.values():
             ended = [pair for pair in intent.pairs if pair.startswith(f"{partition}:")]
             there = configs.entries(T, intent.side.list_config)
-            assert configs.apply(subtraction(intent, ended, there)) is None
+            assert configs.apply(subtract_changes(intent, ended, there)) is None
             left = configs.entries(T, intent.side.list_config)
-            assert configs.apply(deletion(intent, left)) is None
+            assert configs.apply(delete_changes(intent, left)) is None
     value = configs.effective(T)[LEADER_LIST]
     after = value.value if value.source is ConfigSource.TOPIC else None
     if before == "*":

@@ -10,7 +10,7 @@ from clusters import MB, NOON
 from run_help import Start, cluster, plan_of
 
 from core.run.journal.throttle_values import Side
-from core.run.reporting.views import MoveState
+from core.run.reporting.views import MoveStatus
 from core.run.steps import Submit
 from core.run.throttles.inflow import Growing, growth_bytes_per_s, inflow_bytes_per_s, never
 
@@ -78,7 +78,7 @@ def test_a_quota_below_what_is_produced_is_said_within_seconds(
     while client.elapsed_seconds < began + 6:
         run.runner.advance()
     (move,) = run.view().moves
-    assert (move.state is MoveState.STUCK) is stuck
+    assert (move.state is MoveStatus.STUCK) is stuck
     if stuck:
         assert move.why.startswith("b1 sends 4.0 MB/s of what is produced meanwhile: at 3.0 MB/s")
 
@@ -95,8 +95,8 @@ def test_what_was_produced_before_a_later_batch_is_not_what_is_produced_meanwhil
     stuck: set[str] = set()
 
     def look(_: object) -> bool:
-        stuck.update(m.why for m in run.view().moves if m.state is MoveState.STUCK)
-        return run.runner.history.ended is not None
+        stuck.update(m.why for m in run.view().moves if m.state is MoveStatus.STUCK)
+        return run.runner.state.ended is not None
 
     run.until(look)
     assert not stuck

@@ -9,7 +9,7 @@ from core.cluster.configs import Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.throttle_lists import joined
-from core.run.journal.rates import Pace
+from core.run.journal.rates import RateControl
 from core.run.journal.throttle_values import Side
 from core.run.throttles.adaptive_rate import next_rates
 
@@ -28,17 +28,17 @@ class Copying:
         for side, brokers in ((Side.LEADER, (1, 2)), (Side.FOLLOWER, (2,))):
             pairs = joined(f"{i}:{b}" for i in range(8) for b in brokers)
             set_config(self.client, Resource.topic("t"), side.list_config, pairs)
-        self.pace = Pace(RATE)
+        self.rate_control = RateControl(RATE)
         self._set({SENDS: RATE, RECEIVES: RATE})
         self.client.alter_reassignments({TopicPartition("t", i): (2,) for i in range(8)})
 
     def _set(self, rates: dict[tuple[int, Side], int]) -> None:
         for (broker, side), rate in rates.items():
             set_config(self.client, Resource.broker(broker), side.rate_config, str(rate))
-        self.pace = self.pace.changed(rates.items(), self.client.clock.now())
+        self.rate_control = self.rate_control.changed(rates.items(), self.client.clock.now())
 
     def ask(self, kind: str, **payload: object) -> None:
-        self.pace = self.pace.asked(kind, payload)
+        self.rate_control = self.rate_control.asked(kind, payload)
 
     def came(self, seconds: int) -> list[int]:
         """Let so many seconds pass; return what came in each."""
@@ -46,7 +46,7 @@ class Copying:
         for _ in range(seconds):
             before = self._arrived()
             for _ in range(4):
-                change = next_rates(self.pace, {}, self.client.clock.now())
+                change = next_rates(self.rate_control, {}, self.client.clock.now())
                 if change is not None:
                     self._set(dict(change.rates))
                 self.client.advance(0.25)

@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, submitted, throttles
 
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
-from core.run.journal.fold import Outcome
+from core.run.journal.moves import Outcome
 from core.run.journal.throttle_values import Side
 from core.run.reporting.report import report
 
@@ -23,7 +23,7 @@ def a_run(start: Start, **options: Any) -> Run:
     for name, value in options.pop("found", {}).items():
         set_config(client, B4, name, value)
     plan = plan_of(client, {("big", 0): (3,), ("little", 0): (4,)})
-    run = start(client, plan, rate=RATE, apart=APART, **options)
+    run = start(client, plan, rate=RATE, per_side_rates=APART, **options)
     run.until(submitted)
     return run
 
@@ -55,7 +55,7 @@ def test_another_process_goes_on_with_them(start: Start) -> None:
     run.again()
     run.until(lambda _: True)
     assert rates(run)["4 receives"] == str(LESS)
-    assert run.runner.history.pace.apart == APART
+    assert run.runner.state.rate_control.per_side_rates == APART
     assert run.to_the_end() is Outcome.DONE
 
 
@@ -97,7 +97,7 @@ def test_on_the_way_back_all_get_the_same(start: Start) -> None:
     before = throttles(cluster({"big": [(1,)], "little": [(2,)]}))
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
-    assert run.runner.history.pace.apart == {}
+    assert run.runner.state.rate_control.per_side_rates == {}
     assert throttles(run.client) == before
 
 
@@ -105,7 +105,7 @@ def test_a_broker_that_comes_to_lead_more_gets_what_all_get(start: Start) -> Non
     """Broker 2 sends little; then it leads what broker 1, which dies, has led."""
     client = cluster({"big": [(1, 2)], "little": [(2,)]}, size_bytes=900 * MB)
     plan = plan_of(client, {("big", 0): (3, 2), ("little", 0): (4,)})
-    run = start(client, plan, rate=RATE, apart={(2, Side.LEADER): LESS})
+    run = start(client, plan, rate=RATE, per_side_rates={(2, Side.LEADER): LESS})
     run.until(submitted)
     assert rates(run)["2 sends"] == str(LESS)
     client.stop_broker(1)

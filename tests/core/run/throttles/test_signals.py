@@ -13,10 +13,10 @@ from clusters import MB, NOON, cluster, tp
 
 from core.cluster.probe.produce_latency import Window
 from core.plan.plan import Move
-from core.run.journal.moves import MoveHistory, Phase
-from core.run.journal.produce_latency import Before
+from core.run.journal.moves import Phase, RunMove
+from core.run.journal.produce_latency import LatencyBaseline
 from core.run.journal.throttle_values import Side
-from core.run.throttles.signals import BEFORE_WINDOWS, Senses, out_of_step, teller
+from core.run.throttles.signals import BEFORE_WINDOWS, Signals, out_of_step, probed_broker
 
 SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
 NEW = Move(tp("t-0"), (1, 2), (3, 2))
@@ -40,7 +40,7 @@ class Probe:
 def history(*moves: Move) -> Any:
     """Return what the senses need of a history: its moves, all in flight."""
     return SimpleNamespace(
-        moves=[MoveHistory(move, 0, phase=Phase.SUBMITTED) for move in moves],
+        moves=[RunMove(move, 0, phase=Phase.SUBMITTED) for move in moves],
         in_flight=list(range(len(moves))),
     )
 
@@ -54,13 +54,13 @@ def sample(size: float, *arrived: float | None, leader: int = 1) -> dict[str, An
     return {"moves": [[0, round(size * MB), leader, came, 0.0]], "down": []}
 
 
-def seen(senses: Senses, **more: Any):
+def seen(senses: Signals, **more: Any):
     state = cluster({"t-0": [1, 2, 3]}, adding={"t-0": [3]}, isr={"t-0": [1, 2]}, **more)
     return senses.sides(history(NEW), state, {}, [SENDS, RECEIVES])
 
 
 def test_what_copies_get_is_told_over_a_quota_window():
-    senses = Senses(None)
+    senses = Signals(None)
     for second in range(0, 40, 2):
         senses.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
 
@@ -71,7 +71,7 @@ def test_what_copies_get_is_told_over_a_quota_window():
 
 
 def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
-    senses = Senses(None)
+    senses = Signals(None)
     assert seen(senses)[SENDS].inflow_bytes_per_s == 0
     for second, size in ((0, 100), (1, 100), (2.5, 105), (3, 105), (5, 110)):
         senses.take_sample(after(second), sample(size, 0.0))
@@ -83,7 +83,7 @@ def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
 
 
 def test_what_is_left_is_told_by_the_newest_sample():
-    senses = Senses(None)
+    senses = Signals(None)
     senses.take_sample(after(0), sample(900, 100.0))
     assert seen(senses)[SENDS].left_bytes == 800 * MB
     senses.take_sample(after(2), sample(910, 150.0))
@@ -92,11 +92,11 @@ def test_what_is_left_is_told_by_the_newest_sample():
 
 
 def test_what_is_left_is_not_known_before_a_size_is():
-    assert seen(Senses(None))[RECEIVES].left_bytes is None
+    assert seen(Signals(None))[RECEIVES].left_bytes is None
 
 
 def test_one_sample_says_nothing_of_a_rate():
-    senses = Senses(None)
+    senses = Signals(None)
     senses.take_sample(NOON, sample(100, 50.0))
     assert seen(senses)[SENDS].flow_bytes_per_s == 0
 
@@ -115,7 +115,7 @@ def test_who_has_left_an_isr_is_named_on_both_sides():
 
 
 def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
-    senses = Senses(None)
+    senses = Signals(None)
     whole = cluster({"t-0": [1, 2]})
     out = cluster({"t-0": [1, 2]}, isr={"t-0": [1]})
 
@@ -135,19 +135,19 @@ def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
     [((1, Side.LEADER), 1), ((3, Side.FOLLOWER), 2), ((2, Side.FOLLOWER), 1), ((9, SENDS[1]), 9)],
 )
 def test_a_broker_that_receives_is_told_by_what_it_follows(key, expected):
-    assert teller(Probe().places, key) == expected
+    assert probed_broker(Probe().places, key) == expected
 
 
 def test_the_probe_tells_of_each_side():
-    senses = Senses(Probe())
+    senses = Signals(Probe())
     waited = senses.before()
     state = cluster({"t-0": [1, 2]})
 
     found = senses.sides(history(), state, waited, [SENDS, RECEIVES])
 
-    assert waited[1] == Before(1, 10)
-    assert found[SENDS].before == Before(1, 10)
-    assert found[RECEIVES].before == Before(2, 10)
+    assert waited[1] == LatencyBaseline(1, 10)
+    assert found[SENDS].before == LatencyBaseline(1, 10)
+    assert found[RECEIVES].before == LatencyBaseline(2, 10)
     assert len(found[RECEIVES].windows) == 3
 
 
@@ -163,13 +163,13 @@ def test_the_probe_tells_of_each_side():
 def test_a_run_begins_once_it_is_known_what_producers_wait(windows, trouble, ready):
     probe = Probe(**windows)
     probe.trouble = trouble
-    senses = Senses(probe)
+    senses = Signals(probe)
     assert senses.ready is ready
     assert senses.trouble == trouble
 
 
 def test_without_a_probe_nothing_is_known_of_producers_and_that_is_said():
-    senses = Senses(None)
+    senses = Signals(None)
     assert senses.ready
     assert senses.before() == {}
     assert "not measured" in senses.trouble

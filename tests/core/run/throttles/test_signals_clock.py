@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Start, cluster, plan_of
 
 from core.run.journal.throttle_values import Side
-from core.run.throttles.signals import Senses
+from core.run.throttles.signals import Signals
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -17,9 +17,9 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def test_no_flow_is_told_from_samples_without_time_between_them(start: Start, seconds: int) -> None:
     client = cluster({"t": [(1, 2)]})
     run = start(client, plan_of(client, {("t", 0): (3, 2)}))
-    senses = Senses(None)
+    senses = Signals(None)
     for at, arrived in ((NOON, 0), (NOON + timedelta(seconds=seconds), 5 * MB)):
         senses.take_sample(at, {"moves": [[0, 20 * MB, 1, [arrived], None]]})
     keys = [(3, Side.FOLLOWER)]
-    seen = senses.sides(run.runner.history, client.describe(), {}, keys)
+    seen = senses.sides(run.runner.state, client.describe(), {}, keys)
     assert {side.flow_bytes_per_s for side in seen.values()} == {0.0}

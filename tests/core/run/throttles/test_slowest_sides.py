@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.plan.plan import ANY, Move
-from core.run.journal.moves import MoveHistory, Phase, Wish
+from core.run.journal.moves import MoveRequest, Phase, RunMove
 from core.run.journal.throttle_values import Side
 from core.run.throttles.adaptive_rate import NEAR_SHARE, holding_up
 from core.run.throttles.inflow import remaining_bytes
@@ -77,12 +77,12 @@ SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
 
 
 class _Run:
-    def __init__(self, *moves: MoveHistory) -> None:
+    def __init__(self, *moves: RunMove) -> None:
         self.moves = moves
 
 
 def move(of: Move, phase: Phase = FLIES, size: int | None = 100 * MB, **more: object):
-    return MoveHistory(of, 0, phase=phase, size_bytes=size, leader=1, **more)  # type: ignore[arg-type]
+    return RunMove(of, 0, phase=phase, size_bytes=size, leader=1, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def move(of: Move, phase: Phase = FLIES, size: int | None = 100 * MB, **more: ob
         ([move(TO_3), move(TO_3_AND_4, size=None)], {0: (30,)}, {
             SENDS: None, RECEIVES: None, (4, Side.FOLLOWER): None,
         }),
-        ([move(TO_3, wish=Wish.CANCEL)], {0: (30,)}, {}),
+        ([move(TO_3, request=MoveRequest.CANCEL)], {0: (30,)}, {}),
         ([move(TO_3, Phase.CANCELLED)], {}, {}),
         ([move(TO_3, replaced=True)], {}, {}),
         ([move(TO_3)], {0: (130,)}, {SENDS: 0, RECEIVES: 0}),

@@ -31,10 +31,10 @@ from core.cluster.configs import (
 )
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
-from core.run.reporting.views import RunState
-from core.run.steps import IntendThrottles, NoteDisturbed, Poll, SetThrottles
+from core.run.reporting.views import RunStatus
+from core.run.steps import IntendThrottles, NoteDrift, Poll, SetThrottles
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 
@@ -90,7 +90,7 @@ def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
     resource, name = (B3, FOLLOWER_RATE) if what == "rate" else (T, LEADER_LIST)
     held = own(client, resource, name)
     delete(client, resource, name)
-    run.until(lambda step: run.runner.history.moves[1].phase is not Phase.QUEUED)
+    run.until(lambda step: run.runner.state.moves[1].phase is not Phase.QUEUED)
     assert held is not None
     assert own(client, resource, name) == held
     assert count(run, Kind.DISTURBED) == 1
@@ -104,7 +104,7 @@ def test_a_kept_rate_that_is_freed_before_a_batch_is_ours_before_it_begins(start
     run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(2)}), batch_size=1)
     run.until(lambda step: step == SetThrottles(1))
     delete(client, B3, FOLLOWER_RATE)
-    run.until(lambda step: run.runner.history.moves[1].phase is not Phase.QUEUED)
+    run.until(lambda step: run.runner.state.moves[1].phase is not Phase.QUEUED)
     assert own(client, B3, FOLLOWER_RATE) == "5000000"
     assert run.to_the_end() is Outcome.DONE
     assert own(client, B3, FOLLOWER_RATE) is None
@@ -145,8 +145,8 @@ def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
 
     faulty.replaced["alter_configs"] = put_off
     spend(run, 60)
-    assert fault in run.runner.history.waiting
-    assert run.view().state is RunState.WAITING
+    assert fault in run.runner.state.waiting
+    assert run.view().state is RunStatus.WAITING
     assert count(run, Kind.THROTTLE_FAILED) == count(run, Kind.SUBMITTING) == 0
     faulty.replaced.clear()
     assert run.to_the_end() is Outcome.DONE
@@ -164,8 +164,8 @@ def test_a_list_that_cannot_be_asked_for_good_ends_the_run_and_nothing_is_left(
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
     passes = fault == "REQUEST_TIMED_OUT"
     spend(run, 30)
-    assert fault in (run.runner.history.waiting if passes else run.view().why)
-    assert run.runner.history.ended is (None if passes else Outcome.FAILED)
+    assert fault in (run.runner.state.waiting if passes else run.view().why)
+    assert run.runner.state.ended is (None if passes else Outcome.FAILED)
     faulty.replaced.clear()
     assert run.to_the_end() is (Outcome.DONE if passes else Outcome.FAILED)
     assert throttles(client) == before
@@ -263,12 +263,12 @@ def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
             set_config(run.client, Resource.broker(broker), name, freed)
         else:
             delete(run.client, Resource.broker(broker), name)
-    run.until(lambda step: isinstance(step, NoteDisturbed), seconds=10)
+    run.until(lambda step: isinstance(step, NoteDrift), seconds=10)
     spend(run, 3)
     for broker, name in KEPT:
         assert own(run.client, Resource.broker(broker), name) == "5000000"
     spend(run, 30)
-    assert run.runner.history.in_flight, "it is limited"
+    assert run.runner.state.in_flight, "it is limited"
     assert count(run, Kind.DISTURBED) == 1
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
@@ -296,12 +296,12 @@ def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start)
     run.until(submitted)
     spend(run, 4)
     delete(client, T, LEADER_LIST)
-    run.until(lambda step: isinstance(step, NoteDisturbed))
+    run.until(lambda step: isinstance(step, NoteDrift))
     set_config(client, T, LEADER_LIST, "*")
     spend(run, 20)
-    assert not run.runner.history.away
+    assert not run.runner.state.away
     assert count(run, Kind.PAIRS_PUTTING) == 0
-    assert run.runner.history.waiting == ""
+    assert run.runner.state.waiting == ""
     assert run.to_the_end() is Outcome.DONE
     assert own(client, T, LEADER_LIST) == "*"
 
@@ -324,7 +324,7 @@ def test_what_is_refused_over_and_over_is_journalled_once(
     run.cancel()
     spend(run, 60)
     assert count(run, Kind.PAIRS_REMOVING) == 1
-    assert "POLICY_VIOLATION" in run.runner.history.waiting
+    assert "POLICY_VIOLATION" in run.runner.state.waiting
     if after_restart:
         run.again()
     faulty.replaced.clear()
@@ -350,11 +350,11 @@ def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: 
     ask(run, "throttle", rate_bytes_per_s=MB)
     for _ in range(20):
         run.runner.advance()
-    assert run.runner.history.in_flight
-    assert run.runner.history.stopped == ""
+    assert run.runner.state.in_flight
+    assert run.runner.state.stopped == ""
     assert count(run, Kind.THROTTLE_FAILED) == 0
     assert count(run, Kind.THROTTLE_INTENT) == (call == "alter_configs")
-    assert "POLICY_VIOLATION" in run.runner.history.waiting
+    assert "POLICY_VIOLATION" in run.runner.state.waiting
     faulty.replaced.clear()
     spend(run, 5)
     assert own(client, B3, FOLLOWER_RATE) == "1000000"

@@ -14,11 +14,13 @@ from run_help import MB, begun_history, move
 from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow
 from core.run.engine.next_step import next_step
-from core.run.journal.fold import BatchThrottle, History, MoveHistory, Phase
-from core.run.journal.rates import Bounds, Pace, SideRate
+from core.run.journal.fold import RunState
+from core.run.journal.held_throttles import BatchThrottles
+from core.run.journal.moves import Phase, RunMove
+from core.run.journal.rates import RateBounds, RateControl, SideRate
 from core.run.journal.records import Kind, Record
 from core.run.journal.throttle_values import RateIntent, Side
-from core.run.steps import Observed, Poll, Submit
+from core.run.steps import Observation, Poll, Submit
 from core.run.throttles.desired import sides
 from core.run.throttles.removal import AHEAD_SECONDS, begins_within
 from core.units import UNLIMITED
@@ -27,25 +29,25 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RATE = 2 * MB
 
 
-def guarded(*sizes: int, **more: Any) -> History:
+def guarded(*sizes: int, **more: Any) -> RunState:
     """Return a run with one move from broker 1 to broker 3 for each of these sizes, guarded."""
     moves = [
-        MoveHistory(move("t", p, (1, 2), (3, 2)), batch=p, size_bytes=size, leader=1)
+        RunMove(move("t", p, (1, 2), (3, 2)), batch=p, size_bytes=size, leader=1)
         for p, size in enumerate(sizes)
     ]
     options = {"moves": moves, "batch_size": 1, "guarded_since": NOON, **more}
     return begun_history(RATE, NOON, **options)
 
 
-def record(history: History, at: float, what: Kind, /, **payload: Any) -> None:
+def record(history: RunState, at: float, what: Kind, /, **payload: Any) -> None:
     history.apply(Record(0, NOON + timedelta(seconds=at), what, payload))
 
 
-def submit(history: History, at: float, *moves: int) -> None:
+def submit(history: RunState, at: float, *moves: int) -> None:
     record(history, at, Kind.SUBMITTING, moves=list(moves))
 
 
-def may_begin(history: History, at: float) -> tuple[int, ...]:
+def may_begin(history: RunState, at: float) -> tuple[int, ...]:
     queued = tuple(history.queued)
     return begins_within(history, NOON + timedelta(seconds=at), queued)
 
@@ -86,13 +88,13 @@ def test_moves_begin_as_the_rate_allows(now: float, moves: int) -> None:
 
 
 ADAPTIVE: dict[str, Any] = {
-    "pace": Pace(50 * MB, Bounds(MB, 50 * MB)),
+    "rate_control": RateControl(50 * MB, RateBounds(MB, 50 * MB)),
     "rate_bytes_per_s": 50 * MB,
 }
 
 
 @pytest.mark.parametrize(
-    ("pace", "rate"),
+    ("rate_control", "rate"),
     [
         (ADAPTIVE, MB),
         (ADAPTIVE | {"in_force": 10 * MB}, 10 * MB),
@@ -112,9 +114,11 @@ ADAPTIVE: dict[str, Any] = {
         "adaptive, on its way from the floor",
     ],
 )
-def test_a_side_is_held_to_the_rate_that_is_in_force(pace: dict[str, Any], rate: int) -> None:
+def test_a_side_is_held_to_the_rate_that_is_in_force(
+    rate_control: dict[str, Any], rate: int
+) -> None:
     """An adaptive run's greatest rate is not what it goes at."""
-    more = dict(pace)
+    more = dict(rate_control)
     in_force, kept = more.pop("in_force", None), more.pop("kept", False)
     history = guarded(*[MB] * 900, **more)
     if in_force is not None:
@@ -122,13 +126,13 @@ def test_a_side_is_held_to_the_rate_that_is_in_force(pace: dict[str, Any], rate:
         for key in sides if kept else ():
             history.rates[key] = RateIntent(*key, str(in_force), ConfigSource.BROKER, None)
         rates = {key: SideRate(in_force, NOON) for key in sides}
-        history.pace = replace(history.pace, rates=rates)
+        history.rate_control = replace(history.rate_control, rates=rates)
     begun = len(may_begin(history, 0)) * MB
     assert AHEAD_SECONDS * rate <= begun <= AHEAD_SECONDS * rate + MB
 
 
 def test_what_is_to_come_is_counted_at_the_rates_that_were_in_force() -> None:
-    history = guarded(*[20 * MB] * 9, rate_bytes_per_s=8 * MB, pace=Pace(8 * MB))
+    history = guarded(*[20 * MB] * 9, rate_bytes_per_s=8 * MB, rate_control=RateControl(8 * MB))
     submit(history, 0, 0, 1, 2, 3)
     record(history, 5, Kind.REQUEST, seq=1, kind="throttle", rate_bytes_per_s=MB)
     key, now = (3, Side.FOLLOWER), NOON + timedelta(seconds=15)
@@ -164,7 +168,7 @@ def test_batches_that_were_asked_for_follow_one_another_under_guard_too(
     history.moves[3].phase = Phase.DONE
     for m in history.moves:
         m.limited = True
-    history.throttles = {b: BatchThrottle((), (), set=True) for b in range(4)}
+    history.throttles = {b: BatchThrottles((), (), set=True) for b in range(4)}
     kept = (
         RateIntent(b, s, "50", ConfigSource.BROKER, None) for b, s in sides(history.moves[0].move)
     )
@@ -172,5 +176,5 @@ def test_batches_that_were_asked_for_follow_one_another_under_guard_too(
     rows = {
         m.move.tp: PartitionRow("t", m.move.tp.partition, 1, (1, 2), (1, 2)) for m in history.moves
     }
-    step = next_step(history, Observed({}, rows, frozenset(range(1, 5)), {}, now=NOON))
+    step = next_step(history, Observation({}, rows, frozenset(range(1, 5)), {}, now=NOON))
     assert isinstance(step, Submit if begins else Poll), step

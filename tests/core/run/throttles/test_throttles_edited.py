@@ -22,16 +22,16 @@ from run_help import (
 
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.plan.throttle_lists import entries
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.config_changes import changes
-from core.run.steps import ChangeRates, NoteDisturbed, PutPairs, SetThrottles, Step
+from core.run.steps import ChangeRates, NoteDrift, ReinstatePairs, SetThrottles, Step
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 
 
 def disturbed(step: Step) -> bool:
-    return isinstance(step, NoteDisturbed)
+    return isinstance(step, NoteDrift)
 
 
 def a_long_run(start: Start, megabytes: int = 200) -> Run:
@@ -76,10 +76,10 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
     spend(run, 2)
     held = "paused, as asked: what is in flight is held"
     theirs = f"{held}, but on broker 3, whose rate somebody else has set: ask once more"
-    assert run.runner.history.waiting == theirs
+    assert run.runner.state.waiting == theirs
     ask(run, "pause", floor=True)
     spend(run, 5)
-    assert run.runner.history.waiting == held
+    assert run.runner.state.waiting == held
     assert own(run.client, B3, FOLLOWER_RATE) == "1"
 
 
@@ -101,7 +101,7 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
     assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
     assert run.to_the_end() is Outcome.DONE
     assert throttles(run.client) == before
-    found = {c.where: c.after for c in changes(run.journal.records(), run.runner.history)}
+    found = {c.where: c.after for c in changes(run.journal.records(), run.runner.state)}
     assert found["follower rate of broker 3"] == "unset"
 
 
@@ -124,11 +124,11 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
     targets = {("t", 2 + p): (3, 2) for p in range(partitions)}
     two = start(client, plan_of(client, targets), rate=rate)
     runs = [one, two]
-    while going := [run for run in runs if run.runner.history.ended is None]:
+    while going := [run for run in runs if run.runner.state.ended is None]:
         assert client.elapsed_seconds < 2000
         for run in going:
             run.runner.advance()
-    assert {run.runner.history.ended for run in runs} == {Outcome.DONE}
+    assert {run.runner.state.ended for run in runs} == {Outcome.DONE}
     assert throttles(client) == before
 
 
@@ -146,9 +146,9 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
     spend(ours, later_seconds)
     theirs.until(submitted)
     both = (ours, theirs)
-    while any(run.runner.history.ended is None for run in both):
+    while any(run.runner.state.ended is None for run in both):
         for run in both:
-            if run.runner.history.ended is None:
+            if run.runner.state.ended is None:
                 run.runner.advance()
     assert throttles(client) == before
 
@@ -175,7 +175,7 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), batch_size=1)
     run.until(submitted)
     ask(run, "pause")
-    run.until(lambda _: run.runner.history.moves[0].phase is Phase.DONE)
+    run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
     for name in (FOLLOWER_RATE, LEADER_RATE):
         for broker in (1, 2, 3):
@@ -220,7 +220,7 @@ def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
     run = start(client, plan_of(client, targets), rate=5 * MB, batch_size=1)
     run.until(submitted)
     run.journal.ask(client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
-    run.until(lambda step: run.runner.history.moves[0].phase is Phase.DONE)
+    run.until(lambda step: run.runner.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
     delete(client, B3, FOLLOWER_RATE)
     spend(run, 6)
@@ -263,7 +263,7 @@ def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
     began = client.elapsed_seconds
     delete(client, T, *ours)
     if deleted == "before the batch":
-        run.until(lambda _: bool(run.runner.history.in_flight))
+        run.until(lambda _: bool(run.runner.state.in_flight))
         began = client.elapsed_seconds
     else:
         run.until(disturbed)
@@ -298,7 +298,9 @@ def test_what_was_deleted_is_put_back_by_the_next_process_too(start: Start, afte
     run = a_long_run(start)
     delete(run.client, B3, FOLLOWER_RATE)
     delete(run.client, T, FOLLOWER_LIST)
-    run.until(lambda step: run.journal.records()[-1].kind is after or isinstance(step, PutPairs))
+    run.until(
+        lambda step: run.journal.records()[-1].kind is after or isinstance(step, ReinstatePairs)
+    )
     run.again()
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "5000000"

@@ -26,9 +26,9 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.run import audit
 from core.run.audited_client import audited
 from core.run.control import request
-from core.run.journal.fold import Outcome, Phase
+from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
-from core.run.reporting.views import RunState
+from core.run.reporting.views import RunStatus
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 RATE = 2 * MB
@@ -63,7 +63,7 @@ def play(run: Run, every: float, removes: Removes, *, until: float = 3600) -> fl
     """Let a run go on while somebody takes throttles away; return how long it was at work."""
     client = run.client
     began, due = client.elapsed_seconds, client.elapsed_seconds + every
-    while run.runner.history.ended is None and client.elapsed_seconds < began + until:
+    while run.runner.state.ended is None and client.elapsed_seconds < began + until:
         run.runner.advance()
         if client.elapsed_seconds >= due:
             removes(client)
@@ -79,7 +79,7 @@ def test_the_rate_is_kept_whoever_takes_throttles_away(
     run = begun(start)
     before = throttles(run.client)
     took = play(run, every, removes)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert took == pytest.approx(SECONDS, rel=0.2)
     assert throttles(run.client) == before
     assert len(run.journal.records()) < MOST_RECORDS + MOST_RECORDS_PER_MOVE * PARTITIONS
@@ -89,7 +89,7 @@ def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
     run = begun(start)
     took = play(run, 3600, lists)
     assert took == pytest.approx(SECONDS, rel=0.2)
-    assert not run.runner.history.guarded
+    assert not run.runner.state.guarded
 
 
 @pytest.mark.parametrize("removes", [lists, rates])
@@ -99,14 +99,14 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     before = throttles(client)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
     took = play(run, 20, removes, until=60)
-    assert run.runner.history.held_back
+    assert run.runner.state.held_back
     run.again()
     took += play(run, 20, removes, until=140)
     why = run.view().why
     assert why.startswith("somebody takes this run's throttles away")
     assert remedy_of("") in why
     took += play(run, 20, removes)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert took == pytest.approx(500 * MB / RATE, rel=0.2)
     assert throttles(client) == before
 
@@ -127,12 +127,12 @@ def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
     client = cluster({"t": [(1, 2)]}, size_bytes=500 * MB)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
     took = play(run, 20, lists, until=60)
-    assert run.runner.history.held_back
+    assert run.runner.state.held_back
     for kind, options in requests:
         ask(run, kind, **options)
         took += play(run, 20, lists, until=5)
     took += play(run, 20, lists)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert took == pytest.approx(seconds, rel=0.25)
 
 
@@ -141,12 +141,12 @@ def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Star
     run.until(submitted)
     rates(run.client)
     spend(run, 30)
-    assert run.runner.history.removals == 1
+    assert run.runner.state.removals == 1
     for rate in (9 * MB, 8 * MB, 7 * MB):
         set_config(run.client, B3, FOLLOWER_RATE, str(rate))
         spend(run, 30)
-    assert run.runner.history.removals == 1
-    assert run.view().state is RunState.RUNNING
+    assert run.runner.state.removals == 1
+    assert run.view().state is RunStatus.RUNNING
 
 
 @pytest.mark.parametrize("every", [4, 12])
@@ -157,7 +157,7 @@ def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
     run.until(submitted)
     lists(client)
     spend(run, every)
-    assert (run.runner.history.removals, run.view().why) == (1, "")
+    assert (run.runner.state.removals, run.view().why) == (1, "")
     lists(client)
     spend(run, every)
     assert run.view().why.startswith("somebody takes this run's throttles away")
@@ -177,7 +177,7 @@ def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
         assert all(throttles(client)[T][name].value for name in (LEADER_LIST, FOLLOWER_LIST))
         assert throttles(client)[B3][FOLLOWER_RATE].value
         lines.append(sum(1 for _ in audit.read()))
-    assert run.runner.history.ended is None
+    assert run.runner.state.ended is None
     assert lines[1] - lines[0] <= 20
     kinds = [record.kind for record in run.journal.records()]
     assert kinds.count(Kind.DISTURBED) <= 16
@@ -199,17 +199,17 @@ def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
     before = throttles(run.client)
     play(run, 20, lists, until=120)
-    assert run.view().state is RunState.PAUSED
+    assert run.view().state is RunStatus.PAUSED
     assert run.view().paused_itself
-    moved = sum(m.phase is Phase.DONE for m in run.runner.history.moves)
+    moved = sum(m.phase is Phase.DONE for m in run.runner.state.moves)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
     play(run, 3600, lists, until=300)
-    assert sum(m.phase is Phase.DONE for m in run.runner.history.moves) == moved < PARTITIONS
-    request(run.runner.history.cluster_id, run.path.stem, "resume")
+    assert sum(m.phase is Phase.DONE for m in run.runner.state.moves) == moved < PARTITIONS
+    request(run.runner.state.cluster_id, run.path.stem, "resume")
     play(run, 3600, lists, until=2)
-    assert run.view().state is RunState.RUNNING
+    assert run.view().state is RunStatus.RUNNING
     play(run, 3600, lists)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert throttles(run.client) == before
 
 
@@ -218,10 +218,10 @@ def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
     before = throttles(run.client)
     play(run, 20, lists, until=120)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
-    assert any(m.phase is Phase.DONE for m in run.runner.history.moves)
+    assert any(m.phase is Phase.DONE for m in run.runner.state.moves)
     ask(run, "rollback")
     play(run, 3600, lists)
-    assert run.view().state is RunState.ROLLED_BACK
+    assert run.view().state is RunStatus.ROLLED_BACK
     assert set(run.replicas().values()) == {(1, 2)}
     assert throttles(run.client) == before
 
@@ -236,5 +236,5 @@ def test_lists_are_put_back_as_somebody_left_them(start: Start) -> None:
         delete(client, T, FOLLOWER_LIST)
 
     play(run, 20, declared)
-    assert run.runner.history.ended is Outcome.DONE
+    assert run.runner.state.ended is Outcome.DONE
     assert throttles(run.client) == before

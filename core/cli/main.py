@@ -21,42 +21,51 @@ import click
 
 from core import bug_log, paths
 from core.cli.common.context import Context, Target
-from core.cli.common.option_guard import as_meant
+from core.cli.common.option_guard import Group
 from core.cli.common.output import discard_output, say
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("core.cli.runs.apply:apply", "Carry a plan out."),
-    "audit": ("core.cli.cluster.audit:audit", "Who changed what, from where; is the record whole?"),
-    "autopilot": ("core.cli.autopilot.autopilot:autopilot", "Balance that keeps itself, by rules."),
+    "apply": ("core.cli.runs.apply:apply", "Carry out a plan."),
+    "audit": ("core.cli.cluster.audit:audit", "Show and verify the record of changes."),
+    "autopilot": (
+        "core.cli.autopilot.autopilot:autopilot",
+        "Keep the cluster balanced automatically.",
+    ),
     "collect": ("core.cli.load.collect:collect", "Poll the cluster and write load samples."),
-    "demo": ("core.cli.sandbox.demo:demo", "The dashboard on a simulated cluster."),
-    "doctor": ("core.cli.cluster.doctor:doctor", "What is missing here, each with its remedy."),
-    "elect": ("core.cli.cluster.elect:elect", "Elect preferred leaders; how far off they are."),
+    "demo": ("core.cli.sandbox.demo:demo", "Open the dashboard on a simulated cluster."),
+    "doctor": (
+        "core.cli.cluster.doctor:doctor",
+        "Check this machine and the cluster for problems.",
+    ),
+    "elect": ("core.cli.cluster.elect:elect", "Elect preferred leaders."),
     "estimate": (
         "core.cli.plan.estimate:estimate",
-        "How long a plan takes, or how fast it must be.",
+        "Estimate a plan's duration or throttle.",
     ),
-    "groups": ("core.cli.cluster.groups:groups", "Consumer groups: members, assignments, lag."),
+    "groups": ("core.cli.cluster.groups:groups", "Describe groups: members, offsets, lag."),
     "pipeline": ("core.cli.load.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
-    "plan": ("core.cli.plan.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
-    "replicas": ("core.cli.cluster.replicas:replicas", "Do replicas hold the same records?"),
-    "probe": ("core.cli.cluster.probe:probe", "What clients feel at each broker: waits, errors."),
-    "runs": ("core.cli.runs.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
-    "sandbox": ("core.cli.sandbox.sandbox:sandbox", "Real Kafka brokers on this machine."),
-    "show": ("core.cli.cluster.show:show", "The cluster document, or the heat map as text."),
-    "snapshot": ("core.cli.load.snapshot:snapshot", "List, show and verify what was published."),
+    "plan": ("core.cli.plan.plan:plan", "Suggest, check, compare and convert plans."),
+    "replicas": (
+        "core.cli.cluster.replicas:replicas",
+        "Check that replicas hold the same records.",
+    ),
+    "probe": ("core.cli.cluster.probe:probe", "Measure client latency and errors by broker."),
+    "runs": ("core.cli.runs.runs:runs", "List, follow and control runs."),
+    "sandbox": ("core.cli.sandbox.sandbox:sandbox", "Run real Kafka brokers on this machine."),
+    "show": ("core.cli.cluster.show:show", "Print the heat map or the cluster document."),
+    "snapshot": ("core.cli.load.snapshot:snapshot", "List, show and verify load snapshots."),
     "statelog": (
         "core.cli.timeline.statelog:statelog",
-        "Merge brokers' state-change logs by time.",
+        "Merge the brokers' state-change logs.",
     ),
-    "throttles": ("core.cli.cluster.throttles:throttles", "Throttles in the cluster: list, clear."),
+    "throttles": ("core.cli.cluster.throttles:throttles", "List and clear replication throttles."),
     "timeline": (
         "core.cli.timeline.timeline:timeline",
-        "What happened, and the cluster as it was.",
+        "Show what happened in the cluster.",
     ),
-    "topics": ("core.cli.topics.topics:topics", "Topics: list, describe, create, alter, delete."),
-    "verify": ("core.cli.plan.verify:verify", "Is the cluster as the plan says?"),
+    "topics": ("core.cli.topics.topics:topics", "List, describe, create, alter and delete topics."),
+    "verify": ("core.cli.plan.verify:verify", "Check that the cluster matches a plan."),
 }
 
 OpenDashboard = Callable[[Context], None]
@@ -73,7 +82,7 @@ class _ReaderGoneError(Exception):
     """Who read our output (head, less) has seen enough."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands are imported when they are invoked."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -93,7 +102,7 @@ class LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
-        return as_meant(command)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -120,32 +129,46 @@ def _translate_broken_pipe() -> Iterator[None]:
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, no_args_is_help=False)
-@click.option("-b", "--bootstrap", metavar="HOST:PORT,…", help="Brokers to ask first.")
-@click.option("--cluster", "cluster_name", metavar="NAME", help="A cluster from config.toml.")
+@click.option("-b", "--bootstrap", metavar="HOST:PORT,…", help="Brokers to connect to first.")
+@click.option("--cluster", "cluster_name", metavar="NAME", help="Name of a cluster in config.toml.")
 @click.option(
     "--command-config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Kafka client properties.",
+    help="File with Kafka client properties.",
 )
 @click.option(
     "--from",
     "from_file",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Work offline on a saved cluster document; - is stdin.",
+    help="Work offline on a saved cluster document, or - for stdin.",
 )
-@click.option("--snapshots", metavar="PATH", help="Load snapshots that somebody publishes.")
+@click.option(
+    "--snapshots",
+    metavar="PATH",
+    help="Folder or object store that load snapshots are published to (default: trimtab's own).",
+)
 @click.option(
     "--timeout",
     metavar="TIME",
-    help="How long a cluster may be silent before a command gives up (default: 10s).",
+    help="Time to wait for an answer of the cluster (default: 10s).",
 )
-@click.option("--write", is_flag=True, help="Let the dashboard change the cluster.")
-@click.option("--no-load", is_flag=True, help="Start no collector, no Spark and no recorder.")
-@click.option("--theme", metavar="NAME", help="Theme of the dashboard.")
+@click.option(
+    "--write", is_flag=True, help="Allow the dashboard to change the cluster (default: read-only)."
+)
+@click.option(
+    "--no-load", is_flag=True, help="Do not start a collector, Spark or a timeline recorder."
+)
+@click.option(
+    "--theme", metavar="NAME", help="Theme of the dashboard (default: that of config.toml)."
+)
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
-@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+@click.option(
+    "--no-mouse",
+    is_flag=True,
+    help="Do not use the mouse; the terminal keeps it for selecting text.",
+)
 @click.version_option(package_name="trimtab", message="trimtab %(version)s")
 @click.pass_context
 def root(
@@ -198,7 +221,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     bug_log.note("command", partial(_command_shape, argv))
     try:
         paths.settle()
-        result = as_meant(root).main(
+        result = root.main(
             args=argv,
             prog_name="trimtab",
             obj=Invocation(open_dashboard, is_process=argv is None),

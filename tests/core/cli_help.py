@@ -106,15 +106,22 @@ FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")
 SLOW = ("--throttle", "100kB/s", "--yes", "--allow", "disk,never", "--detach", "--json")
 
 
-def with_option(group: click.Group, option: str, words: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield every command below `group` that has this option."""
+def every_command(
+    group: click.Group, words: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command below `group` with its words."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
+        assert command is not None
+        yield " ".join((*words, name)), command
         if isinstance(command, click.Group):
-            alone = command.invoke_without_command
-            if alone and any(option in found.opts for found in command.params):
-                yield " ".join((*words, name))
-            yield from with_option(command, option, (*words, name))
-        elif command is not None and any(option in found.opts for found in command.params):
-            yield " ".join((*words, name))
+            yield from every_command(command, (*words, name))
+
+
+def with_option(group: click.Group, option: str) -> Iterator[str]:
+    """Yield every command below `group` that has this option, and can be called alone."""
+    for words, command in every_command(group):
+        is_called = not isinstance(command, click.Group) or command.invoke_without_command
+        if is_called and any(option in found.opts for found in command.params):
+            yield words

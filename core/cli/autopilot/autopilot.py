@@ -12,7 +12,8 @@ import click
 from core.cli.autopilot.limits import find_switches, find_switches_to_stop, parse_limits
 from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Group
+from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
 from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
@@ -22,22 +23,60 @@ if TYPE_CHECKING:
     from core.autopilot.switch import Switch
 
 
-@click.group(invoke_without_command=True)
-@click.option("--mode", type=click.Choice(["off", "suggest", "act"]), help="Set the switch.")
-@click.option("--detach", is_flag=True, help="Start it in the background and leave it.")
-@click.option("--cancel", is_flag=True, help="With off: cancel its run in progress, too.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--start-band", metavar="PERCENT", help="Act on what is further off its share. 20")
-@click.option("--band", metavar="PERCENT", help="Aim for this. 10")
-@click.option("--lasting", metavar="TIME", help="Only on what has been off for so long. 15m")
-@click.option("--cool-down", metavar="TIME", help="Begin nothing so soon after a run. 30m")
-@click.option("--max-bytes", metavar="SIZE", help="Copy no more in any hour. 100GB")
-@click.option("--max-moves", metavar="N", help="Move no more partitions in any hour. 200")
-@click.option("--min-benefit", metavar="N", help="Shares evened for each share copied. 0.25")
-@click.option("--avoid", metavar="HOURS", help='Busy hours, like "mon-fri 09:00-18:00"; or none.')
-@click.option("--only", metavar="HOURS", help="Maintenance windows; or none.")
-@click.option("--topics", metavar="REGEX", help="Touch only these topics.")
-@click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
+@click.group(cls=Group, invoke_without_command=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["off", "suggest", "act"]),
+    help="Set the mode: off, suggest (only record decisions) or act.",
+)
+@click.option("--detach", is_flag=True, help="Start the autopilot in the background and return.")
+@click.option("--cancel", is_flag=True, help="With --mode off: also cancel its run in progress.")
+@yes_option
+@click.option(
+    "--start-band",
+    metavar="PERCENT",
+    help="Act when a broker deviates from its fair share by more than this (default: 20 %).",
+)
+@click.option("--band", metavar="PERCENT", help="Deviation that a plan aims for (default: 10 %).")
+@click.option(
+    "--lasting",
+    metavar="TIME",
+    help="Minimum duration of a deviation before acting (default: 15m).",
+)
+@click.option(
+    "--cool-down",
+    metavar="TIME",
+    help="Minimum time between the end of a run and the next one (default: 30m).",
+)
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    help="Maximum number of bytes to copy in any hour (default: 100GB).",
+)
+@click.option(
+    "--max-moves",
+    metavar="N",
+    help="Maximum number of partitions to move in any hour (default: 200).",
+)
+@click.option(
+    "--min-benefit",
+    metavar="N",
+    help="Minimum imbalance removed for each share of data copied (default: 0.25).",
+)
+@click.option(
+    "--avoid",
+    metavar="HOURS",
+    help='Hours in which no run starts, like "mon-fri 09:00-18:00", or none (default: none).',
+)
+@click.option(
+    "--only", metavar="HOURS", help="Hours outside of which no run starts, or none (default: none)."
+)
+@click.option(
+    "--topics", metavar="REGEX", help="Only move topics whose whole name matches (default: all)."
+)
+@click.option(
+    "--keep", metavar="REGEX", help="Do not move topics whose whole name matches (default: none)."
+)
 @json_option
 @click.pass_context
 def autopilot(
@@ -50,13 +89,14 @@ def autopilot(
     as_json: bool,
     **wanted: str | None,
 ) -> int:
-    """Keep a cluster balanced by itself, within limits; --mode off stops it at once.
+    """Keep the cluster balanced automatically, within limits.
 
-    It looks for brokers that stay off their fair shares, elects preferred leaders where these are
-    away, else lets the smallest plan that helps be carried out as `apply` would; `suggest` only
-    writes down what `act` would do. Without --mode it says how it stands. What is not said stays as
-    it was set before. In the foreground Ctrl-C ends it; --mode off works from anywhere, without the
-    cluster.
+    In mode `act` it waits until brokers stay off their fair share, then elects preferred leaders or
+    applies the smallest plan that helps. In mode `suggest` it only records what it would do. Limits
+    that are not given stay as they were set before. Without --mode, prints the status.
+
+    In the foreground, Ctrl-C ends it. `--mode off` stops it at once, also when the cluster does not
+    answer.
     """
     from core.autopilot.settings import Mode
 
@@ -84,16 +124,23 @@ def autopilot(
 @json_option
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
-    """Say how it stands: mode, process, budget, what it decided last."""
+    """Show the mode, process, budget and last decision."""
     print_status(find_switches(context), as_json=as_json)
 
 
 @autopilot.command()
-@click.option("--last", metavar="N", type=click.IntRange(1), default=50, show_default=True)
+@click.option(
+    "--last",
+    metavar="N",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Number of decisions to print.",
+)
 @json_option
 @click.pass_obj
 def log(context: Context, last: int, as_json: bool) -> None:
-    """Say what it decided, and why it did nothing."""
+    """Print the latest decisions with their reasons."""
     found = find_switches(context)
     if len(found) != 1:
         names = ", ".join(switch.name for switch in found) or "none"

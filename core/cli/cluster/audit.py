@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, print_lines, say, write_text
 from core.cluster.connect import short_name
@@ -14,17 +15,19 @@ from core.errors import ExitCode
 SHOWN = 40
 
 
-@click.group()
+@click.group(cls=Group)
 def audit() -> None:
-    """Who asked for what, from where, and every change that was made."""
+    """Show who changed what on which cluster, and verify the record."""
 
 
 @audit.command("ls")
-@click.option("--run", metavar="ID", help="Only what belongs to this run.")
-@click.option("--all", "everything", is_flag=True, help=f"Not only the newest {SHOWN}.")
+@click.option("--run", metavar="ID", help="Only list the entries of this run.")
+@click.option(
+    "--all", "everything", is_flag=True, help="List all entries (default: the newest 40)."
+)
 @json_option
 def ls(run: str | None, everything: bool, as_json: bool) -> None:
-    """List the entries, oldest first."""
+    """List the entries of the audit log, oldest first."""
     from core.run.audit import read
     from core.text.tables import text_table
 
@@ -63,13 +66,16 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
 
 
 @audit.command("verify")
-@click.option("--holds", metavar="HASH", help="Also whether an entry of this hash is there still.")
+@click.option(
+    "--holds", metavar="HASH", help="Also check that an entry with this hash still exists."
+)
 @json_option
 def verify(holds: str | None, as_json: bool) -> int:
-    """Follow the chain; names the first line that was changed, taken out or put in.
+    """Verify the hash chain of the audit log.
 
-    The chain begins at its first line and says nothing of a file that was written anew as a
-    whole, or that lost its newest entries: keep a hash elsewhere and ask for it with --holds.
+    Prints the first line that was changed, removed or inserted. A file that was rewritten as a
+    whole, or lost its newest entries, still verifies: keep a hash elsewhere and check it with
+    --holds.
     """
     from core.run.audit import read
     from core.run.audit import verify as follow

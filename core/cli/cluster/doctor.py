@@ -18,6 +18,7 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
+from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, write_text
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
@@ -50,12 +51,15 @@ class Finding:
         return not self.remedy
 
 
-@click.command()
+@click.command(cls=Command)
 @json_option
 @output_option
 @click.pass_obj
 def doctor(context: Context, as_json: bool, output: Path | None) -> int:
-    """Look for what is missing here; with -b also at the cluster."""
+    """Check this machine, and with -b the cluster, for what trimtab needs.
+
+    Prints a remedy for each problem. Exit code 6 when there is one.
+    """
     findings = tuple(examine(context))
     if as_json:
         emit(

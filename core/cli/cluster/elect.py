@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm
 from core.errors import ExitCode, UsageError
@@ -50,12 +51,24 @@ class _Outcome:
         }
 
 
-@click.command()
-@click.option("--topics", metavar="REGEX", help="Only these topics.")
-@click.option("--partitions", metavar="TOPIC-N,…", help="Only these partitions.")
-@click.option("--unclean", is_flag=True, help="Elect replicas out of the ISR: DATA IS LOST.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be elected, and the imbalance.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.command(cls=Command)
+@click.option(
+    "--topics",
+    metavar="REGEX",
+    help="Only elect leaders of topics whose whole name matches (default: all).",
+)
+@click.option(
+    "--partitions",
+    metavar="TOPIC-N,…",
+    help="Only elect leaders of these partitions, like orders-3.",
+)
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Elect replicas outside the ISR where a partition has no leader: DATA IS LOST.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show the elections and the imbalance.")
+@yes_option
 @json_option
 @click.pass_obj
 def elect(
@@ -67,10 +80,11 @@ def elect(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Elect preferred leaders, of all partitions or of some; shows the imbalance first.
+    """Elect preferred leaders, of all partitions or of some.
 
-    Partitions whose preferred replica is not in the ISR are named and left. With --unclean those
-    that nobody leads get a live replica instead, and what that has not copied is lost.
+    Shows the leader imbalance first. Partitions whose preferred replica is not in the ISR are
+    listed and not changed. With --unclean, partitions without a leader get a live replica outside
+    the ISR, and the records that it has not copied are lost.
     """
     from core.cluster.leaders import (
         imbalance,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context
+from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.text.terminal import printable
@@ -23,19 +24,21 @@ LONGEST_ID = 100
 """Characters of an id in a list on a terminal; --json and -o have all of it."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("regex", required=False)
-@click.option("--over", metavar="TIME", help="Look again after so long, like 10s, for rates.")
+@click.option(
+    "--over", metavar="TIME", help="Observe twice, this time apart, to show rates, like 10s."
+)
 @json_option
 @output_option
 @click.pass_obj
 def groups(
     context: Context, regex: str | None, over: str | None, as_json: bool, output: Path | None
 ) -> int:
-    """Show groups of every type: a line each, or in full those whose whole id REGEX matches.
+    """Describe groups of every type: members, assignments, offsets and lag.
 
-    With --over it looks twice, and tells how long each takes to catch up at the rates between.
-    --json has everything always. Exit 5 when a broker does not list its groups, or not all.
+    One line for each group, or in full those whose whole ID matches REGEX. With --over, also rates
+    and the time to catch up. Exit code 5 when a broker does not list all of its groups.
     """
     from core.errors import ExitCode, UsageError
     from core.patterns import pattern

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
-from core.cli.common.prompts import confirm, yes_option
+from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import wait_until_visible
 from core.errors import RefusedError, UsageError
 from core.units import parse_duration
@@ -23,17 +24,19 @@ SILENT_SECONDS = 10.0
 """How often the table is printed where there is no terminal to draw it on."""
 
 
-@click.command()
-@click.option("--for", "time", metavar="TIME", help="End after this: 10m; else with Ctrl-C.")
-@click.option("--remove", is_flag=True, help="Delete the probe's topic.")
+@click.command(cls=Command)
+@click.option(
+    "--for", "time", metavar="TIME", help="Stop after this time, like 10m (default: until Ctrl-C)."
+)
+@click.option("--remove", is_flag=True, help="Delete the topic that probes write to.")
 @yes_option
 @json_option
 @click.pass_obj
 def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: bool) -> None:
-    """Measure what producing and fetching takes at each broker, and say which errors clients get.
+    """Measure produce and fetch latency and client errors at each broker.
 
-    It writes a few small messages a second to a topic of its own, which it makes after asking. What
-    happens goes on the timeline.
+    Writes a few small messages per second to a topic of its own, which it creates after
+    confirmation. Changes of a broker's health go to the timeline.
     """
     if remove and time is not None:
         raise UsageError("--remove and --for exclude each other.", next="Say one of them.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context, report_unknown
+from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import StatusLine, emit, say, write_text
 from core.errors import ExitCode, UsageError
@@ -25,22 +26,29 @@ ROWS = 50
 PROGRESS_SECONDS = 0.2
 
 
-@click.group()
+@click.group(cls=Group)
 def replicas() -> None:
-    """Replicas of partitions, compared with each other."""
+    """Compare the replicas of partitions."""
 
 
 @replicas.command()
-@click.option("--topics", metavar="REGEX", required=True, help="Topics by their whole names.")
+@click.option(
+    "--topics", metavar="REGEX", required=True, help="Compare the topics whose whole name matches."
+)
 @click.option(
     "--max-bytes",
     metavar="SIZE",
     default="100GB",
     show_default=True,
-    help="Stop when so much is read.",
+    help="Stop after reading this many bytes.",
 )
 @click.option(
-    "--for", "time_limit", metavar="TIME", default="10m", show_default=True, help="Take no longer."
+    "--for",
+    "time_limit",
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="Stop after this time.",
 )
 @json_option
 @output_option
@@ -53,11 +61,11 @@ def verify(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Read every replica and say whether they hold the same records; the largest lag of each.
+    """Read all replicas and check that they hold the same records.
 
-    What is corrupt, missing or another record is named with its broker, by majority. Compared is
-    what lies below the high watermarks as they are now. Exit 6 when replicas differ, 5 when
-    something was not compared.
+    Prints the largest lag of each partition, and corrupt, missing or different records with their
+    broker, by majority. Compares up to the high watermarks at the start. Exit code 6 when replicas
+    differ, 5 when something was not compared.
     """
     from core.watch.replicas.verify import Bounds, Verifier
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context
+from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, fill_file, write_text
 from core.cluster.documents import arrow
@@ -27,10 +28,23 @@ METRICS = ("in", "out", "size", "leaders", "replicas")
 ORDERS = ("excess", "skew", "total", "name")
 
 
-@click.command()
-@click.option("--metric", type=click.Choice(METRICS), help="What cells show; in by default.")
-@click.option("--sort", type=click.Choice(ORDERS), default="excess", help="Order of the rows.")
-@click.option("--topics", "limit", type=click.IntRange(1), default=30, help="Rows at most.")
+@click.command(cls=Command)
+@click.option("--metric", type=click.Choice(METRICS), help="Value of the cells (default: in).")
+@click.option(
+    "--sort",
+    type=click.Choice(ORDERS),
+    default="excess",
+    help="Order of the rows.",
+    show_default=True,
+)
+@click.option(
+    "--topics",
+    "limit",
+    type=click.IntRange(1),
+    default=30,
+    help="Maximum number of rows.",
+    show_default=True,
+)
 @json_option
 @output_option
 @click.pass_obj
@@ -42,9 +56,9 @@ def show(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Print the heat map of topics by brokers; with --json the whole cluster document.
+    """Print the heat map of topics by brokers; with --json the cluster document.
 
-    With -o FILE.arrow the document is written as Arrow, which --from reads in a moment.
+    With -o FILE.arrow, writes the document as Arrow, which --from reads fastest.
     """
     as_arrow = output is not None and output.suffix == ".arrow"
     if as_json or as_arrow:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Group
+from core.cli.common.options import json_option, output_option, yes_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cli.common.prompts import confirm, yes_option
+from core.cli.common.prompts import confirm
 from core.errors import ExitCode, IncompleteError, UsageError
 from core.units import parse_id
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 SAID = 5
 
 
-@click.group()
+@click.group(cls=Group)
 def throttles() -> None:
-    """Replication throttles in the cluster."""
+    """List and clear replication throttles."""
 
 
 @throttles.command("ls")
@@ -34,7 +35,7 @@ def throttles() -> None:
 @output_option
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
-    """List every throttle: whose it is, and whether a move in flight needs it."""
+    """List all throttles, who set them, and whether a move in flight needs them."""
     from core.run.external.throttles import fetch_throttles
     from core.run.reporting.runs import unreadable, with_throttles
 
@@ -62,10 +63,11 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
 @json_option
 @click.pass_obj
 def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) -> int:
-    """Clear throttles that no move in flight needs; it lists them and asks first.
+    """Clear the throttles that no move in flight needs.
 
-    What is named is cleared also if moves in flight run under it, or if it is `*`. What a run of
-    this machine in progress works with is never touched.
+    Lists them and asks for confirmation. A named topic or broker is cleared even if a move in
+    flight needs its throttle, or if it is `*`. Throttles of a run in progress here are never
+    changed.
     """
     from core.run import audit
     from core.run.audited_client import audited

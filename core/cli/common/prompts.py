@@ -16,8 +16,6 @@ from core.text.terminal import printable
 
 TRIES = 3
 
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-
 
 def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "cluster") -> None:
     """Return when the name of the cluster, or `of` what else, was typed; raises UsageError.

@@ -8,20 +8,23 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, root_option
 from core.cli.common.output import emit, emit_line, say
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.units import format_time, parse_duration
 
 
-@click.command()
-@click.option("--interval", default="10s", metavar="TIME", show_default=True, help="Between polls.")
-@click.option("--once", is_flag=True, help="Poll twice, one interval apart, and end.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="DIR", help="Where load data is.")
+@click.command(cls=Command)
+@click.option(
+    "--interval", default="10s", metavar="TIME", show_default=True, help="Time between two polls."
+)
+@click.option("--once", is_flag=True, help="Poll twice, one interval apart, and exit.")
+@root_option
 @json_option
 @click.pass_obj
 def collect(context: Context, interval: str, once: bool, root: Path | None, as_json: bool) -> None:
-    """Poll the cluster and write load samples, until stopped with Ctrl-C.
+    """Poll the cluster and write load samples, until Ctrl-C.
 
     A rate needs two polls, so --once makes two.
     """

@@ -11,9 +11,16 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Group
+from core.cli.common.options import (
+    cluster_id_option,
+    json_option,
+    output_option,
+    root_option,
+    yes_option,
+)
 from core.cli.common.output import emit, emit_line, say, write_text
-from core.cli.common.prompts import confirm, yes_option
+from core.cli.common.prompts import confirm
 from core.errors import RefusedError, UsageError
 from core.units import counted, format_duration, format_time, parse_duration
 
@@ -21,20 +28,15 @@ if TYPE_CHECKING:
     from core.pipeline.job import Job, Published
     from core.pipeline.session import Session
 
-root_option = click.option(
-    "--root", type=click.Path(path_type=Path), metavar="DIR", help="Where load data is."
-)
-cluster_id_option = click.option("--cluster-id", metavar="ID", help="Without asking the cluster.")
 
-
-@click.group()
+@click.group(cls=Group)
 def pipeline() -> None:
     """Turn load samples into snapshots, on Spark."""
 
 
 @pipeline.command()
 @click.option(
-    "--trigger", default="15s", metavar="TIME", show_default=True, help="Between batches."
+    "--trigger", default="15s", metavar="TIME", show_default=True, help="Time between two batches."
 )
 @root_option
 @cluster_id_option
@@ -43,7 +45,7 @@ def pipeline() -> None:
 def run(
     context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
 ) -> None:
-    """Publish snapshots as samples come, until stopped with Ctrl-C."""
+    """Publish snapshots as samples arrive, until Ctrl-C."""
     from core.daemons.process import stop_signals
 
     seconds = parse_duration(trigger)
@@ -59,7 +61,7 @@ def run(
 @json_option
 @click.pass_obj
 def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
-    """Publish a snapshot of what has been collected, and end."""
+    """Publish a snapshot of the samples collected so far, and exit."""
     from core.load import layout
 
     root = root or paths.load_root()
@@ -88,7 +90,7 @@ def status(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Say what runs here, how far behind it is, and what became of the samples."""
+    """Show the processes, their delay, and the counts of samples."""
     root = root or paths.load_root()
     document = status_document(root, resolve_cluster_id(context, root, cluster_id))
     if as_json:
@@ -121,10 +123,10 @@ def status(
 def rebuild(
     context: Context, root: Path | None, cluster_id: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Publish anew what the segments say that are kept, 48 hours of them.
+    """Rebuild the snapshots from the segments of the last 48 hours.
 
-    After damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are made
-    again. Until that is done, readers have what is there; windows from before the segments stay.
+    Use it after damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are
+    made again. Until then readers keep the present ones; windows older than the segments stay.
     """
     root = root or paths.load_root()
     cluster_id = resolve_cluster_id(context, root, cluster_id)

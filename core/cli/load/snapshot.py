@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Group
+from core.cli.common.options import cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cli.load.pipeline import cluster_id_option, format_counts, resolve_cluster_id
+from core.cli.load.pipeline import format_counts, resolve_cluster_id
 from core.errors import DocumentError, ExitCode, UsageError
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 HOTTEST = 10
 
 
-@click.group()
+@click.group(cls=Group)
 def snapshot() -> None:
-    """List, show and verify what was published about load."""
+    """List, show and verify load snapshots."""
 
 
 @snapshot.command("ls")
@@ -34,7 +35,7 @@ def snapshot() -> None:
 @output_option
 @click.pass_obj
 def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | None) -> None:
-    """List the snapshots that are kept, newest first."""
+    """List the snapshots, newest first."""
     from core.load.snapshot.manifest import read_manifest, snapshot_ids
 
     root, cluster_id = _place(context, cluster_id)
@@ -93,7 +94,7 @@ def show(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Show one snapshot, by default the newest: brokers, hottest partitions, counts, age."""
+    """Show a snapshot (default: the newest): brokers, hottest partitions, counts, age."""
     from core.load.snapshot.manifest import read_manifest
 
     root, cluster_id = _place(context, cluster_id)
@@ -127,10 +128,9 @@ def verify(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Read one snapshot, by default the newest, whole: is it as it was published?
+    """Verify a snapshot (default: the newest): manifest, files, sizes and SHA-256.
 
-    Its manifest and every file that it names: format, size, SHA-256, rows. Ends with 6 when
-    something is wrong.
+    Exit code 6 when something is wrong.
     """
     from core.load.snapshot.verify import look
 

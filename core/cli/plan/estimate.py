@@ -11,10 +11,11 @@ from typing import Any, TypedDict
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, write_text
 from core.cli.plan.estimate_chart import chart_text
-from core.cli.plan.plan_file import bind_plan, plan_argument, read_plan_document
+from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import ExitCode, UsageError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
@@ -57,15 +58,25 @@ class _Reckoned(TypedDict):
     calibration: Calibration
 
 
-@click.command()
+@click.command(cls=Command)
 @plan_argument
-@click.option("--throttle", metavar="RATE", help="Limit of each broker and side, like 50MB/s.")
-@click.option("--within", metavar="TIME", help="A deadline, like 10m.")
 @click.option(
-    "--max-extra", metavar="SIZE", help="With what `apply --max-extra` lets a broker receive."
+    "--throttle",
+    metavar="RATE",
+    help="Estimate the time at this throttle for each broker and side, like 50MB/s.",
 )
 @click.option(
-    "--no-calibration", is_flag=True, help="Leave out what earlier runs on this cluster taught."
+    "--within", metavar="TIME", help="Find the throttle that ends in this time, like 10m."
+)
+@click.option(
+    "--max-extra",
+    metavar="SIZE",
+    help="Estimate with this limit of `apply --max-extra`, like 50GB (default: no limit).",
+)
+@click.option(
+    "--no-calibration",
+    is_flag=True,
+    help="Ignore what was learned from earlier runs on this cluster.",
 )
 @json_option
 @output_option
@@ -80,10 +91,10 @@ def estimate(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Say how long a plan takes, or how fast it must be, for each broker and side.
+    """Estimate how long a plan takes, or which throttle it needs.
 
-    Without --throttle and --within: a table of rates. Exit 6 when it would never end, 5 when
-    a size is not known, and so no time.
+    Without --throttle and --within, prints a table of rates. Exit code 6 when the plan never ends,
+    5 when the time is unknown because a size is.
     """
     if throttle is not None and within is not None:
         raise UsageError(

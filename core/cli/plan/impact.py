@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, say, write_text
-from core.cli.plan.plan_file import bind_plan, plan_argument, read_plan_document
+from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import AccessDeniedError, UsageError
 from core.plan.impact.clients import (
     GroupTouched,
@@ -36,12 +37,15 @@ ROWS = 20
 """Groups and topics that are printed; --json has them all."""
 
 
-@click.command()
+@click.command(cls=Command)
 @plan_argument
 @click.option(
     "--retention",
     metavar="DURATION",
-    help="What `apply --retention` of this would save; else the least that readers can bear.",
+    help=(
+        "Show what `apply --retention` of this would save, like 6h (default: the shortest that "
+        "every consumer group can bear)."
+    ),
 )
 @json_option
 @output_option
@@ -49,10 +53,10 @@ ROWS = 20
 def impact(
     context: Context, plan_file: Path, retention: str | None, as_json: bool, output: Path | None
 ) -> None:
-    """Say who notices a plan: consumer groups, producers, and what must not fail meanwhile.
+    """Show which groups, producers and topics a plan affects.
 
-    Also what would not have to be copied if retention were lowered first. With --from FILE, groups
-    are those of the document.
+    Also shows how much less would be copied with a shorter retention. With --from, the groups are
+    those of the document.
     """
     seconds = None if retention is None else round(parse_duration(retention))
     if seconds is not None and seconds < 1:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
+from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.topics.layout import (
@@ -23,9 +24,15 @@ from core.text.tables import text_table
 from core.units import id_list
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("topic")
-@click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000), required=True)
+@click.option(
+    "--partitions",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    required=True,
+    help="Number of partitions of the new topic.",
+)
 @rf_option
 @rule_option
 @rate_option
@@ -44,9 +51,9 @@ def place(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Say where the replicas of a new TOPIC should go; nothing is created.
+    """Show where the replicas of a new TOPIC should go; nothing is created.
 
-    Different racks first. The last line is what Kafka's own tool creates it with.
+    Replicas go to different racks first. The last line is the command for Kafka's own tool.
     """
     expected = parse_expected(rate, size)
     state, load = context.picture()

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Group
+from core.cli.common.options import allow_option, json_option, output_option, plan_argument
 from core.cli.common.output import emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place
-from core.cli.plan.plan_file import fetch_if_named, plan_argument, read_plan_document, with_dirs
+from core.cli.plan.plan_file import fetch_if_named, read_plan_document, with_dirs
 from core.cli.plan.rebase import rebase
 from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
@@ -45,11 +46,11 @@ class Difference(NamedTuple):
     second_dirs: tuple[str, ...] = ()
 
 
-@click.group()
+@click.group(cls=Group)
 def plan() -> None:
-    """Suggest, check, show, compare, invert and rebase plans; who notices; place new topics.
+    """Suggest, check, compare and convert plans.
 
-    A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
+    A plan is a Kafka reassignment JSON file; - for stdin.
     """
 
 
@@ -62,8 +63,15 @@ plan.add_command(show)
 
 @plan.command()
 @plan_argument
-@click.option("--throttle", metavar="RATE", help="Also say whether this rate ever ends.")
-@click.option("--allow", metavar="ID,ID", help="Unsafe checks that you allow.")
+@click.option(
+    "--throttle",
+    metavar="RATE",
+    help=(
+        "Check the plan at this throttle, like 50MB/s (default: the rate that `apply` would "
+        "choose)."
+    ),
+)
+@allow_option
 @json_option
 @output_option
 @click.pass_obj
@@ -75,11 +83,9 @@ def check(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Say what speaks against a plan, worst first; exit 6 when it may not be applied.
+    """Check a plan against the cluster and print findings, worst first.
 
-    One that is no plan for this cluster at all, as it names what is not there, is refused (2).
-
-    What grows meanwhile is reckoned with at --throttle, else at the rate that apply begins with.
+    Exit code 6 when `apply` would refuse it, 2 when it names topics or brokers that do not exist.
     """
     allowed = parse_allow(allow)
     from core.plan.estimate.quick_estimate import seconds_played, time_of
@@ -176,7 +182,7 @@ def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset
 def diff(
     context: Context, plan_file: Path, other: Path | None, as_json: bool, output: Path | None
 ) -> None:
-    """Show how the cluster differs from a plan, or how one plan differs from another."""
+    """Compare a plan with the cluster, or with OTHER, another plan."""
     document = read_plan_document(context, plan_file, other)
     if other is not None:
         second = read_plan_document(context, other)
@@ -220,7 +226,7 @@ def diff(
 @output_option
 @click.pass_obj
 def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
-    """Write the plan that leads back to what a plan was made from."""
+    """Write the plan that undoes a plan."""
     there = fetch_if_named(context)
     wanted = bind(read_plan_document(context, plan_file), there[0] if there else None)
     if not as_json:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from core import files
 from core.cli.common.context import Context
 from core.cli.common.output import say
@@ -19,12 +17,6 @@ from core.units import id_list
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.snapshot.format import Load
-
-plan_argument = click.argument(
-    "plan_file",
-    metavar="PLAN",
-    type=click.Path(path_type=Path, allow_dash=True),
-)
 
 
 def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, say, write_text
-from core.cli.plan.plan_file import plan_argument, read_plan_document
+from core.cli.plan.plan_file import read_plan_document
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.formats.plan_file import bind, dump, to_document
@@ -21,16 +22,17 @@ from core.text.tables import text_table
 from core.units import counted, id_list
 
 
-@click.command()
+@click.command(cls=Command)
 @plan_argument
 @json_option
 @output_option
 @click.pass_obj
 def rebase(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
-    """Put a plan on the cluster as it is now; exit 6 when not all of it could be kept.
+    """Rebase a plan on the present state of the cluster.
 
-    What still holds is kept, what is done or on its way is dropped, and what somebody else has
-    made impossible is named with why. -o FILE writes the new plan.
+    Keeps the moves that still apply, drops those that are done or in flight, and lists those that
+    have become impossible with the reason. -o FILE writes the new plan. Exit code 6 when a move was
+    lost.
     """
     document = read_plan_document(context, plan_file)
     state, _ = context.picture()

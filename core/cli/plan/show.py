@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, write_data, write_text
 from core.cli.plan.plan_file import (
     bind_plan,
     fetch_if_named,
-    plan_argument,
     read_plan_document,
     with_dirs,
 )
@@ -84,13 +84,13 @@ class Shown:
         return self.move.because or (self.relief.words if self.relief else "")
 
 
-@click.command()
+@click.command(cls=Command)
 @plan_argument
 @click.option(
     "--format",
     "form",
     type=click.Choice(["csv", "markdown"]),
-    help="For a spreadsheet, or for a ticket.",
+    help="Print CSV for a spreadsheet, or Markdown for a ticket (default: a table).",
 )
 @json_option
 @output_option
@@ -98,10 +98,9 @@ class Shown:
 def show(
     context: Context, plan_file: Path, form: str | None, as_json: bool, output: Path | None
 ) -> None:
-    """Show a plan's moves, and why each of them is in it.
+    """Show the moves of a plan with their reasons.
 
-    When the cluster is named: what helps most for its bytes first, with sizes, and with what moves
-    do that nobody gave a reason for.
+    When a cluster is given: with sizes, and the moves that relieve most for their bytes first.
     """
     if form and as_json:
         raise UsageError("--format and --json exclude each other.", next="Give one of the two.")

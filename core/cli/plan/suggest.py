@@ -16,6 +16,7 @@ import click
 
 from core import files
 from core.cli.common.context import Context
+from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan import suggest_log_dirs, suggest_output
@@ -64,46 +65,90 @@ class TimeBudget:
         return (self._end - now) / max(1.0, pace)
 
 
-@click.command()
-@click.option("--leaders", is_flag=True, help="Only choose leaders anew; nothing is copied.")
-@click.option("--drain", metavar="IDS", help="Take everything off these brokers.")
-@click.option("--add", metavar="IDS", help="Fill these brokers, and move nothing elsewhere.")
-@click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
-@click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
+@click.command(cls=Command)
+@click.option("--leaders", is_flag=True, help="Only change preferred leaders; no data moves.")
+@click.option("--drain", metavar="IDS", help="Move all replicas off these brokers, like 3 or 3,5.")
+@click.option("--add", metavar="IDS", help="Move replicas to these new brokers only, like 7,8.")
+@click.option(
+    "--replace", metavar="OLD:NEW", help="Move all replicas of one broker to another, like 3:7."
+)
+@click.option(
+    "--racks",
+    is_flag=True,
+    help="Only move replicas that share a rack although another one is free.",
+)
 @click.option(
     "--rf",
     "--replication-factor",
     metavar="N",
     type=click.IntRange(1),
-    help="Give partitions N replicas.",
+    help="Change the replication factor to N.",
 )
-@click.option("--disks", is_flag=True, help="Even out each broker's log dirs; alone, only those.")
-@click.option("--balance", is_flag=True, help="Even brokers out: what it does without an intent.")
-@click.option("--topics", metavar="REGEX", help="Touch only these topics.")
+@click.option(
+    "--disks",
+    is_flag=True,
+    help="Balance the log dirs of each broker; without another goal, only those.",
+)
+@click.option(
+    "--balance", is_flag=True, help="Balance the brokers; the default without another goal."
+)
+@click.option(
+    "--topics", metavar="REGEX", help="Only move topics whose whole name matches (default: all)."
+)
 @click.option(
     "--topics-to-move",
     metavar="FILE",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="Touch only the topics that Kafka's topics-to-move JSON names.",
+    help="Only move the topics in this file, JSON as for Kafka's --topics-to-move-json-file.",
 )
-@click.option("--brokers", metavar="IDS", help="Have those topics on these brokers only, evenly.")
-@click.option("--ignore-racks", is_flag=True, help="Plan as if brokers had no racks.")
-@click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
-@click.option("--exclude", metavar="IDS", help="Leave these brokers as they are.")
-@click.option("--band", metavar="PERCENT", type=click.FloatRange(1, 50), default=10.0)
-@click.option("--max-bytes", metavar="SIZE", help="Copy no more than this.")
-@click.option("--max-moves", metavar="N", type=click.IntRange(1), help="Move no more replicas.")
+@click.option("--brokers", metavar="IDS", help="Place these topics on these brokers only, evenly.")
+@click.option("--ignore-racks", is_flag=True, help="Ignore the racks of brokers.")
+@click.option("--keep", metavar="REGEX", help="Do not move topics whose whole name matches.")
+@click.option("--exclude", metavar="IDS", help="Do not change these brokers.")
+@click.option(
+    "--band",
+    metavar="PERCENT",
+    type=click.FloatRange(1, 50),
+    default=10.0,
+    show_default=True,
+    help="Allowed deviation of a broker from its fair share.",
+)
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    help="Maximum number of bytes to copy, like 500GB (default: no limit).",
+)
+@click.option(
+    "--max-moves",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Maximum number of replicas to move (default: no limit).",
+)
 @click.option(
     "--max-per-broker",
     metavar="N",
     type=click.IntRange(1),
-    help="Let no broker give and take more replicas than this in all.",
+    help="Maximum number of replicas that a broker may give and receive (default: no limit).",
 )
 @click.option(
-    "--max-replicas", metavar="N", type=click.IntRange(1), help="Let no broker have more replicas."
+    "--max-replicas",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Maximum number of replicas on a broker (default: no limit).",
 )
-@click.option("--within", metavar="TIME", help="Say which throttle ends it in this time.")
-@click.option("--time-budget", metavar="TIME", help="Plan no longer than this; the best so far.")
+@click.option(
+    "--within",
+    metavar="TIME",
+    help="Also find the throttle with which the plan ends in this time, like 30m.",
+)
+@click.option(
+    "--time-budget",
+    metavar="TIME",
+    help=(
+        "Maximum time to search for a plan, like 20s; the best one found is printed (default: no "
+        "limit)."
+    ),
+)
 @json_option
 @output_option
 @click.pass_obj
@@ -133,15 +178,15 @@ def suggest(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Suggest a plan that evens the brokers out, with as few bytes as can be.
+    """Suggest a plan that balances the brokers with as few bytes as possible.
 
-    Without options: disk, in, out, replicas and leaders of every broker within 10 % of its fair
-    share, racks kept. Leaders are chosen anew first; data move only where that is not enough.
-    What is asked for together is done together: --drain 3 --add 7,8 takes all off 3, to 7 and 8
-    first. With --disks brokers come first (--balance, --drain …), then log dirs for what lands
-    and for what stays.
-    -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
-    there is.
+    Without options, disk, bytes in, bytes out, replicas and leaders of every broker come within 10
+    % of its fair share. Preferred leaders change first; data moves only where that is not enough.
+    Goals combine: --drain 3 --add 7,8 moves all replicas off 3, to 7 and 8 first. With --disks,
+    brokers are balanced first, then their log dirs.
+
+    -o FILE writes the plan. Exit code 6 when the goal cannot be reached; the plan is then the best
+    one found.
     """
     from core.plan.estimate.quick_estimate import time_of
     from core.plan.planner.planner import suggest as find_plan

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, write_text
-from core.cli.plan.plan_file import plan_argument, read_plan_document
+from core.cli.plan.plan_file import read_plan_document
 from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
@@ -20,16 +21,17 @@ from core.plan.verify import verify as verify_targets
 from core.units import counted
 
 
-@click.command()
+@click.command(cls=Command)
 @plan_argument
 @json_option
 @output_option
 @click.pass_obj
 def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
-    """Say whether every partition of a plan has the replicas it should have, in order, in sync.
+    """Check that the cluster matches a plan.
 
-    Where the plan names log dirs, replicas have to lie in these.
-    Nothing is changed: unlike Kafka's own --verify it removes no throttle.
+    Every partition must have the planned replicas, in order, in sync, and in the log dirs that the
+    plan names. Nothing is changed: unlike Kafka's --verify, it removes no throttle. Exit code 6
+    when a partition does not match.
     """
     document = read_plan_document(context, plan_file)
     context.require_target()

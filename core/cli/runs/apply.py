@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import allow_option, json_option, yes_option
 from core.cli.common.output import say
-from core.cli.common.prompts import yes_option
 from core.cli.common.times import parse_start
 from core.cli.runs.launch import LaunchOptions, fetch_live_cluster, launch, print_no_run
 from core.errors import UsageError
@@ -41,43 +41,57 @@ def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
     return RateBounds.of(parse_rate(least), parse_rate(most))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("plan", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--throttle",
     metavar="RATE",
-    help="Limit for each broker and side, like 50MB/s; -1 for none; auto, or auto:LEAST-MOST, to "
-    "adapt it to how producers fare. Default: a recommended one.",
+    help=(
+        "Replication throttle for each broker and side, like 50MB/s; -1 for none; auto or "
+        "auto:MIN-MAX to adapt it to producer latency (default: a recommended rate)."
+    ),
 )
 @click.option(
     "--within",
     metavar="TIME",
-    help="Instead of --throttle: the least rates that end it in this time, like 30m; brokers that "
-    "need less get less.",
+    help=(
+        "Use the lowest throttles with which the run ends in this time, like 30m, instead of "
+        "--throttle."
+    ),
 )
 @click.option(
     "--at",
     "start",
     metavar="TIME",
-    help="Start then: 02:30 or 2026-01-31T02:30 by this machine's clock, with an offset "
-    "(…+01:00, …Z) by that, or +90m.",
+    help=(
+        "Start the run at this time: 02:30 or 2026-01-31T02:30 (local time), 2026-01-31T02:30Z, or "
+        "+90m (default: now)."
+    ),
 )
 @click.option(
     "--retention",
     metavar="DURATION",
-    help="Lower the moving topics' retention to this while they move: older records are deleted.",
+    help=(
+        "Lower the retention of the moving topics to this until the run ends, so that less is "
+        "copied; older records are deleted."
+    ),
 )
 @click.option(
     "--max-extra",
     metavar="SIZE",
-    help="Let no broker receive more than this at a time, like 50GB; a larger move goes alone.",
+    help=(
+        "Maximum number of bytes that a broker may receive at a time, like 50GB; a larger move "
+        "goes alone (default: no limit)."
+    ),
 )
-@click.option("--elect", is_flag=True, help="Elect the preferred leaders of what moved at the end.")
-@click.option("--detach", is_flag=True, help="Start the run and leave it.")
-@yes_option
-@click.option("--allow", metavar="ID,…", help="Checks that may speak against it.")
 @click.option(
-    "--override-throttles", is_flag=True, help="Go over lower rates that somebody else has set."
+    "--elect", is_flag=True, help="Elect the preferred leaders of the moved partitions at the end."
+)
+@click.option("--detach", is_flag=True, help="Start the run and return without following it.")
+@yes_option
+@allow_option
+@click.option(
+    "--override-throttles", is_flag=True, help="Raise lower throttles that somebody else has set."
 )
 @click.option(
     "--if-throttles-removed",
@@ -85,8 +99,10 @@ def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
     type=click.Choice(["hold", "pause"]),
     default="hold",
     show_default=True,
-    help="When somebody takes its throttles away again and again: hold the rate, as moves begin "
-    "one by one and copies wait, or begin none until `runs resume`.",
+    help=(
+        "What to do when somebody keeps removing the run's throttles: hold the rate by moving "
+        "fewer partitions at a time, or pause until `runs resume`."
+    ),
 )
 @json_option
 @click.pass_obj
@@ -106,9 +122,10 @@ def apply(
     if_removed: str,
     as_json: bool,
 ) -> int:
-    """Carry PLAN out; - is stdin.
+    """Start a run that carries out PLAN (- for stdin), and follow it.
 
-    The run is a process of its own: Ctrl-C lets go of it and never cancels it.
+    The plan is checked and its duration estimated first, and you confirm with the cluster's name.
+    The run is a process of its own: Ctrl-C detaches from it and does not cancel it.
     """
     from core.plan.checks.catalogue import parse_allow
     from core.plan.formats.plan_file import read_plan

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from core.cli.common.context import Context, configured
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import allow_option, json_option, yes_option
 from core.cli.common.output import say, write_text
 from core.cli.runs.requests import (
     move_indices,
@@ -32,55 +33,59 @@ if TYPE_CHECKING:
     from core.run.journal.fold import RunState
     from core.run.reporting.runs import RunReading
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 MANY = 10
 
 _OPTIONS = (
-    click.option("--yes", is_flag=True, help="Do not ask."),
+    yes_option,
     click.option(
         "--throttle",
         metavar="RATE",
-        help="Of an ended run: another rate than its own; as `apply` takes it.",
+        help="Throttle of the new run, as for `apply` (default: that of the ended run).",
     ),
-    click.option("--allow", metavar="ID,…", help="Of an ended run: checks that may speak against."),
+    allow_option,
     click.option(
         "--override-throttles",
         is_flag=True,
-        help="Of an ended run: go over lower rates that somebody else has set.",
+        help="Raise lower throttles that somebody else has set. Only for a run that has ended.",
     ),
     click.option(
         "--elect/--no-elect",
         default=None,
-        help="Of an ended run: elect preferred leaders at the end, or not; else as it did.",
+        help="Elect the preferred leaders at the end (default: as the ended run did).",
     ),
-    click.option("--detach", is_flag=True, help="Of an ended run: start the new one and leave it."),
+    click.option(
+        "--detach",
+        is_flag=True,
+        help="Start the new run and return without following it. Only for a run that has ended.",
+    ),
     click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Of an ended run: only write the plan here; nothing is started.",
+        help="Write the plan to this file and start nothing. Only for a run that has ended.",
     ),
     json_option,
 )
 
 
-def _options(command: Command) -> Command:
+def _options(command: CommandT) -> CommandT:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run")
 @partitions_argument
 @_options
 @click.pass_obj
 def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: Any) -> int:
-    """Try partitions again that failed, were cancelled or were skipped.
+    """Retry partitions that failed, were cancelled or were skipped.
 
-    In a run in progress those that are named, after all others. Of one that has ended all, or
-    those named, from where they are now: a new run, at the same throttle.
+    In a run in progress, the named partitions move again after all others. After a run has ended, a
+    new run with the same throttle moves all of them, or those named.
     """
     from core.run.followup import FollowUp
 
@@ -92,15 +97,14 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     return send_request(context, cluster_id, name, "retry", moves, as_json=words["as_json"])
 
 
-@click.command()
+@click.command(cls=Command)
 @optional_run_argument
 @_options
 @click.pass_obj
 def rollback(context: Context, /, run: str | None, **words: Any) -> int:
-    """Undo a run and follow it: what is in flight is cancelled, what is done moves back.
+    """Roll back a run and follow it: cancel moves in flight, move finished ones back.
 
-    Of one that has ended, what it has really done moves back from where it is now: a new run, at
-    the same throttle.
+    After a run has ended, a new run with the same throttle moves back what it moved.
     """
     from core.run.followup import FollowUp
 

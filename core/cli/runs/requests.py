@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import allow_option, json_option, yes_option
 from core.cli.common.output import emit, say
-from core.cli.common.prompts import confirm, yes_option
+from core.cli.common.prompts import confirm
 from core.cli.runs.run_lookup import require_writable, resolve_run
 from core.errors import ExitCode, UsageError
 from core.units import parse_ids
@@ -25,14 +26,17 @@ optional_run_argument = click.argument("run", required=False)
 partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
 
 
-@click.command()
+@click.command(cls=Command)
 @optional_run_argument
 @click.option(
     "--move",
     "moves",
     multiple=True,
     metavar="TOPIC-PARTITION",
-    help="Only this one; may be said again. The run goes on with the others.",
+    help=(
+        "Cancel only this partition's move; may be given more than once. The run continues with "
+        "the others."
+    ),
 )
 @yes_option
 @json_option
@@ -40,9 +44,9 @@ partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PART
 def cancel(
     context: Context, run: str | None, moves: tuple[str, ...], yes: bool, as_json: bool
 ) -> int:
-    """Cancel a run and follow it: what is in flight goes back, in its original order.
+    """Cancel a run and follow it: moves in flight return to their former replicas.
 
-    Partitions that are done stay where they are.
+    Partitions that have finished stay where they are.
     """
     cluster_id, name = _run(context, run)
     if moves:
@@ -52,35 +56,43 @@ def cancel(
     return request_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @optional_run_argument
-@click.option("--floor", is_flag=True, help="Hold what is in flight too, at 1 byte a second.")
+@click.option(
+    "--floor", is_flag=True, help="Slow down the moves in flight as well, to 1 byte per second."
+)
 @json_option
 @click.pass_obj
 def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
-    """Start nothing more; what is in flight goes on to its end, or waits with --floor.
+    """Start no more moves; those in flight continue, or slow down with --floor.
 
-    Nothing is cancelled: what has been copied stays.
+    Nothing is cancelled, and what has been copied stays.
     """
     return send_request(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @optional_run_argument
 @json_option
 @click.pass_obj
 def resume(context: Context, run: str | None, as_json: bool) -> int:
-    """Let a paused run go on."""
+    """Resume a paused run."""
     return send_request(context, *_run(context, run), "resume", {}, as_json=as_json)
 
 
-@click.command(context_settings={"ignore_unknown_options": True})  # so that -1 is a rate
+@click.command(
+    cls=Command, context_settings={"ignore_unknown_options": True}
+)  # so that -1 is a rate
 @click.argument("words", nargs=-1, metavar="[RUN] RATE")
-@click.option("--allow", metavar="ID", help="`never`: also a rate at which it does not end.")
+@click.option(
+    "--allow",
+    metavar="ID",
+    help="ID of the check to override: never, for a rate at which the run does not end.",
+)
 @json_option
 @click.pass_obj
 def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
-    """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
+    """Change the throttle of a run: RATE is 50MB/s, -1, or auto:MIN-MAX."""
     from core.cli.runs.apply import parse_throttle
     from core.plan.checks.catalogue import parse_allow
     from core.run.journal.rates import RateBounds
@@ -101,23 +113,23 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @run_argument
 @partitions_argument
 @json_option
 @click.pass_obj
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
-    """Leave partitions out that have not begun to move."""
+    """Skip partitions whose move has not started."""
     cluster_id, name = _run(context, run)
     moves = move_indices(cluster_id, name, partitions)
     return send_request(context, cluster_id, name, "skip", {"moves": moves}, as_json=as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @run_argument
 @click.argument("partition", metavar="TOPIC-PARTITION")
 @click.argument("brokers")
-@click.option("--allow", metavar="ID,…", help="Checks that may speak against it.")
+@allow_option
 @yes_option
 @json_option
 @click.pass_obj
@@ -132,8 +144,8 @@ def retarget(
 ) -> int:
     """Move a partition to other BROKERS (like 4,2,7) than planned.
 
-    What has been copied of it is thrown away: its move is cancelled, then begun anew. The run
-    looks first whether it may go there; if not, it goes on as it was, and `runs show` says why.
+    The move is cancelled and started again, and what it has copied is discarded. The run checks the
+    new replicas first; when it refuses them, the move continues and `runs show` has the reason.
     """
     from core.plan.checks.catalogue import parse_allow
 

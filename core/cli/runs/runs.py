@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context, report_unknown
+from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import ask_passwords, confirm
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from core.run.reporting.runs import RunReading
 
 
-@click.group()
+@click.group(cls=Group)
 def runs() -> None:
-    """Runs that were started on this machine.
+    """List, follow and control runs that were started on this machine.
 
-    RUN is an id from `runs ls`, or a part of it. Where it may be left out, the run in progress is
-    meant; of what only tells, else the newest.
+    RUN is an ID of `runs ls`, or a unique part of it. Without RUN, the run in progress is used;
+    commands that only print use the newest one otherwise.
     """
 
 
@@ -43,7 +44,7 @@ def runs() -> None:
 @output_option
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
-    """List runs, newest first; those of one cluster with -b or --cluster."""
+    """List runs, newest first; with -b or --cluster those of one cluster."""
     from core.run.reporting.documents import summary_document
     from core.run.reporting.runs import list_runs, unreadable
     from core.text.tables import text_table
@@ -89,9 +90,9 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
 @output_option
 @click.pass_obj
 def show(context: Context, run: str | None, as_json: bool, output: Path | None) -> int:
-    """Show a run: what was asked, what became of it, and what a dead one has left.
+    """Show a run: its plan, its outcome, and what a dead one left behind.
 
-    `foreign` shows the moves in flight that no run of this machine started (with -b).
+    RUN `foreign` shows the moves in flight that no run of this machine started (needs -b).
     """
     from core.run.external.leftovers import fetch_leftovers
     from core.run.reporting.documents import run_document
@@ -123,7 +124,7 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 @output_option
 @click.pass_obj
 def report_run(context: Context, run: str | None, output: Path | None) -> None:
-    """Write a run down as Markdown, for an incident's ticket."""
+    """Write a report of a run in Markdown."""
     from core.run.reporting.report import markdown
     from core.run.reporting.runs import read_journal
 
@@ -132,15 +133,21 @@ def report_run(context: Context, run: str | None, output: Path | None) -> None:
 
 @runs.command("attach")
 @click.argument("run", required=False)
-@click.option("--foreign", is_flag=True, help="Follow moves that no run of this machine started.")
-@click.option("--yes", is_flag=True, help="Bring a run back whose process died, without asking.")
+@click.option(
+    "--foreign", is_flag=True, help="Follow the moves that no run of this machine started."
+)
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Restart the process of a run that died, without asking for confirmation.",
+)
 @json_option
 @click.pass_obj
 def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json: bool) -> int:
-    """Follow a run to its end and exit as it ends; Ctrl-C lets go of it.
+    """Follow a run to its end, with its exit code; Ctrl-C detaches.
 
-    A run whose process has died is brought back first: it goes on where its journal says. With
-    -b its brokers are looked for there.
+    The process of a run that died is restarted first and continues from the journal. With -b, the
+    run connects to those brokers.
     """
     from core.cli.runs.follow import follow_run
     from core.run.reporting.runs import read_journal

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context, Target
+from core.cli.common.option_guard import Command
 from core.cli.common.output import print_lines, say, write_text
 from core.cli.common.signals import exit_cleanly_on_signals
 from core.errors import ExitCode, TrimtabError
@@ -37,18 +38,36 @@ HEADLESS_SPEED = 30.0
 """The simulated clock's speed without a terminal: a move of 40 GB takes seconds."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
-    "--seed", type=int, default=7, show_default=True, help="The same seed, the same cluster."
+    "--seed",
+    type=int,
+    default=7,
+    show_default=True,
+    help="Seed of the random generator; the same seed makes the same cluster.",
 )
-@click.option("--brokers", type=click.IntRange(3, 60), default=12, show_default=True)
-@click.option("--partitions", type=click.IntRange(100, 100_000), default=4180, show_default=True)
 @click.option(
-    "--speed", type=click.FloatRange(0.1, 600), help="Of its clock; 1 on a terminal, else 30."
+    "--brokers",
+    type=click.IntRange(3, 60),
+    default=12,
+    show_default=True,
+    help="Number of brokers.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(100, 100_000),
+    default=4180,
+    show_default=True,
+    help="Number of partitions.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0.1, 600),
+    help="Clock speed-up (default: 1 on a terminal, 30 otherwise).",
 )
 @click.pass_obj
 def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
-    """Open the dashboard on a simulated cluster under load: no Java, no network."""
+    """Open the dashboard on a simulated cluster: no Java, no network."""
     from core.autopilot.removal import forget_autopilot
     from core.load.simulator import start_simulator
     from core.run.run_process import forget_runs
@@ -65,10 +84,10 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
             simulator.stop()
 
 
-@click.command("demo")
+@click.command("demo", cls=Command)
 @click.pass_context
 def sandbox_demo(ctx: click.Context) -> int:
-    """Start real brokers under a skewed load, collector and Spark, and the dashboard on them."""
+    """Start brokers, a skewed load, collector and Spark, and open the dashboard."""
     from core.autopilot.removal import forget_autopilot
     from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, print_lines, say_warnings
 from core.cli.sandbox.status import name_option, show_sandbox
@@ -27,63 +28,68 @@ if TYPE_CHECKING:
 node_argument = click.argument("node", type=int, metavar="ID")
 
 
-@click.command()
+@click.command(cls=Command)
 @node_argument
 @name_option
 @json_option
 def kill(node: int, name: str, as_json: bool) -> None:
-    """End a node at once (SIGKILL), as a power cut would."""
+    """Kill a node with SIGKILL, as a power failure would."""
     _to_a_node(DrillKind.KILL, node, name, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @node_argument
 @name_option
 @json_option
 def stop(node: int, name: str, as_json: bool) -> None:
-    """Stop a node in order: it hands its leaders over first."""
+    """Shut down a node in a controlled way, moving its leaders first."""
     _to_a_node(DrillKind.STOP, node, name, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @node_argument
 @name_option
 @json_option
 def start(node: int, name: str, as_json: bool) -> None:
-    """Start a node that was stopped or killed, and wait until it answers."""
+    """Start a stopped or killed node and wait until it answers."""
     _to_a_node(DrillKind.START, node, name, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("group")
 @name_option
-@click.option("--undo", is_flag=True, help="Take one away again.")
+@click.option("--undo", is_flag=True, help="Remove the consumer again.")
 @json_option
 def consumer(group: str, name: str, undo: bool, as_json: bool) -> None:
-    """Add a consumer to a group of the load that runs."""
+    """Add a consumer to a group of the running load."""
     from core.cluster.sandbox.sandbox import Sandbox
 
     drill = group_drill(DrillKind.LEAVE if undo else DrillKind.JOIN, group)
     _run_drill(Sandbox.open(name), drill, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @name_option
-@click.option("--topic", metavar="TOPIC", help="Send more to this topic.")
-@click.option("--broker", type=int, metavar="ID", help="Send more to what this broker leads now.")
+@click.option("--topic", metavar="TOPIC", help="Send more records to this topic.")
+@click.option(
+    "--broker",
+    type=int,
+    metavar="ID",
+    help="Send more records to the partitions that this broker leads now.",
+)
 @click.option(
     "--times",
     type=click.FloatRange(1, 100),
     default=SKEW_TIMES,
     show_default=True,
-    help="So many times the records.",
+    help="Multiplier for the record rate.",
 )
-@click.option("--undo", is_flag=True, help="Send as much as before again.")
+@click.option("--undo", is_flag=True, help="Restore the former record rate.")
 @json_option
 def skew(
     name: str, topic: str | None, broker: int | None, times: float, undo: bool, as_json: bool
 ) -> None:
-    """Send several times the records to a topic, or to what a broker leads."""
+    """Multiply the records sent to a topic, or to a broker's leaders."""
     from core.cluster.sandbox import load_overrides
     from core.cluster.sandbox.sandbox import Sandbox
 
@@ -98,13 +104,13 @@ def skew(
     _run_drill(sandbox, drill, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @node_argument
 @name_option
-@click.option("--undo", is_flag=True, help="Make room again, and start the broker anew.")
+@click.option("--undo", is_flag=True, help="Free the log dir again and restart the broker.")
 @json_option
 def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
-    """Fill a broker's second log dir: the broker takes it offline. No space is taken."""
+    """Fail a broker's second log dir as if its disk were full; no space is used."""
     from core.cluster.sandbox import full_disk
     from core.cluster.sandbox.sandbox import Sandbox
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import click
 
+from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, print_lines, say
 from core.cli.sandbox.demo import sandbox_demo
@@ -16,9 +17,9 @@ from core.errors import UsageError
 from core.units import parse_ids
 
 
-@click.group()
+@click.group(cls=Group)
 def sandbox() -> None:
-    """Real Kafka brokers on this machine."""
+    """Run real Kafka brokers on this machine."""
 
 
 for command in (sandbox_demo, *DRILLS):
@@ -28,18 +29,37 @@ for command in (sandbox_demo, *DRILLS):
 @sandbox.command()
 @name_option
 @click.option(
-    "--brokers", default="4", show_default=True, metavar="N|IDS", help="A count, or ids as 1,2,5."
+    "--brokers",
+    default="4",
+    show_default=True,
+    metavar="N|IDS",
+    help="Number of brokers, or their IDs like 1,2,5.",
 )
-@click.option("--racks", type=click.IntRange(0, 26), default=0, help="Spread over so many racks.")
 @click.option(
-    "--controllers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Apart."
+    "--racks",
+    type=click.IntRange(0, 26),
+    default=0,
+    help="Number of racks to spread the brokers over; 0 for none.",
+    show_default=True,
 )
-@click.option("--kafka", "version", metavar="VERSION", help="Another version of Kafka.")
+@click.option(
+    "--controllers",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="Number of dedicated controller nodes.",
+)
+@click.option(
+    "--kafka",
+    "version",
+    metavar="VERSION",
+    help="Kafka version (default: the newest supported one).",
+)
 @json_option
 def up(
     name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
 ) -> None:
-    """Start brokers and wait until all of them answer."""
+    """Start a cluster and wait until all nodes answer."""
     from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
     from core.cluster.sandbox.sandbox import Sandbox
 
@@ -58,7 +78,7 @@ def up(
 @name_option
 @json_option
 def down(name: str, as_json: bool) -> None:
-    """Stop everything of a sandbox, an autopilot of it as well, and remove its data."""
+    """Stop a sandbox with all of its processes and delete its data."""
     from core.autopilot.removal import forget_autopilot
     from core.cluster.sandbox.sandbox import Sandbox
 
@@ -75,7 +95,7 @@ def down(name: str, as_json: bool) -> None:
 @name_option
 @json_option
 def status(name: str, as_json: bool) -> None:
-    """Show a sandbox's nodes."""
+    """Show the nodes of a sandbox."""
     from core.cluster.sandbox.sandbox import Sandbox
 
     show_sandbox(Sandbox.open(name), as_json)
@@ -83,11 +103,13 @@ def status(name: str, as_json: bool) -> None:
 
 @sandbox.command()
 @name_option
-@click.option("--rate", default="2MB/s", show_default=True, help="All producers together.")
-@click.option("--detach", is_flag=True, help="Leave it running; `sandbox down` ends it.")
+@click.option("--rate", default="2MB/s", show_default=True, help="Total rate of all producers.")
+@click.option(
+    "--detach", is_flag=True, help="Leave the load running in the background until `sandbox down`."
+)
 @json_option
 def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
-    """Produce and consume with skew, until Ctrl-C."""
+    """Produce and consume a skewed load, until Ctrl-C."""
     from concurrent.futures import ThreadPoolExecutor, wait
 
     from core.cluster.kafka.connection.settings import ConnectionSettings

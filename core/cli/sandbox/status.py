@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from core.cluster.sandbox.sandbox import Sandbox
 
 name_option = click.option(
-    "--name", default="default", show_default=True, help="Several may run side by side."
+    "--name",
+    default="default",
+    show_default=True,
+    help="Name of the sandbox; several can run at the same time.",
 )
 
 

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
+from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import StatusLine, say, write_stream
 from core.errors import ExitCode, UsageError
@@ -31,28 +32,40 @@ _LOOKED_AT = 4096
 """Events between two looks at the clock."""
 
 
-@click.group()
+@click.group(cls=Group)
 def statelog() -> None:
-    """Brokers' state-change logs."""
+    """Merge the state-change logs of brokers."""
 
 
 @statelog.command()
 @click.argument(
     "files", metavar="FILE|DIR…", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option("--from", "since", metavar="TIME", help="From then on; UTC, or say the offset.")
-@click.option("--to", "until", metavar="TIME", help="Up to then, that moment not included.")
-@click.option("--topic", metavar="REGEX", help="Only topics whose whole name matches.")
-@click.option("--partitions", metavar="0,3-5", help="Only partitions of these numbers.")
+@click.option(
+    "--from",
+    "since",
+    metavar="TIME",
+    help="Only events since this time, in UTC or with an offset (default: all).",
+)
+@click.option("--to", "until", metavar="TIME", help="Only events before this time.")
+@click.option(
+    "--topic", metavar="REGEX", help="Only topics whose whole name matches (default: all)."
+)
+@click.option("--partitions", metavar="0,3-5", help="Only these partitions (default: all).")
 @click.option(
     "--zone",
     "zone_names",
     metavar="ZONE",
     multiple=True,
-    help="Zone of the logs' times: UTC (the default), +02:00, Europe/Berlin; 3=ZONE for broker 3.",
+    help=(
+        "Time zone of the logs, like +02:00 or Europe/Berlin (default: UTC), or 3=ZONE for broker "
+        "3; may be repeated."
+    ),
 )
-@click.option("--align", is_flag=True, help="Shift times by the clocks' offsets; reads twice.")
-@click.option("--all", "everything", is_flag=True, help="Records of unknown form, too.")
+@click.option(
+    "--align", is_flag=True, help="Correct the brokers' clock offsets; reads the logs twice."
+)
+@click.option("--all", "everything", is_flag=True, help="Include records of unknown form.")
 @json_option
 @output_option
 def merge(
@@ -67,11 +80,11 @@ def merge(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Merge state-change logs of brokers by time, one line an event.
+    """Merge state-change logs of brokers by time, one line for each event.
 
-    Plain, rotated and gz; folders are searched. With --json one document a line, the last one is
-    the summary. Exit code 5 when a log could not be read to its end or more than 1 % of the lines
-    are of no known form, 6 when no event matched --topic.
+    Reads plain, rotated and gzipped logs, and searches folders. With --json, prints one document a
+    line, the summary last. Exit code 5 when a log could not be read to its end or more than 1 % of
+    the lines have an unknown form, 6 when no event matches --topic.
     """
     from core.watch.statelog.files import find
     from core.watch.statelog.merge import Tally

@@ -13,7 +13,8 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import json_option, output_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.timeline.filters import (
     EventFilter,
@@ -75,26 +76,53 @@ NAMED = 3
 """So many times in which nobody looked are named: the newest."""
 
 
-@click.command()
-@click.option("--since", metavar="TIME", help="Not before this: 30m (ago), 03:10, or a date.")
-@click.option("--until", metavar="TIME", help="Not after this.")
-@click.option("--kind", metavar="KINDS", help="Only these: broker, leader, isr, …")
-@click.option("--topics", metavar="REGEX", help="Only these topics.")
-@click.option("--brokers", metavar="IDS", help="Only what these brokers gained or lost.")
-@click.option("--last", metavar="N", type=click.IntRange(1), help=f"The newest N; else {MOST}.")
-@click.option("--summary", is_flag=True, help="What belongs together, in a line each.")
-@click.option("--at", "moment", metavar="TIME", help="The cluster document as it was then.")
-@click.option("--record", "recording", is_flag=True, help="Record, until Ctrl-C.")
-@click.option("--cluster-id", metavar="ID", help="A cluster that need not answer now.")
+@click.command(cls=Command)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only events since this time: 30m (ago), 03:10, or a date (default: all).",
+)
+@click.option("--until", metavar="TIME", help="Only events until this time (default: now).")
+@click.option(
+    "--kind",
+    metavar="KINDS",
+    help="Only events of these kinds, like broker,leader,isr (default: all).",
+)
+@click.option(
+    "--topics",
+    metavar="REGEX",
+    help="Only events of topics whose whole name matches (default: all).",
+)
+@click.option(
+    "--brokers",
+    metavar="IDS",
+    help="Only events in which these brokers gained or lost something (default: all).",
+)
+@click.option(
+    "--last",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Number of events, the newest (default: 200).",
+)
+@click.option("--summary", is_flag=True, help="Print one line for events that belong together.")
+@click.option("--at", "moment", metavar="TIME", help="Print the cluster document as of this time.")
+@click.option("--record", "recording", is_flag=True, help="Record events until Ctrl-C.")
+@cluster_id_option
 @click.option(
     "--statelog",
     "logs",
     metavar="FILE|DIR",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Among it what brokers wrote into these state-change logs; may be repeated.",
+    help="Merge in the events of this state-change log; may be given more than once.",
 )
-@click.option("--zone", "zones", metavar="ZONE", multiple=True, help="Of those logs, if not UTC.")
+@click.option(
+    "--zone",
+    "zones",
+    metavar="ZONE",
+    multiple=True,
+    help="Time zone of those logs (default: UTC), or 3=ZONE for broker 3; may be repeated.",
+)
 @json_option
 @output_option
 @click.pass_obj
@@ -115,11 +143,11 @@ def timeline(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Say what happened in the cluster: brokers, leaders, ISRs, assignments, topics, configs.
+    """Show what happened in the cluster: brokers, leaders, ISRs, assignments, configs.
 
-    Recorded while a dashboard is open, and by --record. Times are this machine's, in JSON UTC.
-    Logs are laid beside what was recorded of the same time, clocks put right as far as is sure.
-    Exit code 5 when a log could not be read to its end.
+    Events are recorded while a dashboard is open, and with --record. Times are local, in JSON UTC.
+    State-change logs are merged in, with clock offsets corrected where they are certain. Exit code
+    5 when a log could not be read to its end.
     """
     _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
     _refuse_other_options(click.get_current_context())

@@ -9,9 +9,10 @@ from zlib import crc32
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import dry_run_option, json_option, yes_option
 from core.cli.common.output import emit, say, write_text
-from core.cli.common.prompts import confirm, yes_option
+from core.cli.common.prompts import confirm
 from core.cli.topics.layout import (
     layout_json,
     parse_expected,
@@ -42,23 +43,34 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Replicas
 
-allow_option = click.option(
-    "--allow", type=click.Choice(["min-isr"]), help="Though producers fail."
-)
-dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
-
-@click.command()
+@click.command(cls=Command)
 @click.argument("topic")
-@click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000))
+@click.option(
+    "--partitions", metavar="N", type=click.IntRange(1, 10_000), help="Number of partitions."
+)
 @rf_option
-@click.option("--replicas", metavar="1:2,2:3", help="Exactly these, instead of --partitions.")
+@click.option(
+    "--replicas",
+    metavar="1:2,2:3",
+    help="Place replicas on exactly these brokers, instead of --partitions.",
+)
 @rule_option
 @rate_option
 @size_option
-@click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="Set for it.")
-@allow_option
-@dry_option
+@click.option(
+    "--config",
+    "configs",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Topic config to set; may be given more than once.",
+)
+@click.option(
+    "--allow",
+    type=click.Choice(["min-isr"]),
+    help="Create the topic even though producers with acks=all will fail.",
+)
+@dry_run_option
 @yes_option
 @json_option
 @click.pass_obj
@@ -77,9 +89,9 @@ def create(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Create TOPIC, its replicas placed by racks first, then by load.
+    """Create TOPIC; replicas are placed by rack first, then by load.
 
-    --dry-run shows where they would go; so does `plan place`.
+    --dry-run and `plan place` show where they would go.
     """
     from core.cli.topics.config_effects import ConfigEffect, refuse_min_isr
     from core.cluster.client import NewTopic
@@ -137,22 +149,41 @@ def create(
     return ExitCode.DONE
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("topic")
-@click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000), help="In all, then.")
+@click.option(
+    "--partitions",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    help="New total number of partitions.",
+)
 @rule_option
 @rate_option
 @size_option
-@click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Set a config.")
-@click.option("--unset", "unsets", metavar="NAME", multiple=True, help="Unset a config.")
+@click.option(
+    "--set",
+    "sets",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Topic config to set; may be given more than once.",
+)
+@click.option(
+    "--unset",
+    "unsets",
+    metavar="NAME",
+    multiple=True,
+    help="Topic config to reset to its default; may be given more than once.",
+)
 @click.option(
     "--allow",
     type=click.Choice(["min-isr", "moving", "remote-storage"]),
     multiple=True,
-    help="Apply even though producers fail, or records go while the topic is moved, or from remote "
-    "storage too.",
+    help=(
+        "Override a check: producers with acks=all will fail (min-isr), records are deleted while "
+        "the topic moves (moving), or in remote storage as well (remote-storage)."
+    ),
 )
-@dry_option
+@dry_run_option
 @yes_option
 @json_option
 @click.pass_obj
@@ -170,11 +201,11 @@ def alter(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Give TOPIC more partitions, placed like those of a new topic; set and unset its configs.
+    """Add partitions to TOPIC, and set or unset its configs.
 
-    Refused while the topic is under a move, for partitions and for what deletes records. Kafka
-    cannot take partitions away. What a shorter retention deletes is said, and the topic's name
-    asked for.
+    New partitions are placed like those of a new topic. Refused while the topic moves, for
+    partitions and for configs that delete records; what a shorter retention deletes is shown, and
+    you confirm with the topic's name.
     """
     from core.cli.topics.config_effects import (
         MIN_ISR,

@@ -5,25 +5,28 @@ from __future__ import annotations
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import json_option
+from core.cli.common.option_guard import Command
+from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, say
-from core.cli.common.prompts import confirm, yes_option
+from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import describe_content, require_topic, wait_until_visible
 from core.errors import ExitCode, RefusedError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC …")
-@click.option("--allow", type=click.Choice(["internal"]), help="Also one of Kafka's own.")
+@click.option(
+    "--allow", type=click.Choice(["internal"]), help="Allow deleting Kafka's internal topics."
+)
 @yes_option
 @json_option
 @click.pass_obj
 def delete(
     context: Context, names: tuple[str, ...], allow: str | None, yes: bool, as_json: bool
 ) -> int:
-    """Delete topics with everything in them; asks for the name of each.
+    """Delete topics with all of their records; you confirm each name.
 
-    Refused while one is under a move, and for Kafka's own topics.
+    Refused while a topic moves, and for Kafka's internal topics.
     """
     from core.cluster.topics import INTERNAL
     from core.run.audited_client import audited

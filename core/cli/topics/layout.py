@@ -23,13 +23,18 @@ rule_option = click.option(
     type=click.Choice(["load", "kafka"]),
     default="load",
     show_default=True,
-    help="Place by what brokers carry, or in turn as Kafka's own tools do.",
+    help="Place replicas by the load of brokers, or round-robin as Kafka's own tools do.",
 )
 rate_option = click.option(
-    "--in", "rate", metavar="RATE", help="Expected a partition, like 2MB/s; else usual."
+    "--in",
+    "rate",
+    metavar="RATE",
+    help="Expected rate of a partition, like 2MB/s (default: the cluster's usual rate).",
 )
 size_option = click.option(
-    "--size", metavar="SIZE", help="Expected a partition, like 50GB; else usual."
+    "--size",
+    metavar="SIZE",
+    help="Expected size of a partition, like 50GB (default: the cluster's usual size).",
 )
 rf_option = click.option(
     "--rf",
@@ -38,6 +43,7 @@ rf_option = click.option(
     type=click.IntRange(1),
     default=3,
     show_default=True,
+    help="Number of replicas of each partition.",
 )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context, report_unknown
+from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say_none, write_text
 from core.cli.topics import changes as topic_changes
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from core.cluster.topics import TopicHealth
 
 
-@click.group()
+@click.group(cls=Group)
 def topics() -> None:
-    """Topics: list, describe, create, alter and delete them."""
+    """List, describe, create, alter and delete topics."""
 
 
 for command in (*topic_changes.COMMANDS, topic_delete.delete):
@@ -39,7 +40,7 @@ for command in (*topic_changes.COMMANDS, topic_delete.delete):
 @output_option
 @click.pass_obj
 def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
-    """List topics, all or those whose whole name REGEX matches."""
+    """List topics, all or those whose whole name matches REGEX."""
     from core.cluster.topics import healths
     from core.text.tables import text_table
 
@@ -58,16 +59,16 @@ def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) 
 
 @topics.command("describe")
 @click.argument("regex", required=False)
-@click.option("--all-configs", is_flag=True, help="Also configs that nobody has set.")
+@click.option("--all-configs", is_flag=True, help="Also print configs with their default value.")
 @json_option
 @output_option
 @click.pass_obj
 def describe(
     context: Context, regex: str | None, all_configs: bool, as_json: bool, output: Path | None
 ) -> None:
-    """Describe topics: partitions with leader, replicas and ISR; configs, source and default.
+    """Describe topics: partitions, leaders, replicas, ISRs and configs.
 
-    All topics, or those whose whole name REGEX matches. --json has all configs always.
+    All topics, or those whose whole name matches REGEX. --json always has all configs.
     """
     with context.connected() as connection:
         state = _described_whole(connection.client)

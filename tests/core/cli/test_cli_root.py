@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from cli_help import every_command
 
 from core import paths
 from core.cli import main as cli
@@ -53,6 +54,16 @@ def test_without_a_command_the_dashboard_opens() -> None:
     assert context.target.address.bootstrap == "localhost:1"
     assert context.write
     assert context.ascii_only
+
+
+def test_every_command_and_every_option_has_its_help() -> None:
+    for words, command in [("", cli.root), *every_command(cli.root)]:
+        assert command.help, words
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, f"{words} {option.opts[-1]}"
+                assert option.help[0].isupper(), f"{words} {option.opts[-1]}"
+                assert option.help.endswith((".", ")")), f"{words} {option.opts[-1]}"
 
 
 @pytest.mark.parametrize("words", [["--frobnicate"], ["frobnicate"], ["plan", "frobnicate"]])

@@ -97,7 +97,7 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
     run: str, living: bool, said: bool
 ) -> None:
     state = SimulatedCluster(small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})).describe()
-    history: Any = SimpleNamespace(run=run)
+    history: Any = SimpleNamespace(run_id=run)
     told = find_left_probes(state, [KnownRun(history, living)])
     assert (
         told

@@ -98,8 +98,9 @@ screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 screenshots-check: $(DEV)
 	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
-docs: $(DEV)  ## docs/keys.md and docs/run-states.md, made from the code's own tables
+docs: $(DEV)  ## docs/keys.md, docs/commands.md and docs/run-states.md, made from the code's own tables
 	$(BIN)/python -P -m tui.actions.table > docs/keys.md
+	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/commands.md
 	$(BIN)/python -P -m core.run.engine.rules_document > docs/run-states.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers

@@ -345,7 +345,7 @@ def replicas_verify(found: dict[str, Any]) -> list[str]:
 
 def chaos(found: dict[str, Any]) -> list[str]:
     return [
-        f"`make chaos`, {found['minutes']:.0f} minutes; [what it plays](chaos.md).",
+        f"`make chaos`, {found['minutes']:.0f} minutes; [what it plays](testing.md#chaos).",
         "",
         "| what | target | seen | |",
         "|---|---|---|---|",

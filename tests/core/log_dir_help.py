@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.cluster.client import ClusterClient
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
 from core.plan.plan import ANY, Move, Plan
 from core.run.steps import MoveDirs, Step
 

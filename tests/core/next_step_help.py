@@ -8,7 +8,7 @@ from typing import Any
 
 from run_help import begun_history, move
 
-from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.journal.fold import RunState
 from core.run.journal.moves import MoveRequest, Phase, RunMove

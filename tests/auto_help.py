@@ -16,8 +16,9 @@ from core.autopilot.settings import Mode, Settings
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
-from core.load.snapshot.arrow_file import write_snapshot
-from core.load.snapshot.format import Load, LoadSnapshot, Quality, Source
+from core.load.load import Load, Source
+from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.snapshot.writer import write_snapshot
 
 EAGER = Settings(mode=Mode.ACT, lasting_seconds=30, lasting_looks=3, cool_down_seconds=60)
 

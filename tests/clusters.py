@@ -10,7 +10,7 @@ import numpy as np
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.metadata import Broker, LogDir, PartitionRow, Topic, TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 
 MB = 1_000_000
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
     from core.errors import TrimtabError
-    from core.load.snapshot.format import Load, LoadSnapshot
+    from core.load.load import Load
+    from core.load.snapshot.format import LoadSnapshot
     from core.plan.estimate.calibration import Calibration
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView

@@ -15,7 +15,7 @@ from core.autopilot.history import History
 from core.autopilot.observation import Observed
 from core.autopilot.settings import LIVE_LOOKS, Settings
 from core.cluster.balancers import find_balancer
-from core.load.snapshot.format import Source
+from core.load.load import Source
 from core.plan.checks.catalogue import named
 from core.run.external.moves import foreign_moves
 from core.units import counted, format_bytes, format_duration

@@ -18,7 +18,7 @@ from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.leaders import preferred_elections, rows_of
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import Bool, ClusterState, frozen
-from core.load.snapshot.format import Float64, Load, Source
+from core.load.load import Float64, Load, Source
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
 from core.plan.planner.actual_leaders import elected

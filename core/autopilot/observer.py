@@ -29,7 +29,8 @@ from core.cluster.leaders import rebalance_settings, returns_every_seconds
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import DocumentError, UnreachableError, UsageError
-from core.load.snapshot.format import Float64, Load, LoadSnapshot, Quality, Source
+from core.load.load import Float64, Load, Source
+from core.load.snapshot.format import LoadSnapshot, Quality
 from core.run.journal.journal import journal_path
 from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
 from core.run.reporting.views import RunStatus
@@ -101,7 +102,7 @@ class Sights:
 
     def look(self, state: ClusterState, now: datetime, stale_seconds: float) -> Sight | None:
         """Return the best that there is, good or not; None when there is nothing."""
-        from core.load.snapshot.arrow_file import read_live, read_snapshot
+        from core.load.snapshot.reader import read_live, read_snapshot
 
         try:
             published = read_snapshot(self._root, self._cluster_id)

@@ -24,7 +24,7 @@ from core.autopilot.settings import Settings
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within

@@ -13,8 +13,9 @@ from core import paths
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load import layout
+from core.load.load import Load, Source
 from core.load.samples import latest
-from core.load.snapshot.format import Load, LoadSnapshot, Source
+from core.load.snapshot.format import LoadSnapshot
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import ClusterDocument
@@ -37,7 +38,7 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     rates to what does. Raises DocumentError for a damaged snapshot or one of a higher format
     version.
     """
-    from core.load.snapshot.arrow_file import read_live, read_snapshot
+    from core.load.snapshot.reader import read_live, read_snapshot
 
     root = load_root(snapshots_path)
     read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))

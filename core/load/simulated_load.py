@@ -12,8 +12,9 @@ from core.cluster.log_dirs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
+from core.load.load import Float64, Source
 from core.load.snapshot.aggregates import state_loads
-from core.load.snapshot.format import Float64, LoadSnapshot, Quality, Source
+from core.load.snapshot.format import LoadSnapshot, Quality
 
 # horizon, its length, how far apart rates are looked at within it
 _HORIZONS = (

@@ -160,7 +160,7 @@ def _publish_until_stopped(
 ) -> None:
     number, due = 0, 0.0
     from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
-    from core.load.snapshot.arrow_file import write_snapshot
+    from core.load.snapshot.writer import write_snapshot
     from core.load.windows import write_window
 
     child = owner == os.getppid()

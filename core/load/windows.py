@@ -22,7 +22,8 @@ from core.cluster.state import ClusterState, Int32, Int64
 from core.errors import DocumentError
 from core.load import arrow as columns
 from core.load import layout
-from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad, Float64, Load, Source
+from core.load.load import Float64, Load, Source
+from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.load.snapshot.format import Float64, Quality
+from core.load.load import Float64
+from core.load.snapshot.format import Quality
 from core.load.windows import LENGTH
 from core.pipeline.rates import PERCENTILE
 

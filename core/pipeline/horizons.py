@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from core.load import arrow as columns
 from core.load import layout
-from core.load.snapshot.format import RATES, Float64
+from core.load.load import Float64
+from core.load.snapshot.format import RATES
 from core.load.windows import LENGTH, floor, window_files
 from core.pipeline import figures, hours, rolls
 from core.pipeline.closing import Windows

@@ -21,9 +21,9 @@ from pyspark.errors import StreamingQueryException
 from core.clock import Clock
 from core.errors import TrimtabError
 from core.load import layout, spool
-from core.load.snapshot.arrow_file import claim_epoch
 from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import Manifest
+from core.load.snapshot.writer import claim_epoch
 from core.pipeline import checkpoint
 from core.pipeline.intake import Intake
 from core.pipeline.ledger import Batch, Ledger

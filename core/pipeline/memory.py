@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.load import arrow as columns
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.pipeline import figures
 from core.pipeline.rates import MEASURES
 from core.pipeline.samples import Int64, keys

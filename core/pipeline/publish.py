@@ -12,17 +12,10 @@ import numpy as np
 
 from core.load import arrow as columns
 from core.load import layout
-from core.load.snapshot.arrow_file import write_snapshot
-from core.load.snapshot.format import (
-    HORIZONS,
-    RATES,
-    STATISTICS,
-    Counts,
-    LoadSnapshot,
-    Quality,
-    Source,
-)
+from core.load.load import Source
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, Counts, LoadSnapshot, Quality
 from core.load.snapshot.manifest import Manifest
+from core.load.snapshot.writer import write_snapshot
 from core.load.windows import (
     KEPT,
     floor,

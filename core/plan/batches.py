@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan import move_order
 from core.plan.copies import (
     PARTITION_FETCH_BYTES,

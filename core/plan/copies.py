@@ -17,7 +17,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import BACKOFF_SECONDS
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.plan import Plan
 
 PARTITION_FETCH_BYTES = 1 << 20

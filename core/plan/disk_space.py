@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 
 HARDLY_USED = 0.90
 """Free part from which log dirs that show the same are taken for new disks of one make."""

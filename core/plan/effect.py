@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.cluster.state import ClusterState, Int32, Int64
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.load.view.heat import Metric
 from core.load.view.totals import carried, disk_bytes
 from core.plan.disk_space import growth_bytes

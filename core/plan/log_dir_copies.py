@@ -15,7 +15,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.plan import Plan, log_dir_of
 

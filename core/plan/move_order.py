@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.load.view.heat import Metric, eligible, weights
 from core.plan.effect import leader_after, totals
 from core.plan.plan import Move, Plan

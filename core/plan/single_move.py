@@ -10,7 +10,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.load.view.heat import Metric, eligible, weights
 from core.load.view.heat import partition_values as values_of
 from core.load.view.totals import broker_totals, fair_shares

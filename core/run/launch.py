@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.batches import batch_moves
 from core.plan.plan import Plan
 from core.run.options import RunOptions

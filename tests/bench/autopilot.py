@@ -28,7 +28,7 @@ from core.autopilot.plan_choice import copied_bytes
 from core.autopilot.settings import Mode, Settings
 from core.cluster.metadata import Broker, PartitionRow, TopicPartition
 from core.cluster.state import ClusterState, frozen
-from core.load.snapshot.format import Float64, Load, Source
+from core.load.load import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Wanted

@@ -22,7 +22,7 @@ import numpy as np
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument
 from core.cluster.state import ClusterState, frozen
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.planner.model.measures import HOSTED, SHOWN, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import problem

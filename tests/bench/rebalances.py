@@ -26,7 +26,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.errors import TrimtabError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.watch.timeline.events import Kind, Told
 from core.watch.timeline.group_changes import groups_watched
 from core.watch.timeline.store import Timeline

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.metadata import Broker, LogDir, Topic
 from core.cluster.state import ClusterState, frozen
-from core.load.snapshot.format import Load
+from core.load.load import Load
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PER_TOPIC = 40

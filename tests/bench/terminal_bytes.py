@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from core.cluster.log_dirs import with_logs
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from tests.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class BenchFeed:
         self.attached.set()
 
     def tell(self) -> None:
-        from core.load.snapshot.format import Load, Source
+        from core.load.load import Load, Source
         from tui.feed.events import PictureSeen
         from tui.session import Freshness
 
@@ -150,7 +150,7 @@ def child() -> None:
 
 def unseen_elsewhere(state: ClusterState, rates: Float64) -> tuple[int, float]:
     """Return a partition and what to add to its rate so that only its cell reads differently."""
-    from core.load.snapshot.format import Load, Source
+    from core.load.load import Load, Source
     from core.load.view.heat import Metric, Order, heat_map
     from core.load.view.totals import broker_totals
 

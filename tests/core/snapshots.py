@@ -7,15 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from core.load.snapshot.format import (
-    HORIZONS,
-    RATES,
-    STATISTICS,
-    BrokerLoad,
-    Counts,
-    LoadSnapshot,
-    Source,
-)
+from core.load.load import Source
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, BrokerLoad, Counts, LoadSnapshot
 
 AT = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -93,7 +93,7 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.metadata import TopicPartition
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
-    from core.load.snapshot.format import Float64, Load, Source
+    from core.load.load import Float64, Load, Source
     from core.run.reporting.report import markdown
     from tui.app import Seen, TrimtabApp
     from tui.feed.events import Connected, GroupsSeen, PictureSeen, RunSeen
@@ -157,7 +157,7 @@ async def _render(shot: Shot, root: Path) -> str:
 def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
     """Publish the hours before and a snapshot, as the simulator's process does; return that."""
     from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
-    from core.load.snapshot.arrow_file import write_snapshot
+    from core.load.snapshot.writer import write_snapshot
     from core.load.windows import write_window
 
     picture = Picture.of(cluster)

@@ -83,7 +83,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
 
 def _plan(cluster: SimulatedCluster) -> Plan:
     from core.cluster.log_dirs import with_logs
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
     from core.plan.checks.catalogue import Severity
     from core.plan.checks.drop import drop_finding
     from core.plan.plan import Plan

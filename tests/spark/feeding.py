@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.load import layout, spool
-from core.load.snapshot.arrow_file import read_snapshot
 from core.load.snapshot.format import LoadSnapshot
+from core.load.snapshot.reader import read_snapshot
 from core.pipeline.job import Job, Published
 
 if TYPE_CHECKING:

@@ -35,8 +35,9 @@ from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError
 from core.load import layout
 from core.load import lookup as locate
-from core.load.snapshot.arrow_file import claim_epoch
-from core.load.snapshot.format import Counts, Quality, Source
+from core.load.load import Source
+from core.load.snapshot.format import Counts, Quality
+from core.load.snapshot.writer import claim_epoch
 from core.pipeline import checkpoint, closing
 from core.pipeline.job import Job, Published
 

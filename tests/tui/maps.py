@@ -17,7 +17,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load, Source
+from core.load.load import Load, Source
 from tui.app import Seen, TrimtabApp
 from tui.feed.events import Event, PictureSeen
 from tui.map.drag_controller import MapCanvas

@@ -26,7 +26,7 @@ from core.cluster.groups import Group, Member
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError, UnreachableError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.watch.groups.lag import GroupView, Pace, PartitionView, Rates
 from core.watch.groups.rebalances import Rebalance
 from core.watch.timeline.events import Kind

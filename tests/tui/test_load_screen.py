@@ -14,15 +14,8 @@ from maps import text
 from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, spot
 
 from core.load import windows
-from core.load.snapshot.format import (
-    HORIZONS,
-    RATES,
-    STATISTICS,
-    BrokerLoad,
-    Counts,
-    LoadSnapshot,
-    Source,
-)
+from core.load.load import Source
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, BrokerLoad, Counts, LoadSnapshot
 from core.load.windows import History
 from tui.drawing.page import Page
 from tui.drawing.spans import Lines, text_of, width_of

@@ -20,8 +20,7 @@ from textual.events import Key
 from core.cli.common.context import Target
 from core.cluster.connect import Address
 from core.errors import ExitCode, UnreachableError, UsageError
-from core.load.realign import relaid
-from core.load.snapshot.format import Load
+from core.load.load import Load, relaid
 from core.load.view.text import scale_of
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, BenchFeed

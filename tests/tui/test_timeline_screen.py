@@ -26,7 +26,7 @@ from core.autopilot.timeline_text import Clause, clause_of
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.load import layout
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.windows import Window, write_window
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Kind

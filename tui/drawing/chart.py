@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from core.cluster.state import Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.units import format_bytes
 from tui.drawing.spans import Line, Lines, Span, Tone
 

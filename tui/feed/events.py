@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from core.errors import TrimtabError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from tui.session import Freshness
 
 if TYPE_CHECKING:

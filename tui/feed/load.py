@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
-from core.load.realign import relaid
-from core.load.snapshot.format import Load, Source
+from core.load.load import Load, Source, relaid
 from tui.feed.events import Deliver, PictureSeen, Trouble
 from tui.feed.watchers import Attempts
 from tui.session import Freshness
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
     from core.daemons.supervisor import Supervisor
-    from core.load.snapshot.format import Load, LoadSnapshot
+    from core.load.load import Load
+    from core.load.snapshot.format import LoadSnapshot
     from tui.session import Freshness
 
 

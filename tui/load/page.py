@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
-from core.load.snapshot.format import LoadSnapshot, Source
+from core.load.load import Source
+from core.load.snapshot.format import LoadSnapshot
 from core.units import format_bytes, format_rate
 from tui.drawing.chart import Series, chart_lines, legend
 from tui.drawing.spans import (

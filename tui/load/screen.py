@@ -13,7 +13,8 @@ from textual.widget import Widget
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from core.load.snapshot.format import Load, LoadSnapshot
+from core.load.load import Load
+from core.load.snapshot.format import LoadSnapshot
 from tui.actions.table import LOAD, bindings_of
 from tui.drawing.page import Page
 from tui.load.page import Choice, ChoiceHit, LoadView, Metric, choice_named, load_lines

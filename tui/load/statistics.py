@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
-from core.load.snapshot.format import (
-    HORIZONS,
-    RATES,
-    STATISTICS,
-    Float64,
-    LoadSnapshot,
-    Quality,
-    Source,
-)
+from core.load.load import Float64, Source
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, LoadSnapshot, Quality
 from core.units import format_bytes, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, right
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.plan import Plan
 

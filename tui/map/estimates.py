@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.single_move import Suggestion
     from tui.map.screen_protocol import ShownMap

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.units import format_duration
 from tui.actions.table import MAP, actions_of, keys_of
 from tui.drawing.canvas import Canvas, Row

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.heat import HeatMap, Metric, Order, PartitionMap, heat_map, partition_map
 from core.load.view.totals import BrokerTotals, broker_totals
 from core.load.view.verdicts import Verdict, Weight

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.reporting.views import DUE, RunView

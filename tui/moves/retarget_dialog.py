@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Button, Label, Static
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import OF_ITS_OWN, Severity, is_blind
 from core.plan.checks.check_plan import check_plan
 from core.plan.checks.disks import not_compared

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.estimate.calibration import Calibration
 from core.plan.formats.plan_file import dump
 from core.plan.impact.clients import impact_of

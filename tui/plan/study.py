@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.load.view.heat import Metric, weights
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.checks.check_plan import Checked, in_flight

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.estimate.estimate import Estimate
 from core.plan.plan import Plan

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.effect import BAND
 from core.plan.move_order import order
 from core.plan.plan import Move, Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from core.load.snapshot.format import Source
+from core.load.load import Source
 from tui.actions.table import SCREENS
 from tui.drawing.canvas import Canvas, Row
 from tui.session import Session, age_words

@@ -22,7 +22,7 @@ from core.text.terminal import in_ascii
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
 
 METRICS = ("in", "out", "size", "leaders", "replicas")
 ORDERS = ("excess", "skew", "total", "name")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
     from core.settings import Settings
 
 

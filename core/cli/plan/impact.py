@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
 
 ROWS = 20
 """Groups and topics that are printed; --json has them all."""

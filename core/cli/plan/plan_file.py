@@ -16,7 +16,7 @@ from core.units import id_list
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
 
 
 def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:

@@ -32,7 +32,7 @@ from core.units import counted, format_bytes, id_list
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
 
 
 LISTS = ("before", "after", "adding", "removing")

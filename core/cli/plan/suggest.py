@@ -33,7 +33,7 @@ from core.units import parse_deadline, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
     from core.plan.planner.request import Wanted

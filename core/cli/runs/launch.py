@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.metadata import Reassignment, TopicPartition
     from core.cluster.state import ClusterState
-    from core.load.snapshot.format import Load
+    from core.load.load import Load
     from core.plan.estimate.calibration import Calibration
     from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan

@@ -21,8 +21,9 @@ from core.cluster.state import ClusterState, Int64
 from core.errors import TrimtabError
 from core.load.collector.interval import Interval, measure
 from core.load.collector.reading import Memory, Reading
+from core.load.load import Float64, Source
 from core.load.snapshot.aggregates import state_loads
-from core.load.snapshot.format import Float64, LoadSnapshot, Quality, Source
+from core.load.snapshot.format import LoadSnapshot, Quality
 from core.paths import safe_name
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Collector:
         return polled
 
     def _write(self, interval: Interval) -> Polled:
-        from core.load.snapshot.arrow_file import write_live
+        from core.load.snapshot.writer import write_live
         from core.load.spool import write_segment
 
         reading = interval.reading

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, Int64
 from core.load.collector.reading import Commits, Memory, Reading
+from core.load.load import Float64
 from core.load.samples import Method
-from core.load.snapshot.format import Float64
 
 CATCH_UP = 2
 """A group without members is taken for one that reads at up to so many times the inward rate."""

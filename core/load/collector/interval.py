@@ -15,8 +15,8 @@ from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.collector.consumption import away, group_lag, outward, remembered
 from core.load.collector.reading import Memory, Reading, laid, recreated, same_layout
+from core.load.load import Float64
 from core.load.samples import Flag, Method
-from core.load.snapshot.format import Float64
 
 CLOCK_STEP_SECONDS = 2.0
 APART = 0.1

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 
 _S = TypeVar("_S", bound=np.generic)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from core.cluster.state import ClusterState, Int32, Int64
-from core.load.snapshot.format import BrokerLoad, Float64, LoadSnapshot
+from core.load.load import Float64
+from core.load.snapshot.format import BrokerLoad, LoadSnapshot
 from core.load.snapshot.manifest import HotPartition, Skew
 
 

@@ -1,6 +1,6 @@
 """The published snapshot of load: what one holds, and how it is laid upon a cluster's state.
 
-How it is written and read is in `core.load.snapshot.arrow_file`.
+How it is written and read is in `core.load.snapshot.writer`.
 `LoadSnapshot` is columnar like ClusterState but keeps keys of its own, because it is older than
 the state it is laid upon; `aligned` lays it.
 """
@@ -10,28 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState, Int32, Int64
-
-Float64 = npt.NDArray[np.float64]
+from core.load.load import Float64, Load, Source
 
 HORIZONS = ("5m", "1h", "24h")
 RATES = ("in_bytes_per_s", "out_bytes_per_s", "messages_per_s")
 STATISTICS = ("avg", "p95", "max")
-
-
-class Source(Enum):
-    """Who made a snapshot; `live` is the collector's own last interval, before Spark's first."""
-
-    SPARK = "spark"
-    SIMULATED = "simulated"
-    LIVE = "live"
-    DOCUMENT = "document"
 
 
 class Quality(IntEnum):
@@ -130,45 +120,9 @@ class LoadSnapshot:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Load:
-    """Rates laid upon one ClusterState: float64[P], NaN unknown; what plans and screens read."""
+PARTITIONS = "partitions.arrow"
 
-    in_bytes_per_s: Float64
-    out_bytes_per_s: Float64
-    messages_per_s: Float64
-    source: Source | None
-    as_of: datetime | None
-    in_error_bytes_per_s: Float64 | None = None
-    """The standard error of `in_bytes_per_s` where it is the mean of few intervals, else None."""
 
-    @classmethod
-    def unknown(cls, state: ClusterState) -> Load:
-        nothing = np.full(state.partition_count, np.nan)
-        return cls(nothing, nothing, nothing, None, None)
-
-    @classmethod
-    def of(
-        cls,
-        state: ClusterState,
-        *,
-        keys: list[TopicPartition],
-        in_bytes_per_s: Float64,
-        out_bytes_per_s: Float64,
-        messages_per_s: Float64,
-        source: Source | None,
-        as_of: datetime | None,
-    ) -> Load:
-        """Return columns of length P from columns keyed by `keys`; unknown keys are dropped."""
-        at = np.fromiter(
-            (-1 if (i := state.find(key)) is None else i for key in keys), np.int64, len(keys)
-        )
-        found = at >= 0
-
-        def laid(column: Float64) -> Float64:
-            out = np.full(state.partition_count, np.nan)
-            out[at[found]] = column[found]
-            out.setflags(write=False)
-            return out
-
-        return cls(laid(in_bytes_per_s), laid(out_bytes_per_s), laid(messages_per_s), source, as_of)
+def rate_column(rate: str, horizon: str, statistic: str) -> str:
+    """Return a rate's column name, like `in_bytes_per_s_5m_avg`."""
+    return f"{rate}_{horizon}_{statistic}"

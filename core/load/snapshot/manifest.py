@@ -13,7 +13,8 @@ from typing import Any
 from core import files, paths
 from core.errors import DocumentError, UsageError
 from core.load import layout
-from core.load.snapshot.format import BrokerLoad, Counts, Source
+from core.load.load import Source
+from core.load.snapshot.format import BrokerLoad, Counts
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.snapshot/1"

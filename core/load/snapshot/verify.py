@@ -13,8 +13,9 @@ from pathlib import Path
 
 from core.errors import DocumentError
 from core.load import layout
-from core.load.snapshot.arrow_file import PARTITIONS, read_columns, read_table
+from core.load.snapshot.format import PARTITIONS
 from core.load.snapshot.manifest import DataFile, Manifest, read_manifest, snapshot_ids
+from core.load.snapshot.reader import read_columns, read_table
 
 
 @dataclass(frozen=True, slots=True)

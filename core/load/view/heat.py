@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.state import Bool, ClusterState, Int64
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 
 Int8 = npt.NDArray[np.int8]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.load.view.heat import HeatMap, Metric, Order, heat_map
 from core.load.view.totals import broker_totals
 from core.load.view.verdicts import Weight, verdicts

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.load.view.heat import Int8, Metric, eligible, levels, spread, summed, weights
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.cluster.hidden_topics import is_partial
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.heat import Metric, replica_marks
 from core.load.view.totals import BrokerTotals, broker_totals, highest_ratio
 from core.units import counted, format_duration

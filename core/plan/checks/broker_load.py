@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.effect import BAND, brought, effect_of, taken_in
 from core.plan.plan import Move

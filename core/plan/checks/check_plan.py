@@ -13,7 +13,7 @@ import numpy as np
 from core.cluster.balancers import find_balancer
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.broker_load import hotter, leader_skew, over_capacity
 from core.plan.checks.catalogue import (
     Finding,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Finding, broker_words, finding
 from core.plan.disk_space import (
     Disk,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.broker_load import above, is_limited, raised, with_rates
 from core.plan.checks.catalogue import Finding, finding, worst_first
 from core.plan.checks.check_plan import GROWTH_SECONDS

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import (
     Finding,
     finding,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import named
 from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibrated, Calibration

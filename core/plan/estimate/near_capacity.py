@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.effect import taken_in, totals
 from core.units import UNLIMITED

@@ -16,7 +16,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.disk_space import growth_bytes
 from core.plan.estimate.estimate import Estimate

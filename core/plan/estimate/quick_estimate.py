@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf, isfinite
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.copies import least_seconds
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within, side_rows

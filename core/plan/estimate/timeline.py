@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes

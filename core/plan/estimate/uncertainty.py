@@ -15,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.batch_schedule import InBatches
 from core.plan.batches import Work
 from core.plan.copies import NONE_APART, Apart, BrokerSide, Copying, SideLoad, copying

@@ -15,7 +15,7 @@ from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.groups import UNDESCRIBED
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import named
 from core.plan.effect import leader_after
 from core.plan.impact.retention import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.plan import Plan
 from core.units import counted, format_bytes, format_duration

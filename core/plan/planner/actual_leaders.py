@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.plan.effect import BAND
 from core.plan.planner.evenness import Evenness
 from core.plan.planner.model.measures import LED, NOBODY, Measure

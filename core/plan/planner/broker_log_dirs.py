@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.metadata import LogDir
 from core.cluster.state import Bool, ClusterState, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.checks.catalogue import named
 from core.plan.disk_space import disks_of
 from core.plan.plan import Plan

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.cluster.hidden_topics import is_partial
 from core.cluster.state import Bool, ClusterState
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.plan.effect import BAND
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import SHOWN, Measure

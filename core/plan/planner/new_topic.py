@@ -15,7 +15,7 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.cluster.topics import is_legal_name
 from core.errors import UsageError
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import problem

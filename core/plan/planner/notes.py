@@ -7,7 +7,7 @@ from collections.abc import Collection, Set
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.actual_leaders import carried, electable, leaders

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.planner import infeasible, notes
 from core.plan.planner.actual_leaders import led_elsewhere
 from core.plan.planner.conflicts import refuse

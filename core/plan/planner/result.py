@@ -10,7 +10,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import Bool, Int32, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.plan import Move, Plan
 from core.plan.planner.log_dirs import EvenedDirs
 from core.plan.planner.model.measures import HOSTED, LED, NOBODY, SHOWN, Measure

@@ -18,8 +18,8 @@ from core.cluster.log_dirs import with_logs
 from core.cluster.observer import topic_configs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
+from core.load.load import Load
 from core.load.lookup import newest_load
-from core.load.snapshot.format import Load
 from core.plan.checks.broker_load import is_limited
 from core.plan.checks.catalogue import OF_ITS_OWN, Finding, Severity, refuse
 from core.plan.checks.check_plan import check_plan

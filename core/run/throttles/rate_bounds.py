@@ -12,8 +12,8 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
+from core.load.load import Load
 from core.load.snapshot.aggregates import state_loads
-from core.load.snapshot.format import Load
 from core.plan.copies import Apart, Copy, Copying, copying
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.rate_table import default_rate, rate_table

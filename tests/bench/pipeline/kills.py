@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from core.load import layout
-from core.load.snapshot.arrow_file import read_snapshot
+from core.load.snapshot.reader import read_snapshot
 from core.pipeline.hours import floor_hour
 from core.pipeline.job import Job
 from core.pipeline.session import open_session

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from core.load.snapshot.arrow_file import write_columns
-from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, LoadSnapshot, Source
+from core.load.load import Source
+from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, LoadSnapshot
+from core.load.snapshot.writer import write_columns
 from tests.bench.pipeline.polls import CLUSTER, START, Polls
 
 ROWS = 1_000_000
@@ -97,7 +98,7 @@ def read(rounds: int = 7) -> dict[str, Any]:
     )
     words = {
         "read": "import sys; from pathlib import Path; from core.load import published; "
-        f"assert len(published.read_columns(Path(sys.argv[1])).partition) == {ROWS}",
+        f"assert len(reader.read_columns(Path(sys.argv[1])).partition) == {ROWS}",
         "import": "import pyarrow",
     }
     times: dict[str, list[float]] = {"read": [], "import": []}

@@ -21,7 +21,7 @@ from core.autopilot.settings import Hours, Mode, Settings
 from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.metadata import Reassignment, Topic, TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Source
+from core.load.load import Source
 from core.plan.planner.evenness import evenness
 
 

@@ -22,7 +22,7 @@ from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Decision, Elect
 from core.autopilot.history import Acted, History
 from core.autopilot.observation import judged, level_alike
-from core.load.snapshot.format import Source
+from core.load.load import Source
 from core.plan.planner.model.measures import Measure
 
 RATE = 660e3

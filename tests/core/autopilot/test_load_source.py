@@ -12,8 +12,9 @@ from clusters import MB, NOON, cluster
 
 from core.autopilot.observer import Sights
 from core.cluster.state import ClusterState
-from core.load.snapshot.arrow_file import write_live, write_snapshot
-from core.load.snapshot.format import LoadSnapshot, Quality, Source
+from core.load.load import Source
+from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.snapshot.writer import write_live, write_snapshot
 
 STATE = replace(
     cluster({"t-0": [1], "t-1": [2], "t-2": [2], "t-3": [1]}, size_bytes=MB), cluster_id="c-1"

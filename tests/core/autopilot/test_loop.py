@@ -24,7 +24,7 @@ from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import RefusedError, TrimtabError, UnreachableError
-from core.load.snapshot.format import Source
+from core.load.load import Source
 from core.plan.plan import Move, Plan
 
 SWITCH = Switch("test-cluster", "test", Address("127.0.0.1:1"), EAGER, NOON, "ada")

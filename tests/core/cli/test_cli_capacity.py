@@ -28,7 +28,7 @@ from core.cluster.state import ClusterState
 from core.daemons.heartbeat import Readers
 from core.daemons.service import Service
 from core.errors import ExitCode, UnreachableError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
 from core.run.journal.records import Kind

@@ -35,7 +35,7 @@ from core.daemons.lease import hold_lease
 from core.daemons.process import Process
 from core.load import layout
 from core.load.simulator import Simulator, start_simulator
-from core.load.snapshot import arrow_file as published
+from core.load.snapshot import writer as published
 from core.load.snapshot.manifest import read_manifest
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch

@@ -31,7 +31,7 @@ from core.daemons.service import Service, build_parser, run_service, work_while_
 from core.errors import ExitCode, RefusedError, TrimtabError
 from core.load import daemon as background
 from core.load import layout
-from core.load.snapshot import arrow_file as published
+from core.load.snapshot import writer as published
 from core.pipeline import service
 from core.pipeline.ledger import Batch, Ledger
 from core.watch.timeline.daemon import start_recording

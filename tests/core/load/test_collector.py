@@ -28,8 +28,8 @@ from core.load import layout, spool
 from core.load import lookup as locate
 from core.load.collector.collector import Collector, Polled, collect
 from core.load.collector.interval import measure
+from core.load.load import Source
 from core.load.samples import COLUMNS, Flag
-from core.load.snapshot.format import Source
 
 TP = TopicPartition("t", 0)
 

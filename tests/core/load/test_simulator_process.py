@@ -20,10 +20,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.daemons.process import Process
 from core.errors import UnreachableError, UsageError
+from core.load.load import Source
 from core.load.lookup import history, newest_load, newest_snapshot
 from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
 from core.load.simulator import Simulator, start_simulator
-from core.load.snapshot.format import Source
 
 pytestmark = pytest.mark.long
 

@@ -19,16 +19,17 @@ from snapshots import AT, make_snapshot
 
 from core.errors import DocumentError, RefusedError, UsageError
 from core.load import layout
-from core.load.snapshot import arrow_file as published
-from core.load.snapshot import manifest
+from core.load.load import Source
+from core.load.snapshot import manifest, reader
 from core.load.snapshot import manifest as clusters
-from core.load.snapshot.format import Source
+from core.load.snapshot import writer as published
+from core.load.snapshot.format import PARTITIONS
 
 
 def test_a_written_snapshot_is_read_back_equal(tmp_path: Path) -> None:
     written = make_snapshot()
     published.write_snapshot(tmp_path, written)
-    read = published.read_snapshot(tmp_path, written.cluster_id)
+    read = reader.read_snapshot(tmp_path, written.cluster_id)
     assert read is not None
     assert (read.topics, read.source, read.window_end) == (written.topics, Source.SPARK, AT)
     assert read.brokers == written.brokers
@@ -41,7 +42,7 @@ def test_a_written_snapshot_is_read_back_equal(tmp_path: Path) -> None:
 
 
 def test_no_snapshot_is_none_not_an_error(tmp_path: Path) -> None:
-    assert published.read_snapshot(tmp_path, "nobody") is None
+    assert reader.read_snapshot(tmp_path, "nobody") is None
     assert manifest.read_manifest(tmp_path, "nobody") is None
     assert manifest.snapshot_ids(tmp_path, "nobody") == ()
 
@@ -61,10 +62,10 @@ def test_the_manifest_alone_tells_brokers_hot_partitions_skew_and_counts(tmp_pat
 
 def test_a_newer_snapshot_takes_over_while_old_readers_keep_theirs(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-00000001"))
-    old = published.read_snapshot(tmp_path, "abc-DEF_1")
+    old = reader.read_snapshot(tmp_path, "abc-DEF_1")
     newer = make_snapshot("0001-00000002", size_bytes=np.array([7, 7, 7, 7], np.int64))
     published.write_snapshot(tmp_path, newer)
-    read = published.read_snapshot(tmp_path, "abc-DEF_1")
+    read = reader.read_snapshot(tmp_path, "abc-DEF_1")
     assert old is not None
     assert read is not None
     assert old.size_bytes.tolist() == [10, -1, 30, 40]
@@ -94,7 +95,7 @@ def test_a_failed_publish_leaves_the_previous_snapshot(
     monkeypatch.setattr(published, "write_columns", full)
     with pytest.raises(OSError, match="No space"):
         published.write_snapshot(tmp_path, make_snapshot("0001-2"))
-    read = published.read_snapshot(tmp_path, "abc-DEF_1")
+    read = reader.read_snapshot(tmp_path, "abc-DEF_1")
     assert read is not None
     assert read.snapshot_id == "0001-1"
     assert not list(layout.snapshots(tmp_path, "abc-DEF_1").glob(".tmp-*"))
@@ -155,7 +156,7 @@ def test_a_bad_manifest_is_one_clear_sentence_and_what_to_do(
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text(content)
     with pytest.raises(DocumentError, match=message) as caught:
-        published.read_snapshot(tmp_path, "abc-DEF_1")
+        reader.read_snapshot(tmp_path, "abc-DEF_1")
     assert "\n" not in caught.value.title
     assert caught.value.next
 
@@ -174,10 +175,10 @@ def test_unknown_keys_of_a_later_minor_version_are_ignored(tmp_path: Path) -> No
 
 def test_a_truncated_arrow_file_is_one_clear_sentence(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
-    path = layout.snapshots(tmp_path, "abc-DEF_1") / "0001-00000001" / published.PARTITIONS
+    path = layout.snapshots(tmp_path, "abc-DEF_1") / "0001-00000001" / PARTITIONS
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DocumentError, match="is not a whole Arrow file"):
-        published.read_snapshot(tmp_path, "abc-DEF_1")
+        reader.read_snapshot(tmp_path, "abc-DEF_1")
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +198,7 @@ def test_a_byte_that_has_changed_is_one_clear_sentence_or_another_number(
     to = data.draw(st.integers(0, 255))
     path.write_bytes(whole[:at] + bytes([to]) + whole[at + 1 :])
     with suppress(DocumentError):
-        published.read_columns(path)
+        reader.read_columns(path)
 
 
 def test_a_root_of_a_newer_trimtab_is_refused(tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) 
     published.write_snapshot(tmp_path, make_snapshot())
     code = (
         "import sys; from pathlib import Path;"
-        "from core.load.snapshot.arrow_file import read_snapshot;"
+        "from core.load.snapshot.writer import read_snapshot;"
         "assert read_snapshot(Path(sys.argv[1]), 'abc-DEF_1').rate('in_bytes_per_s').sum() >= 0;"
         "print([m for m in ('pandas', 'pyarrow.dataset', 'pyspark') if m in sys.modules])"
     )

@@ -14,7 +14,8 @@ from snapshots import make_snapshot
 
 from core.cli.main import run
 from core.load import layout
-from core.load.snapshot import arrow_file as published
+from core.load.snapshot import writer as published
+from core.load.snapshot.format import PARTITIONS
 
 CLUSTER = "abc-DEF_1"
 NAME = "0001-00000002"
@@ -48,7 +49,7 @@ def test_what_is_as_it_was_published_is_sound(
 
 
 def arrow(root: Path) -> Path:
-    return layout.snapshots(root, CLUSTER) / NAME / published.PARTITIONS
+    return layout.snapshots(root, CLUSTER) / NAME / PARTITIONS
 
 
 def truncate(root: Path) -> None:

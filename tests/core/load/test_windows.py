@@ -17,8 +17,9 @@ from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.load import layout, windows
 from core.load import lookup as locate
-from core.load.snapshot import arrow_file as published
-from core.load.snapshot.format import BrokerLoad, LoadSnapshot, Source
+from core.load.load import Source
+from core.load.snapshot import writer as published
+from core.load.snapshot.format import BrokerLoad, LoadSnapshot
 
 CLUSTER = "abc-DEF_1"
 KEY = ("5m", "in_bytes_per_s", "avg")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.batches import Batches, batch_moves
 from core.plan.copies import copying
 from core.plan.estimate.fetch_simulation import Conditions, played

@@ -8,7 +8,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.batches import batch_moves
 from core.plan.copies import BrokerSide, Side
 from core.plan.estimate.estimate import estimate_at, estimate_within

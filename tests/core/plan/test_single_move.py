@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.heat import Metric
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan

@@ -25,8 +25,9 @@ from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout
 from core.load import lookup as locate
-from core.load.snapshot.arrow_file import write_snapshot
-from core.load.snapshot.format import LoadSnapshot, Quality, Source
+from core.load.load import Source
+from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.snapshot.writer import write_snapshot
 from core.plan.estimate.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.journal.journal import JournalError

@@ -32,7 +32,7 @@ from core.cli.common.context import Context, Target
 from core.cluster.connect import Address
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.effect import effect_of
 from core.plan.plan import Plan
 from core.run.reporting.views import RunEvent, RunStatus

@@ -21,7 +21,7 @@ from maps import (
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from tui.map import drag_controller as map_hands
 from tui.map.drag_controller import MapCanvas
 

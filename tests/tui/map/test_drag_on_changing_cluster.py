@@ -10,7 +10,7 @@ from maps import lines, look, map_of, press, rested, seen, session, tell, the_ma
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.estimate.rate_table import rate_table
 from core.plan.plan import Plan
 from tui.session import Lit

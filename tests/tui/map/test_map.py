@@ -32,7 +32,7 @@ from textual.pilot import Pilot
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.heat import Metric
 from core.run.reporting.views import RunStatus
 from tui.feed.events import ClusterLost

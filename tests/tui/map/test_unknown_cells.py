@@ -12,7 +12,7 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.heat import Metric
 from core.load.view.text import heat_text
 from core.plan.plan import Move, Plan

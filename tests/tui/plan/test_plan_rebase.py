@@ -7,7 +7,7 @@ from clusters import cluster, tp
 from pictures import GB, LOAD, RACKS, SIZES, a_plan, a_session, body, dashboard, footer, pressed
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from tui.session import Session
 
 

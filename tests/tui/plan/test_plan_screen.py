@@ -31,7 +31,7 @@ from pictures import (
 from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.load.view.heat import Metric
 from core.plan.checks.catalogue import Finding, Severity, finding
 from core.plan.copies import Side

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.load.view.heat import ABOVE, Metric
 from core.load.view.text import scale_of
 from core.load.view.totals import highest_ratio

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.style import Style
 
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.load.view.heat import Int8, Metric, levels
 from core.load.view.text import Scale, scale_of
 from core.load.view.totals import highest_ratio

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.load.view.heat import Metric
 from core.load.view.totals import fair_shares, highest_ratio
 from core.plan.effect import Effect

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 
 
 class Measure(IntEnum):

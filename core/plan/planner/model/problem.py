@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.snapshot.format import Float64, Load
+from core.load.load import Float64, Load
 from core.plan.disk_space import disks_of, free_bytes, still_coming, whole_bytes
 from core.plan.effect import BAND
 from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure, capacities

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.planner.model.measures import NOBODY
 
 NO_RACK = -1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.planner.model.measures import HOSTED, NOBODY
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.request import NO_LIMITS, Limits

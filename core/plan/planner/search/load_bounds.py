@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.state import Bool, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 
 MARGIN = 0.002
 """How much further than the band's edge is aimed, so that the last crumbs need no moves."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.planner.infeasible import Obstacle, Stuck, nobody_else, untouchable
 from core.plan.planner.model.measures import HOSTED, NOBODY, Measure
 from core.plan.planner.model.placement import Placement

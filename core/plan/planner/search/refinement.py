@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.planner.model.measures import LED, MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred

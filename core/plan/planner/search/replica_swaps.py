@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.cluster.state import Bool, Int64
-from core.load.snapshot.format import Float64
+from core.load.load import Float64
 from core.plan.planner.model.measures import LED, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred

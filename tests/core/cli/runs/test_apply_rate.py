@@ -21,7 +21,7 @@ from core.cluster.connect import Address
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import Reassignment, Topic
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.check_plan import check_plan
 from core.plan.checks.moves import plain
 from core.plan.plan import Move, Plan

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.estimate.estimate import Estimate, estimate_at
 from core.plan.estimate.peak_usage import CHANGE, DELETED_SECONDS, MOST_POINTS, Held, peak_extra
 from core.plan.estimate.timeline import DiskLane, disk_lanes, time_line

@@ -8,7 +8,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.near_capacity import Crowded

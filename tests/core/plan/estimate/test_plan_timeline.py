@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Calibration, Learned
 from core.plan.estimate.estimate import Estimate, estimate_at

@@ -13,7 +13,7 @@ from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.groups import Member
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.impact.clients import (
     Impact,
     groups_sentence,

@@ -8,7 +8,7 @@ from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Limits, Wanted
 from core.plan.planner.result import Suggested

@@ -12,7 +12,7 @@ from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.metadata import Broker, LogDir, PartitionRow
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import ANY, Move, Plan

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import HOSTED
 from core.plan.planner.model.placement import Placement

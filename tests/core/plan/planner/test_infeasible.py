@@ -12,7 +12,7 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Limits, Wanted
 from core.plan.planner.result import is_reached

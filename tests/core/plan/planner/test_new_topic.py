@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.cluster.metadata import LogDir
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.planner.new_topic import (
     Expected,
     by_load,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.formats.plan_file import dump

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import LogDir
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move

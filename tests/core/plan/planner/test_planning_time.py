@@ -7,7 +7,7 @@ import pytest
 from bench.skewed import Shape, skewed
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.planner import request
 from core.plan.planner.model.measures import LED, Measure
 from core.plan.planner.model.placement import Placement

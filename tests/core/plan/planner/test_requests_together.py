@@ -11,7 +11,7 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
 from core.plan.planner.planner import suggest

@@ -10,7 +10,7 @@ from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
 
 from core.cluster.state import ClusterState
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure

@@ -10,7 +10,7 @@ from run_help import MB, cluster, plan_of, set_config
 from core.cluster.configs import Resource
 from core.cluster.log_dirs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.batches import batch_moves
 from core.plan.plan import Move, Plan
 from core.plan.throttle_lists import batch_lists, joined

@@ -15,7 +15,7 @@ from core.cluster.configs import Resource
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import GroupSpec
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.run.external.leftovers import fetch_leftovers
 from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind

@@ -12,7 +12,7 @@ from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import observe
 from core.errors import UsageError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.throttle_lists import entries
 from core.run.journal.moves import Outcome, Phase
 from core.run.launch import with_batches

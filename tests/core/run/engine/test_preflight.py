@@ -27,8 +27,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.load.layout import live
+from core.load.load import Load
 from core.load.lookup import newest_load
-from core.load.snapshot.format import Load
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
 from core.run.journal.moves import Outcome

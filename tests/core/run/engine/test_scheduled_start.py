@@ -14,7 +14,7 @@ from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, unrea
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
 from core.run.journal.moves import Outcome, Phase

@@ -13,7 +13,7 @@ from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.connect import Address
 from core.cluster.observer import observe
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.load.snapshot.format import Load
+from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration, Lesson
 from core.plan.estimate.estimate import estimate_at

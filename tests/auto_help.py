@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from clusters import MB, NOON, cluster, load_of
 
-from core.autopilot.history import Acted, History
-from core.autopilot.observation import Observed, Sight, judged, judged_as_led
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.history import DecisionHistory, PastAction
+from core.autopilot.observation import LoadView, Observation, leader_imbalance, placement_imbalance
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
@@ -20,7 +20,7 @@ from core.load.load import Load, Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.writer import write_snapshot
 
-EAGER = Settings(mode=Mode.ACT, lasting_seconds=30, lasting_looks=3, cool_down_seconds=60)
+EAGER = AutopilotSettings(mode=Mode.ACT, lasting_seconds=30, lasting_looks=3, cool_down_seconds=60)
 
 
 def hot(brokers: Sequence[int] = (1, 2), partitions: int = 8) -> ClusterState:
@@ -48,7 +48,7 @@ def loaded(
 
 def look(
     state: ClusterState,
-    settings: Settings = EAGER,
+    settings: AutopilotSettings = EAGER,
     *,
     now: datetime = NOON,
     load: Load | None = None,
@@ -56,25 +56,29 @@ def look(
     looks: int = 1,
     usual: Load | None = None,
     **changes: object,
-) -> Observed:
+) -> Observation:
     """Return one look at a cluster, with its load as of now unless one is given."""
     load = load or loaded(state, as_of=now)
-    found = Observed(
+    found = Observation(
         now=now,
         state=state,
         reassignments={},
-        sight=Sight(f"s-{load.as_of}", load, good, looks, lambda: usual),
-        imbalance=judged(settings, state, load),
-        led=judged_as_led(settings, state, load),
+        sight=LoadView(f"s-{load.as_of}", load, good, looks, lambda: usual),
+        imbalance=placement_imbalance(settings, state, load),
+        led=leader_imbalance(settings, state, load),
     )
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
 def lasted(
-    settings: Settings, observed: Observed, history: History | None = None, *, seconds: float = 60
-) -> History:
+    settings: AutopilotSettings,
+    observed: Observation,
+    history: DecisionHistory | None = None,
+    *,
+    seconds: float = 60,
+) -> DecisionHistory:
     """Return what is remembered when it has looked like this for so long, three looks."""
-    history = history or History()
+    history = history or DecisionHistory()
     for part in (1.0, 0.5, 0.0):
         now = observed.now - timedelta(seconds=seconds * part)
         sight = observed.sight
@@ -91,8 +95,8 @@ def acted(
     *,
     bytes: float = 0.0,
     ended_at: datetime | None = None,
-) -> Acted:
-    return Acted(at, f"run-{at:%H%M%S}", frozenset(moved), bytes, ended_at)
+) -> PastAction:
+    return PastAction(at, f"run-{at:%H%M%S}", frozenset(moved), bytes, ended_at)
 
 
 def publish(root: Path, client: SimulatedCluster) -> None:

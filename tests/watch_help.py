@@ -10,7 +10,7 @@ from pathlib import Path
 from core import paths
 from core.cluster.metadata import Broker, PartitionRow, Topic
 from core.cluster.state import ClusterState
-from core.watch.timeline.changes import changes
+from core.watch.timeline.changes import find_changes
 from core.watch.timeline.store import Timeline
 
 BEGAN = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
@@ -74,7 +74,7 @@ def record_night(cluster_id: str = RECORDED) -> None:
     timeline = Timeline.write(paths.timeline_file(cluster_id))
     timeline.begin(pictures[0])
     for before, after in pairwise(pictures):
-        timeline.append(changes(before, after), after)
+        timeline.append(find_changes(before, after), after)
     timeline.note_seen(at(120))
     timeline.close()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from core.autopilot.daemon import Standing
+    from core.autopilot.daemon import AutopilotStatus
     from core.cluster.connect import Address, Connection
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from core.plan.estimate.calibration import Calibration
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import Report
+    from core.watch.clients.report import ProbeReport
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
@@ -217,9 +217,9 @@ class Session:
     """What the map shows marked."""
     groups: tuple[DocumentGroup, ...] | None = None
     """Consumer groups with their lag; None until they are read, and where they may not be."""
-    clients: Report | None = None
+    clients: ProbeReport | None = None
     """What clients feel at each broker; None while no probe runs."""
-    autopilot: Standing | None = None
+    autopilot: AutopilotStatus | None = None
     """How this cluster's autopilot stands; None where there never was one."""
     calibration: Calibration | None = None
     """What earlier runs on this cluster have taught about times."""

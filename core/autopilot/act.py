@@ -1,12 +1,12 @@
-"""Does what was decided: starts the run of a plan as `apply` does, or elects as `elect` does."""
+"""Does what was decided: starts the run of a plan, or elects preferred leaders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from core.autopilot.observation import Observed
-from core.autopilot.plan_choice import reckoned
+from core.autopilot.observation import Observation
+from core.autopilot.plan_choice import estimate_run
 from core.autopilot.switch import Switch
 from core.clock import Clock
 from core.cluster.client import ClusterClient
@@ -28,7 +28,7 @@ from core.units import counted
 NOTE = "by the autopilot"
 
 
-def start(switch: Switch, observed: Observed, plan: Plan) -> str:
+def start_plan(switch: Switch, observed: Observation, plan: Plan) -> str:
     """Start a run that adapts its rate to how producers fare; return its id.
 
     Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
@@ -36,7 +36,7 @@ def start(switch: Switch, observed: Observed, plan: Plan) -> str:
     """
     assert observed.sight is not None
     state, load = observed.state, observed.sight.load
-    bounds, estimate = reckoned(switch.settings, observed, plan)
+    bounds, estimate = estimate_run(switch.settings, observed, plan)
     flying = observed.reassignments
     refuse(Checked(state, load, plan, flying).after(estimate.seconds, estimate.never))
     options = RunOptions(
@@ -50,7 +50,7 @@ def start(switch: Switch, observed: Observed, plan: Plan) -> str:
     return start_run(switch.address, state.cluster_id, noted, options, to_json(estimate))
 
 
-def elect(
+def elect_leaders(
     client: ClusterClient,
     clock: Clock,
     cluster_id: str,

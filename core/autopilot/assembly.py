@@ -8,10 +8,10 @@ from pathlib import Path
 
 from core import files, paths
 from core.autopilot import switch as switches
-from core.autopilot.act import elect, start
-from core.autopilot.log import DecisionLog, Entry, What
-from core.autopilot.loop import Pilot, fly
-from core.autopilot.observer import ClusterEyes, Configuration
+from core.autopilot.act import elect_leaders, start_plan
+from core.autopilot.log import DecisionLog, Entry, EntryKind
+from core.autopilot.loop import Autopilot, run_loop
+from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.switch import Switch
 from core.autopilot.timeline_text import Clause
 from core.clock import SystemClock
@@ -23,20 +23,20 @@ from core.plan.formats.plan_file import dump
 from core.plan.plan import Plan
 from core.watch.timeline.daemon import start_recording
 from core.watch.timeline.events import Kind
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 
 ROLE = "autopilot"
-BY = "autopilot"
-UNTOLD = frozenset(("balanced", "not-lasting"))
+PUBLISHER = "autopilot"
+UNREPORTED = frozenset(("balanced", "not-lasting"))
 """Why it waits on a quiet day: in the log, and nothing for a timeline."""
 
 
-def suggestion(cluster_id: str) -> Path:
-    """Return the file of the plan that mode `suggest` would have carried out now."""
+def suggestion_file(cluster_id: str) -> Path:
+    """Return the file of the plan that mode `write_suggestion` would have carried out now."""
     return paths.autopilot_dir(cluster_id) / "suggested.json"
 
 
-def fly_cluster(
+def run_autopilot(
     connection: Connection,
     switch: Switch,
     *,
@@ -49,49 +49,49 @@ def fly_cluster(
     written.
     """
     cluster_id = switch.cluster_id
-    with _served(switch), Teller(cluster_id) as teller:
+    with _keep_daemons(switch), Publisher(cluster_id) as teller:
 
         def told(entry: Entry) -> None:
             tell(entry)
-            clause = in_the_past(entry)
+            clause = timeline_clause(entry)
             if clause and not switch.address.simulated:  # such a cluster has no timeline
-                teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=brokers(entry))
+                teller.tell(Kind.AUTOPILOT, by=PUBLISHER, text=clause, brokers=entry_brokers(entry))
 
-        pilot = Pilot(
-            ClusterEyes(
+        pilot = Autopilot(
+            ClusterObserver(
                 connection.client,
                 connection.clock,
                 cluster_id,
                 load_root(switch.snapshots),
-                Configuration(switch).read,
+                ConfigReader(switch).read,
             ),
             connection.clock,
             DecisionLog(cluster_id),
-            switch=lambda: _read(cluster_id),
-            start=start,
-            elect=lambda wanted, goes_on: elect(
+            switch=lambda: _read_switch(cluster_id),
+            start=start_plan,
+            elect=lambda wanted, goes_on: elect_leaders(
                 connection.client, connection.clock, cluster_id, wanted, goes_on
             ),
-            suggest=lambda plan: suggest(suggestion(cluster_id), plan),
+            suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
             tell=told,
             patient=not switch.address.simulated,  # a simulator that is gone never comes back
         )
-        fly(pilot, SystemClock(), keep_on=keep_on)
+        run_loop(pilot, SystemClock(), keep_on=keep_on)
 
 
-def tell_switch(switch: Switch) -> None:
+def record_switch(switch: Switch) -> None:
     """Write down, in the log and on the timeline, that somebody has set the switch."""
-    entry = Entry(switch.changed_at, What.SWITCH, switches.words(switch))
+    entry = Entry(switch.changed_at, EntryKind.SWITCH, switches.describe(switch))
     DecisionLog(switch.cluster_id).add(entry)
     if switch.address.simulated:
         return
-    with Teller(switch.cluster_id) as teller:
+    with Publisher(switch.cluster_id) as teller:
         text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
-        teller.tell(Kind.AUTOPILOT, by=BY, text=text)
+        teller.tell(Kind.AUTOPILOT, by=PUBLISHER, text=text)
 
 
 @contextmanager
-def _served(switch: Switch) -> Iterator[None]:
+def _keep_daemons(switch: Switch) -> Iterator[None]:
     """Keep collector, Spark and recorder going for as long as it flies."""
     own = switch.starts_load and switch.snapshots is None
     reader = start_load(switch.address, switch.cluster_id) if own else None
@@ -104,14 +104,14 @@ def _served(switch: Switch) -> Iterator[None]:
                 serving.close()
 
 
-def _read(cluster_id: str) -> Switch | None:
+def _read_switch(cluster_id: str) -> Switch | None:
     try:
         return switches.read(cluster_id)
     except DocumentError:
         return None
 
 
-def suggest(path: Path, plan: Plan | None) -> None:
+def write_suggestion(path: Path, plan: Plan | None) -> None:
     """Keep the plan that holds now in a file; one that holds no more is not left to be applied."""
     with suppress(OSError):  # the decision is in the log, and its moves with it
         if plan is None:
@@ -120,30 +120,30 @@ def suggest(path: Path, plan: Plan | None) -> None:
             files.write_text(path, dump(plan))
 
 
-def in_the_past(entry: Entry) -> str:
+def timeline_clause(entry: Entry) -> str:
     """Return an entry in the past tense for the timeline, "" for what does not belong there."""
     text = entry.text.rstrip(".")
     lower = text[:1].lower() + text[1:]
     match entry.what:
-        case What.ACT:
+        case EntryKind.ACT:
             return Clause.ACTS.with_(lower)
-        case What.SUGGEST:
+        case EntryKind.SUGGEST:
             return Clause.SUGGESTS.with_(lower)
-        case What.ELECTED:
+        case EntryKind.ELECTED:
             return Clause.ELECTED.with_(lower)
-        case What.STARTED:
+        case EntryKind.STARTED:
             return Clause.STARTED.with_(f"{entry.run}")
-        case What.FAILED:
+        case EntryKind.FAILED:
             return Clause.FAILED.with_(lower)
-        case What.ENDED:
+        case EntryKind.ENDED:
             return Clause.ENDED.with_(f"{entry.run} end")
-        case What.WAIT if entry.reasons[0].id not in UNTOLD:
+        case EntryKind.WAIT if entry.reasons[0].id not in UNREPORTED:
             return Clause.WAITED.with_(lower)
         case _:
             return ""
 
 
-def brokers(entry: Entry) -> tuple[int, ...]:
+def entry_brokers(entry: Entry) -> tuple[int, ...]:
     """Return the brokers that get or give away replicas or leaders by what an entry tells."""
     found = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
     return tuple(sorted(found.union(*((leader, to) for _, leader, to in entry.elected))))

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from core import paths
 from core.autopilot import switch as switches
-from core.autopilot.assembly import ROLE, fly_cluster, tell_switch
-from core.autopilot.history import History
-from core.autopilot.log import DecisionLog, Entry, remembered
+from core.autopilot.assembly import ROLE, record_switch, run_autopilot
+from core.autopilot.history import DecisionHistory
+from core.autopilot.log import DecisionLog, Entry, build_history
 from core.autopilot.settings import Mode
 from core.autopilot.switch import Switch
 from core.clock import Clock
@@ -34,42 +34,42 @@ STOP_SECONDS = 30.0
 """How long a run that is just being started may take to be known, or to have failed."""
 ENDING_SECONDS = 3.0
 """How long a process that has read *off* may take to end."""
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 log = logging.getLogger("trimtab.autopilot")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AutopilotStatus:
     """How an autopilot stands; `process` is None while nobody flies."""
 
     switch: Switch
     process: Process | None
     last: Entry | None
-    history: History
+    history: DecisionHistory
 
 
 def set_switch(switch: Switch) -> None:
     """Set the switch and write down who did; raises OSError or TrimtabError."""
     switches.write(switch)
-    tell_switch(switch)
+    record_switch(switch)
 
 
-def fly_by(switch: Switch, clock: Clock) -> bool:
+def switch_on(switch: Switch, clock: Clock) -> bool:
     """Set the switch to a mode that flies; return whether somebody flies on by it.
 
-    Else nobody does, and `start_flying` is due. Raises as `set_switch`.
+    Else nobody does, and `start_autopilot` is due. Raises as `set_switch`.
     """
     was_on = _is_on(switch.cluster_id)
     set_switch(switch)
     # Who has read *off* already is about to end, and will not read this.
     deadline = clock.monotonic() + (0.0 if was_on else ENDING_SECONDS)
-    while (flies := is_flying(switch.cluster_id)) and clock.monotonic() < deadline:
-        clock.sleep(LOOK_SECONDS)
+    while (flies := is_running(switch.cluster_id)) and clock.monotonic() < deadline:
+        clock.sleep(POLL_SECONDS)
     return flies
 
 
-def start_flying(switch: Switch) -> Process | None:
+def start_autopilot(switch: Switch) -> Process | None:
     """Start the process unless one flies this cluster already; returns at once."""
     root = paths.load_root()
     layout.mark(root)
@@ -83,7 +83,7 @@ def start_flying(switch: Switch) -> Process | None:
     return start_daemon(daemon, switch.cluster_id, root=root)
 
 
-def is_flying(cluster_id: str) -> bool:
+def is_running(cluster_id: str) -> bool:
     return is_leased(lease_file(paths.load_root(), cluster_id, ROLE))
 
 
@@ -95,18 +95,18 @@ def _is_on(cluster_id: str) -> bool:
     return before is not None and before.mode is not Mode.OFF
 
 
-def standing(switch: Switch) -> Standing:
+def read_status(switch: Switch) -> AutopilotStatus:
     """Return how an autopilot stands, from its files alone."""
     entries = list(DecisionLog(switch.cluster_id).entries())
-    return Standing(
+    return AutopilotStatus(
         switch,
         lease_holder(lease_file(paths.load_root(), switch.cluster_id, ROLE)),
         entries[-1] if entries else None,
-        remembered(entries),
+        build_history(entries),
     )
 
 
-def turn_off(switch: Switch, *, at: datetime, who: str) -> None:
+def switch_off(switch: Switch, *, at: datetime, who: str) -> None:
     """Turn an autopilot off; needs neither the cluster nor its process.
 
     Raises OSError or TrimtabError.
@@ -114,30 +114,30 @@ def turn_off(switch: Switch, *, at: datetime, who: str) -> None:
     set_switch(switch.turned(Mode.OFF, at=at, who=who))
 
 
-def left_by(switch: Switch, clock: Clock) -> tuple[str, ...]:
+def runs_in_progress(switch: Switch, clock: Clock) -> tuple[str, ...]:
     """Return the runs that go on after one was turned off.
 
     One that is just being started is waited for, STOP_SECONDS at most; raises TrimtabError when it
     is not known then.
     """
     deadline = clock.monotonic() + STOP_SECONDS
-    flew = flies = is_flying(switch.cluster_id)
+    flew = flies = is_running(switch.cluster_id)
     # Whether it flies is asked before the log is read: then what it wrote last is in there.
-    while (history := standing(switch).history).is_starting and flies:
+    while (history := read_status(switch).history).is_starting and flies:
         if clock.monotonic() > deadline:
             break
-        clock.sleep(LOOK_SECONDS)
-        flies = is_flying(switch.cluster_id)
+        clock.sleep(POLL_SECONDS)
+        flies = is_running(switch.cluster_id)
     if history.is_starting and flew:
         raise TrimtabError(
             f"The autopilot of {switch.name} is starting a run that is not known yet.",
             next="Look: trimtab runs ls.",
         )
     open_ = (act.run for act in history.acts if act.ended_at is None)
-    return tuple(run for run in open_ if _goes_on(switch.cluster_id, run))
+    return tuple(run for run in open_ if _may_be_running(switch.cluster_id, run))
 
 
-def _goes_on(cluster_id: str, run: str) -> bool:
+def _may_be_running(cluster_id: str, run: str) -> bool:
     """Return whether a run has not ended since: nobody writes that down once it is off."""
     if not journal_path(cluster_id, run).exists():
         return False
@@ -147,7 +147,7 @@ def _goes_on(cluster_id: str, run: str) -> bool:
     return True
 
 
-def cancel(switch: Switch, runs: Iterable[str]) -> str:
+def cancel_runs(switch: Switch, runs: Iterable[str]) -> str:
     """Cancel runs of an autopilot's; return why one could not be, "" when all are."""
     trouble = ""
     for run in runs:
@@ -165,15 +165,17 @@ def main(argv: list[str] | None = None) -> int:
     """Fly one cluster until its switch is off, or told to stop."""
     parser = build_parser(ROLE)
     add_address_options(parser)
-    return run_service(ROLE, parser.parse_args(argv), _fly, log=log)
+    return run_service(ROLE, parser.parse_args(argv), _run, log=log)
 
 
-def _fly(service: Service) -> None:
+def _run(service: Service) -> None:
     switch = switches.read(service.options.cluster_id)
     stop_requested = service.stop_requested
     if switch is not None:
         with connected_by(service.options, switch.address.capacity) as connection:
-            fly_cluster(connection, switch, keep_on=lambda: not stop_requested.is_set(), tell=_note)
+            run_autopilot(
+                connection, switch, keep_on=lambda: not stop_requested.is_set(), tell=_note
+            )
     # Readers of its load keep other processes going; this one goes on for nobody.
     stop_requested.set()
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from core.autopilot.decision import Decision, Elect, Off, Reason, Wait
-from core.autopilot.guards import SAFETY, TIMELY, spoken
-from core.autopilot.history import History
+from core.autopilot.guards import SAFETY, TIMELY, check_guards
+from core.autopilot.history import DecisionHistory
 from core.autopilot.observation import (
-    LEAST_GAIN,
+    MIN_GAIN,
     Imbalance,
-    Observed,
-    excess,
+    Observation,
+    excess_shares,
     imbalance_of,
-    level_alike,
+    level_similar,
 )
-from core.autopilot.plan_choice import smallest
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.plan_choice import choose_plan
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.cluster.hidden_topics import is_partial
 from core.cluster.leaders import preferred_elections
 from core.cluster.state import ClusterState, Int64
@@ -25,12 +25,14 @@ from core.plan.planner.actual_leaders import elected
 from core.plan.planner.request import Wanted, untouched
 from core.units import counted, format_duration
 
-RETURNS_WAITED = 2
+AUTO_REBALANCES_AWAITED = 2
 """So many of their intervals brokers have to give leaders back by themselves. Who does it is the
 active controller, and its settings cannot be asked for where controllers are apart."""
 
 
-def giving_back(settings: Settings, history: History, observed: Observed) -> Elect | Reason:
+def decide_elections(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Elect | Reason:
     """Return the election to make, or in one sentence why there is none.
 
     `observed` has a load, and brokers that are outside the band by who leads now.
@@ -39,20 +41,20 @@ def giving_back(settings: Settings, history: History, observed: Observed) -> Ele
     assert observed.led is not None
     off = observed.led.sentence
     try:
-        rows = _may_be_elected(settings, observed.state)
+        rows = _electable_rows(settings, observed.state)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
     left = settings.most_moves_per_hour - history.spent(observed.now)[1]
     sight, band = observed.sight, settings.aim_band
-    state, load = level_alike(observed.state, sight.load, settings.alike)
+    state, load = level_similar(observed.state, sight.load, settings.alike)
     chosen, even = elected(state, load, rows, left, band=band)
-    gain = excess(even, band) - excess(even, band, after=True)
-    if gain < LEAST_GAIN:
+    gain = excess_shares(even, band) - excess_shares(even, band, after=True)
+    if gain < MIN_GAIN:
         return Reason(
             "election-helps-not", f"{off}, and no preferred leader that may be elected helps."
         )
-    every, waited = observed.returns_every_seconds, _waited_seconds(history, observed.led)
-    if every is not None and waited <= RETURNS_WAITED * every:
+    every, waited = observed.returns_every_seconds, _imbalance_seconds(history, observed.led)
+    if every is not None and waited <= AUTO_REBALANCES_AWAITED * every:
         return Reason(
             "leaders-return",
             f"{off}, and brokers give leaders back by themselves (auto.leader.rebalance.enable, "
@@ -72,7 +74,7 @@ def giving_back(settings: Settings, history: History, observed: Observed) -> Ele
     return Elect(elections, Reason("elect", why))
 
 
-def _waited_seconds(history: History, led: Imbalance) -> float:
+def _imbalance_seconds(history: DecisionHistory, led: Imbalance) -> float:
     """Return for how long a broker that is outside by who leads now has been."""
     return max(
         (history.lasting_led[place].seconds for place in led.outside & history.lasting_led.keys()),
@@ -80,7 +82,7 @@ def _waited_seconds(history: History, led: Imbalance) -> float:
     )
 
 
-def _may_be_elected(settings: Settings, state: ClusterState) -> Int64:
+def _electable_rows(settings: AutopilotSettings, state: ClusterState) -> Int64:
     """Return the partitions that others lead than their preferred replica, which is in the ISR."""
     touched = ~untouched(state, Wanted(topics=settings.topics, keep=settings.keep))
     found = preferred_elections(state, np.flatnonzero(touched))
@@ -88,16 +90,18 @@ def _may_be_elected(settings: Settings, state: ClusterState) -> Int64:
     return np.array([row for row in rows if row is not None], np.int64)
 
 
-def decide(settings: Settings, history: History, observed: Observed) -> Decision:
+def decide(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Decision:
     """Return what to do; `history` has seen this look already (`History.seeing`)."""
     if settings.mode is Mode.OFF:
         return Off()
-    if reasons := against(settings, history, observed):
+    if reasons := find_objections(settings, history, observed):
         return Wait(reasons)
     said = []
     for long_enough, find in (
-        (history.long_enough_led, giving_back),
-        (history.long_enough, smallest),
+        (history.long_enough_led, decide_elections),
+        (history.long_enough, choose_plan),
     ):
         if long_enough(settings, observed):
             found = find(settings, history, observed)
@@ -107,13 +111,15 @@ def decide(settings: Settings, history: History, observed: Observed) -> Decision
     return Wait(tuple(said))
 
 
-def against(settings: Settings, history: History, observed: Observed) -> tuple[Reason, ...]:
+def find_objections(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> tuple[Reason, ...]:
     """Return what speaks against doing anything, without planning; `history` as for `decide`."""
-    unsafe = spoken(SAFETY, settings, history, observed)
+    unsafe = check_guards(SAFETY, settings, history, observed)
     imbalance, led = observed.imbalance, observed.led
     if imbalance is not None and not imbalance.outside and not (led and led.outside):
         seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
         even = f"Brokers are even enough{seen}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
         return (*unsafe, Reason("balanced", f"{even}, and {band}."))
-    return unsafe or spoken(TIMELY, settings, history, observed)
+    return unsafe or check_guards(TIMELY, settings, history, observed)

@@ -11,27 +11,30 @@ from datetime import timedelta
 import numpy as np
 
 from core.autopilot.decision import Reason
-from core.autopilot.history import History
-from core.autopilot.observation import Observed
-from core.autopilot.settings import LIVE_LOOKS, Settings
+from core.autopilot.history import DecisionHistory
+from core.autopilot.observation import Observation
+from core.autopilot.settings import MIN_LIVE_INTERVALS, AutopilotSettings
 from core.cluster.balancers import find_balancer
 from core.load.load import Source
 from core.plan.checks.catalogue import named
 from core.run.external.moves import foreign_moves
 from core.units import counted, format_bytes, format_duration
 
-GOOD = 0.95
+MIN_KNOWN_PART = 0.95
 """The part of partitions of which the load must be known well."""
 CONTROLLER_STEADY = timedelta(minutes=1)
 """How long a new controller is given before anything is asked of it."""
-UNSURE = timedelta(seconds=5)
+MAX_CLOCK_AHEAD = timedelta(seconds=5)
 """A load may be so much younger than the clock of who looks at it."""
 
-Guard = Callable[[Settings, History, Observed], Reason | None]
+Guard = Callable[[AutopilotSettings, DecisionHistory, Observation], Reason | None]
 
 
-def spoken(
-    guards: Sequence[Guard], settings: Settings, history: History, observed: Observed
+def check_guards(
+    guards: Sequence[Guard],
+    settings: AutopilotSettings,
+    history: DecisionHistory,
+    observed: Observation,
 ) -> tuple[Reason, ...]:
     """Return what every guard that holds has to say, in their order."""
     found = (guard(settings, history, observed) for guard in guards)
@@ -41,7 +44,7 @@ def spoken(
 # -- whether the cluster is fit to be changed ------------------------------------------------------
 
 
-def read_only(_: Settings, __: History, observed: Observed) -> Reason | None:
+def read_only(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     if observed.read_only:
         return Reason("read-only", "config.toml marks this cluster read_only: nothing is done.")
     if observed.config_unread:  # a misspelt read_only must not leave a cluster writable
@@ -49,7 +52,7 @@ def read_only(_: Settings, __: History, observed: Observed) -> Reason | None:
     return None
 
 
-def broker_down(_: Settings, __: History, observed: Observed) -> Reason | None:
+def broker_down(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     down = [broker.id for broker in observed.state.brokers if not broker.alive]
     known = observed.state.broker_by_id.keys()
     gone = set(np.unique(observed.state.replica_broker).tolist()) - known
@@ -59,7 +62,9 @@ def broker_down(_: Settings, __: History, observed: Observed) -> Reason | None:
     return Reason("broker-down", f"Not while a broker is down: {names}.")
 
 
-def controller(_: Settings, history: History, observed: Observed) -> Reason | None:
+def controller(
+    _: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Reason | None:
     if observed.state.controller is None:
         return Reason("no-controller", "Not while the cluster has no controller.")
     since = history.controller_since
@@ -69,14 +74,16 @@ def controller(_: Settings, history: History, observed: Observed) -> Reason | No
     return Reason("controller", f"Not while the controller is changing: it did {ago} ago.")
 
 
-def without_leader(_: Settings, __: History, observed: Observed) -> Reason | None:
+def without_leader(
+    _: AutopilotSettings, __: DecisionHistory, observed: Observation
+) -> Reason | None:
     many = int((observed.state.leader < 0).sum())
     if not many:
         return None
     return Reason("no-leader", f"Not while partitions have no leader: {many}.")
 
 
-def out_of_sync(_: Settings, __: History, observed: Observed) -> Reason | None:
+def out_of_sync(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     state = observed.state
     # A replica that is arriving is no member of the ISR yet; it is told as a move.
     late = state.partition_of_replica[~state.in_sync & ~state.adding]
@@ -88,7 +95,7 @@ def out_of_sync(_: Settings, __: History, observed: Observed) -> Reason | None:
     )
 
 
-def own_run(_: Settings, history: History, observed: Observed) -> Reason | None:
+def own_run(_: AutopilotSettings, history: DecisionHistory, observed: Observation) -> Reason | None:
     open_ = [act.run for act in history.acts if act.ended_at is None]
     going = (run for run in open_ if run not in (*observed.running, *observed.died))
     running = (*observed.running, *going)
@@ -97,20 +104,22 @@ def own_run(_: Settings, history: History, observed: Observed) -> Reason | None:
     return Reason("run", f"Run {running[0]} is in progress: its end is waited for.")
 
 
-def dead_run(_: Settings, __: History, observed: Observed) -> Reason | None:
+def dead_run(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     if not observed.died:
         return None
     run = observed.died[0]
     return Reason("dead-run", f"Run {run} has died in the middle: trimtab runs attach {run}.")
 
 
-def unread_journal(_: Settings, __: History, observed: Observed) -> Reason | None:
+def unread_journal(
+    _: AutopilotSettings, __: DecisionHistory, observed: Observation
+) -> Reason | None:
     if not observed.unread:
         return None
     return Reason("journal", f"Not while a run's journal cannot be read: {observed.unread[0]}")
 
 
-def foreign_move(_: Settings, __: History, observed: Observed) -> Reason | None:
+def foreign_move(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     if observed.running:
         return None  # whose moves these are is the run's to say
     seen = {move.tp for move in foreign_moves(observed.state, ())}
@@ -120,7 +129,9 @@ def foreign_move(_: Settings, __: History, observed: Observed) -> Reason | None:
     return Reason("foreign-move", f"Not while somebody else moves {named(moving)}.")
 
 
-def cruise_control(_: Settings, __: History, observed: Observed) -> Reason | None:
+def cruise_control(
+    _: AutopilotSettings, __: DecisionHistory, observed: Observation
+) -> Reason | None:
     balancer = find_balancer(observed.state)
     if balancer is None:
         return None
@@ -130,18 +141,20 @@ def cruise_control(_: Settings, __: History, observed: Observed) -> Reason | Non
 # -- whether the load says anything ----------------------------------------------------------------
 
 
-def load_known(_: Settings, __: History, observed: Observed) -> Reason | None:
+def load_known(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     sight = observed.sight
     if sight is not None and sight.load.as_of is not None and observed.imbalance is not None:
         return None
     return Reason("no-load", "No load is known yet: what brokers carry cannot be judged.")
 
 
-def load_fresh(settings: Settings, _: History, observed: Observed) -> Reason | None:
+def load_fresh(
+    settings: AutopilotSettings, _: DecisionHistory, observed: Observation
+) -> Reason | None:
     if observed.sight is None or observed.sight.load.as_of is None:
         return None
     age = observed.now - observed.sight.load.as_of
-    if -UNSURE <= age <= timedelta(seconds=settings.stale_seconds):
+    if -MAX_CLOCK_AHEAD <= age <= timedelta(seconds=settings.stale_seconds):
         return None
     if age < timedelta(0):
         return Reason("load-ahead", "The load is from the future: a clock has been set.")
@@ -150,29 +163,31 @@ def load_fresh(settings: Settings, _: History, observed: Observed) -> Reason | N
     return Reason("stale-load", f"{told}, and says nothing of now beyond {most}.")
 
 
-def load_good(_: Settings, __: History, observed: Observed) -> Reason | None:
+def load_good(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     sight = observed.sight
     if sight is None:
         return None
-    if sight.load.source is Source.LIVE and sight.looks < LIVE_LOOKS:
+    if sight.load.source is Source.LIVE and sight.looks < MIN_LIVE_INTERVALS:
         return Reason(
             "few-looks",
-            f"There are {sight.looks} of the collector's intervals; {LIVE_LOOKS} in succession "
-            "are needed where there is no window of Spark's.",
+            f"There are {sight.looks} of the collector's intervals; {MIN_LIVE_INTERVALS} in "
+            "succession are needed where there is no window of Spark's.",
         )
-    if sight.good >= GOOD:
+    if sight.good >= MIN_KNOWN_PART:
         return None
     return Reason(
         "poor-load",
         f"The load of {1 - sight.good:.0%} of the partitions is not known well enough "
-        f"({1 - GOOD:.0%} may be).",
+        f"({1 - MIN_KNOWN_PART:.0%} may be).",
     )
 
 
 # -- whether now is the time -----------------------------------------------------------------------
 
 
-def lasts(settings: Settings, history: History, observed: Observed) -> Reason | None:
+def lasts(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Reason | None:
     if history.long_enough(settings, observed) or history.long_enough_led(settings, observed):
         return None
     by_place, by_leader = observed.imbalance, observed.led
@@ -192,19 +207,25 @@ def lasts(settings: Settings, history: History, observed: Observed) -> Reason | 
     )
 
 
-def busy_hours(settings: Settings, _: History, observed: Observed) -> Reason | None:
+def busy_hours(
+    settings: AutopilotSettings, _: DecisionHistory, observed: Observation
+) -> Reason | None:
     if not settings.avoid.holds(observed.now.astimezone()):
         return None
     return Reason("busy-hours", f"Nothing is begun in busy hours ({settings.avoid.text}).")
 
 
-def maintenance(settings: Settings, _: History, observed: Observed) -> Reason | None:
+def maintenance(
+    settings: AutopilotSettings, _: DecisionHistory, observed: Observation
+) -> Reason | None:
     if not settings.only or settings.only.holds(observed.now.astimezone()):
         return None
     return Reason("no-window", f"Runs begin in maintenance windows only ({settings.only.text}).")
 
 
-def cool_down(settings: Settings, history: History, observed: Observed) -> Reason | None:
+def cool_down(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Reason | None:
     ends = [act.ended_at for act in history.acts if act.ended_at is not None]
     ends += [at for at in (observed.run_ended_at, history.failed_at) if at is not None]
     if not ends:
@@ -217,7 +238,9 @@ def cool_down(settings: Settings, history: History, observed: Observed) -> Reaso
     )
 
 
-def budget(settings: Settings, history: History, observed: Observed) -> Reason | None:
+def budget(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Reason | None:
     spent, moves = history.spent(observed.now)
     if spent >= settings.most_bytes_per_hour:
         of = f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)}"

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from core.autopilot.observation import Observed, Place
-from core.autopilot.settings import Settings
+from core.autopilot.observation import BrokerMeasure, Observation
+from core.autopilot.settings import AutopilotSettings
 from core.cluster.metadata import TopicPartition
 
-RESTS = timedelta(days=1)
+MOVE_COOL_DOWN = timedelta(days=1)
 """How long a partition that was moved is left where it is."""
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class PastAction:
     """One run, or election, of the autopilot's; `ended_at` is None while it is in progress.
 
     `run` is "" while it is being started, only the decision is known then, and of an election.
@@ -39,7 +39,7 @@ class Acted:
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
+class ImbalanceSpan:
     """For how long one broker has been outside by one measure, in every snapshot."""
 
     since: datetime
@@ -52,12 +52,12 @@ class Lasting:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class DecisionHistory:
     """What is remembered before a decision; `seeing` takes a look in."""
 
-    acts: tuple[Acted, ...] = ()
-    lasting: Mapping[Place, Lasting] = field(default_factory=dict)
-    lasting_led: Mapping[Place, Lasting] = field(default_factory=dict)
+    acts: tuple[PastAction, ...] = ()
+    lasting: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
+    lasting_led: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
     """The same by who leads now."""
     last_sight: str | None = None
     last_as_of: datetime | None = None
@@ -67,14 +67,14 @@ class History:
     failed_at: datetime | None = None
     """When a run could not be started, last."""
 
-    def seeing(self, settings: Settings, observed: Observed) -> History:
+    def seeing(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         """Return what is remembered after one look more."""
         after = self._until(observed.now)._seeing_controller(observed)
-        since = observed.now - max(RESTS, HOUR)
+        since = observed.now - max(MOVE_COOL_DOWN, HOUR)
         kept = tuple(act for act in after.acts if act.reaches(since, observed.now))
         return replace(after, acts=kept)._seeing_load(settings, observed)
 
-    def _until(self, now: datetime) -> History:
+    def _until(self, now: datetime) -> DecisionHistory:
         """Return the same with nothing later than `now`: a clock that was ahead has been set back.
 
         What it stamped was before now, nobody knows how long: it is waited for as if it were now.
@@ -92,7 +92,7 @@ class History:
             failed_at=past(self.failed_at),
         )
 
-    def _seeing_controller(self, observed: Observed) -> History:
+    def _seeing_controller(self, observed: Observation) -> DecisionHistory:
         found = observed.state.controller
         if found is None:  # whichever comes next is a new one
             return replace(self, controller=None, controller_since=observed.now)
@@ -102,7 +102,7 @@ class History:
         since = None if first else observed.now
         return replace(self, controller=found, controller_since=since)
 
-    def _seeing_load(self, settings: Settings, observed: Observed) -> History:
+    def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         sight, imbalance, led = observed.sight, observed.imbalance, observed.led
         if sight is None or imbalance is None or sight.load.as_of is None:
             return replace(self, lasting={}, lasting_led={}, last_sight=None, last_as_of=None)
@@ -113,36 +113,34 @@ class History:
         anew = gap or (last is not None and as_of <= last)
         return replace(
             self,
-            lasting=_going_on({} if anew else self.lasting, imbalance.outside, as_of),
-            lasting_led=_going_on(
+            lasting=_extend_spans({} if anew else self.lasting, imbalance.outside, as_of),
+            lasting_led=_extend_spans(
                 {} if anew else self.lasting_led, led.outside if led else (), as_of
             ),
             last_sight=sight.id,
             last_as_of=as_of,
         )
 
-    def long_enough(self, settings: Settings, observed: Observed) -> bool:
+    def long_enough(self, settings: AutopilotSettings, observed: Observation) -> bool:
         """Return whether one and the same broker has been outside for as long as a run is worth."""
         outside = observed.imbalance.outside if observed.imbalance else ()
-        return _long_enough(self.lasting, outside, settings)
+        return _lasts(self.lasting, outside, settings)
 
-    def long_enough_led(self, settings: Settings, observed: Observed) -> bool:
+    def long_enough_led(self, settings: AutopilotSettings, observed: Observation) -> bool:
         """Return the same by who leads now."""
-        return _long_enough(
-            self.lasting_led, observed.led.outside if observed.led else (), settings
-        )
+        return _lasts(self.lasting_led, observed.led.outside if observed.led else (), settings)
 
     # -- what was done -------------------------------------------------------------------------
 
-    def acting(self, act: Acted) -> History:
+    def acting(self, act: PastAction) -> DecisionHistory:
         """Return what is remembered once a run has been started."""
         return replace(self, acts=(*self.acts, act))
 
-    def electing(self, act: Acted) -> History:
+    def electing(self, act: PastAction) -> DecisionHistory:
         """Return what is remembered once leaders were elected; what lasted before it is over."""
         return replace(self, acts=(*self.acts, act), lasting={}, lasting_led={})
 
-    def failing(self, at: datetime) -> History:
+    def failing(self, at: datetime) -> DecisionHistory:
         """Return what is remembered once something could not be done."""
         return replace(self, failed_at=at, lasting={}, lasting_led={})
 
@@ -151,7 +149,7 @@ class History:
         """Return whether the run of what was decided last is not known (yet)."""
         return bool(self.acts) and not (self.acts[-1].run or self.acts[-1].elected)
 
-    def ending(self, run: str, at: datetime, moved_bytes: float) -> History:
+    def ending(self, run: str, at: datetime, moved_bytes: float) -> DecisionHistory:
         """Return what is remembered once a run has ended; it may have copied more than planned.
 
         What lasted before it says nothing of how brokers are now.
@@ -180,24 +178,26 @@ class History:
 
     def resting(self, now: datetime) -> frozenset[TopicPartition]:
         """Return the partitions that were moved within a day."""
-        acts = [act for act in self.acts if act.reaches(now - RESTS, now)]
+        acts = [act for act in self.acts if act.reaches(now - MOVE_COOL_DOWN, now)]
         return frozenset(tp for act in acts for tp in act.moved)
 
 
-def _going_on(
-    before: Mapping[Place, Lasting], outside: Iterable[Place], as_of: datetime
-) -> dict[Place, Lasting]:
+def _extend_spans(
+    before: Mapping[BrokerMeasure, ImbalanceSpan], outside: Iterable[BrokerMeasure], as_of: datetime
+) -> dict[BrokerMeasure, ImbalanceSpan]:
     """Return for how long each that is outside has been, by one snapshot more."""
     return {
-        place: Lasting(old.since, as_of, old.looks + 1)
+        place: ImbalanceSpan(old.since, as_of, old.looks + 1)
         if (old := before.get(place))
-        else Lasting(as_of, as_of, 1)
+        else ImbalanceSpan(as_of, as_of, 1)
         for place in outside
     }
 
 
-def _long_enough(
-    lasting: Mapping[Place, Lasting], outside: Iterable[Place], settings: Settings
+def _lasts(
+    lasting: Mapping[BrokerMeasure, ImbalanceSpan],
+    outside: Iterable[BrokerMeasure],
+    settings: AutopilotSettings,
 ) -> bool:
     # Who is outside may have changed by the same snapshot, as leaders and sizes do.
     return any(

@@ -17,16 +17,16 @@ from typing import Any
 
 from core import files, paths
 from core.autopilot.decision import Reason
-from core.autopilot.history import Acted, History
+from core.autopilot.history import DecisionHistory, PastAction
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UsageError
 from core.units import format_time, parse_time
 
-MOST_BYTES = 4_000_000
+MAX_BYTES = 4_000_000
 """A larger file becomes the one before, and another is begun: two of them are kept."""
 
 
-class What(Enum):
+class EntryKind(Enum):
     """What a line tells; the values are what `--json` prints."""
 
     SWITCH = "switch"
@@ -50,7 +50,7 @@ class Entry:
     """
 
     at: datetime
-    what: What
+    what: EntryKind
     reasons: tuple[Reason, ...]
     run: str | None = None
     bytes: float = 0.0
@@ -90,7 +90,7 @@ class Entry:
             raise ValueError("it gives no reason")
         return cls(
             at=parse_time(document["at"]),
-            what=What(document["what"]),
+            what=EntryKind(document["what"]),
             reasons=reasons,
             run=document["run"],
             bytes=float(document["bytes"]),
@@ -151,7 +151,7 @@ class DecisionLog:
         return _Lock(self.path.with_suffix(".lock"))
 
     def _make_room(self) -> None:
-        if self.path.exists() and self.path.stat().st_size > MOST_BYTES:
+        if self.path.exists() and self.path.stat().st_size > MAX_BYTES:
             self.path.replace(self._before)
 
 
@@ -182,35 +182,35 @@ def _append(path: Path, text: bytes) -> None:
         os.close(handle)
 
 
-def remembered(entries: Iterable[Entry]) -> History:
+def build_history(entries: Iterable[Entry]) -> DecisionHistory:
     """Return what an autopilot knows of what it did, from its log."""
-    acts: list[Acted] = []
+    acts: list[PastAction] = []
     meant: Entry | None = None
     failed_at = None
     for entry in entries:
         match entry.what:
-            case What.ACT:
+            case EntryKind.ACT:
                 meant = entry
                 # Until its run is known it is taken for one that ended as it began.
-                acts.append(_acted(entry, "", entry.at))
-            case What.ELECTED:
+                acts.append(_past_action(entry, "", entry.at))
+            case EntryKind.ELECTED:
                 meant = None
-            case What.STARTED if meant is not None and entry.run is not None:
-                acts[-1] = _acted(meant, entry.run, None)
+            case EntryKind.STARTED if meant is not None and entry.run is not None:
+                acts[-1] = _past_action(meant, entry.run, None)
                 meant = None
-            case What.FAILED if meant is not None:
+            case EntryKind.FAILED if meant is not None:
                 failed_at = entry.at
                 acts.pop()
                 meant = None
-            case What.ENDED if entry.run is not None:
-                before = History(acts=tuple(acts))
+            case EntryKind.ENDED if entry.run is not None:
+                before = DecisionHistory(acts=tuple(acts))
                 ended_at = entry.ended_at or entry.at
                 acts = list(before.ending(entry.run, ended_at, entry.bytes).acts)
             case _:
                 pass
-    return History(acts=tuple(acts), failed_at=failed_at)
+    return DecisionHistory(acts=tuple(acts), failed_at=failed_at)
 
 
-def _acted(entry: Entry, run: str, ended_at: datetime | None) -> Acted:
+def _past_action(entry: Entry, run: str, ended_at: datetime | None) -> PastAction:
     moved, elected = (frozenset(tp for tp, _, _ in of) for of in (entry.moved, entry.elected))
-    return Acted(entry.at, run, moved, entry.bytes, ended_at, elected)
+    return PastAction(entry.at, run, moved, entry.bytes, ended_at, elected)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from core.autopilot.decide import against, decide
+from core.autopilot.decide import decide, find_objections
 from core.autopilot.decision import Act, Decision, Elect, Reason, Wait
-from core.autopilot.history import Acted
-from core.autopilot.log import DecisionLog, Entry, What, remembered
-from core.autopilot.observation import Observed
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.history import PastAction
+from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
+from core.autopilot.observation import Observation
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.clock import Clock
 from core.cluster.capacity import UNKNOWN_CAPACITY
@@ -23,19 +23,19 @@ from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.plan import Plan
 
-LOOK_SECONDS = 5.0
-REPEATED = timedelta(hours=1)
+POLL_SECONDS = 5.0
+REPEAT_AFTER = timedelta(hours=1)
 """How often a reason that stays the same is written down."""
-REPLANNED = timedelta(minutes=5)
+REPEAT_PLAN_AFTER = timedelta(minutes=5)
 """How often a suggestion that goes on, with other moves, is."""
-DUTY = 10.0
+MIN_PAUSE_FACTOR = 10.0
 """A look's processor time, planning among it, so many times is waited at least."""
 
 
-class Eyes(Protocol):
+class Observer(Protocol):
     """Sees the cluster."""
 
-    def look(self, settings: Settings) -> Observed:
+    def look(self, settings: AutopilotSettings) -> Observation:
         """Return one look; raises TrimtabError when the cluster does not answer."""
         ...
 
@@ -44,17 +44,17 @@ class Eyes(Protocol):
         ...
 
 
-class Pilot:
+class Autopilot:
     """Flies one cluster; for one thread, as the only one on this host."""
 
     def __init__(
         self,
-        eyes: Eyes,
+        eyes: Observer,
         clock: Clock,
         log: DecisionLog,
         *,
         switch: Callable[[], Switch | None],
-        start: Callable[[Switch, Observed, Plan], str],
+        start: Callable[[Switch, Observation, Plan], str],
         elect: Callable[[Sequence[TopicPartition], Callable[[], bool]], str],
         suggest: Callable[[Plan | None], None],
         tell: Callable[[Entry], None],
@@ -69,7 +69,7 @@ class Pilot:
         self._eyes, self._clock, self._log = eyes, clock, log
         self._switch, self._start, self._elect = switch, start, elect
         self._suggest, self._tell = suggest, tell
-        self.history = remembered(log.entries())
+        self.history = build_history(log.entries())
         self._last: Entry | None = None
         self._set_at: datetime | None = None
         self._suggested: Plan | None = None
@@ -101,7 +101,7 @@ class Pilot:
         switch = self._switch()
         return switch is None or switch.mode is Mode.OFF
 
-    def _see(self, settings: Settings) -> Observed | None:
+    def _see(self, settings: AutopilotSettings) -> Observation | None:
         """Look once and remember it; None, and a line in the log, when nobody answers."""
         try:
             self._see_ends()
@@ -113,7 +113,7 @@ class Pilot:
         if observed.capacity != self._capacity:
             now = f"Brokers can carry {observed.capacity.words} by config.toml"
             why = Reason("capacity", f"{now}; before it was {self._capacity.words}.")
-            self._write(Entry(self._clock.now(), What.CAPACITY, (why,)))
+            self._write(Entry(self._clock.now(), EntryKind.CAPACITY, (why,)))
             self._capacity = observed.capacity
         return observed
 
@@ -125,11 +125,11 @@ class Pilot:
         again = self._switch()
         if again is None or again.settings != switch.settings:
             return again is not None and again.mode is not Mode.OFF
-        if reasons := against(switch.settings, self.history, observed):
+        if reasons := find_objections(switch.settings, self.history, observed):
             self._note(Wait(reasons))
             return True
         now = self._clock.now()
-        self._write(_entry(now, What.ACT, act))
+        self._write(_entry(now, EntryKind.ACT, act))
         if self.is_off():  # whoever turned it off before this line relies on that nothing begins
             self._fail(Reason("off", "It was turned off before anything was begun."))
             return False
@@ -139,32 +139,32 @@ class Pilot:
             self._begin(now, switch, observed, act)
         return True
 
-    def _begin(self, now: datetime, switch: Switch, observed: Observed, act: Act) -> None:
+    def _begin(self, now: datetime, switch: Switch, observed: Observation, act: Act) -> None:
         try:
             run = self._start(switch, observed, act.plan)
         except (TrimtabError, OSError) as error:
-            why = f"The run could not be started: {_sentence(error)}"
+            why = f"The run could not be started: {_error_text(error)}"
             self._fail(Reason("failed", why))
             return
         began = Reason("started", f"Run {run} carries it out.")
-        self._write(Entry(self._clock.now(), What.STARTED, (began,), run=run))
+        self._write(Entry(self._clock.now(), EntryKind.STARTED, (began,), run=run))
         moved = frozenset(move.tp for move in act.plan)
-        self.history = self.history.acting(Acted(now, run, moved, act.bytes))
+        self.history = self.history.acting(PastAction(now, run, moved, act.bytes))
 
     def _give_back(self, now: datetime, act: Elect) -> None:
         wanted = [election.tp for election in act.elections]
         try:
             said = self._elect(wanted, lambda: not self.is_off())
         except (TrimtabError, OSError) as error:
-            self._fail(Reason("failed", f"No leader was elected: {_sentence(error)}"))
+            self._fail(Reason("failed", f"No leader was elected: {_error_text(error)}"))
             return
         at = self._clock.now()
-        self._write(Entry(at, What.ELECTED, (Reason("elected", said),), ended_at=at))
-        done = Acted(now, "", frozenset(), 0.0, at, frozenset(wanted))
+        self._write(Entry(at, EntryKind.ELECTED, (Reason("elected", said),), ended_at=at))
+        done = PastAction(now, "", frozenset(), 0.0, at, frozenset(wanted))
         self.history = self.history.electing(done)
 
     def _fail(self, why: Reason) -> None:
-        self._write(Entry(self._clock.now(), What.FAILED, (why,)))
+        self._write(Entry(self._clock.now(), EntryKind.FAILED, (why,)))
         self.history = self.history.failing(self._clock.now())
 
     def _see_ends(self) -> None:
@@ -177,7 +177,7 @@ class Pilot:
     def _note(self, decision: Decision) -> None:
         """Suggest what is decided, and write it down unless it is what was before."""
         self._offer(decision.plan if isinstance(decision, Act) else None)
-        what = What.SUGGEST if isinstance(decision, Act | Elect) else What.WAIT
+        what = EntryKind.SUGGEST if isinstance(decision, Act | Elect) else EntryKind.WAIT
         entry = _entry(self._clock.now(), what, decision)
         if not self._is_known(entry):
             self._write(entry)
@@ -185,10 +185,10 @@ class Pilot:
     def _is_known(self, entry: Entry) -> bool:
         """Return whether the log has said the same, not long ago."""
         last = self._last
-        if last is None or (last.what, _ids(last)) != (entry.what, _ids(entry)):
+        if last is None or (last.what, _reason_ids(last)) != (entry.what, _reason_ids(entry)):
             return False
         same = (last.moved, last.elected) == (entry.moved, entry.elected)
-        often = REPEATED if same else REPLANNED
+        often = REPEAT_AFTER if same else REPEAT_PLAN_AFTER
         return entry.at - last.at < often
 
     def _offer(self, plan: Plan | None) -> None:
@@ -202,7 +202,7 @@ class Pilot:
         self._tell(entry)
 
 
-def _entry(at: datetime, what: What, decision: Decision) -> Entry:
+def _entry(at: datetime, what: EntryKind, decision: Decision) -> Entry:
     if isinstance(decision, Elect):
         elected = tuple(
             (one.tp, one.leader, one.to)
@@ -216,11 +216,11 @@ def _entry(at: datetime, what: What, decision: Decision) -> Entry:
     return Entry(at, what, decision.reasons, bytes=decision.bytes, moved=moved)
 
 
-def _ids(entry: Entry) -> tuple[str, ...]:
+def _reason_ids(entry: Entry) -> tuple[str, ...]:
     return tuple(reason.id for reason in entry.reasons)
 
 
-def _sentence(error: TrimtabError | OSError) -> str:
+def _error_text(error: TrimtabError | OSError) -> str:
     """Return what went wrong in one line, with what a check has to say."""
     if isinstance(error, TrimtabError):
         return " ".join(part.strip() for part in (error.title, error.detail) if part)
@@ -228,8 +228,8 @@ def _sentence(error: TrimtabError | OSError) -> str:
     return f"{place}{error.strerror or error}."
 
 
-def fly(
-    pilot: Pilot,
+def run_loop(
+    pilot: Autopilot,
     clock: Clock,
     *,
     keep_on: Callable[[], bool],
@@ -240,7 +240,7 @@ def fly(
         begun = stopwatch()
         if not pilot.look():
             return
-        due = clock.monotonic() + max(LOOK_SECONDS, DUTY * (stopwatch() - begun))
+        due = clock.monotonic() + max(POLL_SECONDS, MIN_PAUSE_FACTOR * (stopwatch() - begun))
         while keep_on() and (left := due - clock.monotonic()) > 0:
             clock.sleep(min(left, 1.0))
             if pilot.is_off():

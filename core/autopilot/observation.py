@@ -13,7 +13,7 @@ from datetime import datetime
 
 import numpy as np
 
-from core.autopilot.settings import Settings
+from core.autopilot.settings import AutopilotSettings
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.leaders import preferred_elections, rows_of
 from core.cluster.metadata import Reassignment, TopicPartition
@@ -27,11 +27,11 @@ from core.plan.planner.model.measures import Measure
 
 FILLED_SECONDS = 60.0
 """What is produced in so long may lie between sizes that are alike: young topics are no larger."""
-UNSURE = 3.0
+MAX_STANDARD_ERRORS = 3.0
 """So many standard errors rates may be apart and be the same."""
 
 
-def level_alike(state: ClusterState, load: Load, part: float) -> tuple[ClusterState, Load]:
+def level_similar(state: ClusterState, load: Load, part: float) -> tuple[ClusterState, Load]:
     """Return both with the mean of its topic for every partition that is like most of them.
 
     That is one whose size and rate are within `part` (0 … 1) of its topic's medians, or differ by
@@ -45,13 +45,13 @@ def level_alike(state: ClusterState, load: Load, part: float) -> tuple[ClusterSt
     if not known.any():
         return state, load
     usual = _medians(produced, topic_of, known, topics)
-    error = UNSURE * _error(load, topic_of, known, topics)
-    alike = known & _near(produced, usual, np.maximum(part * usual, error))
+    error = MAX_STANDARD_ERRORS * _error(load, topic_of, known, topics)
+    alike = known & _is_near(produced, usual, np.maximum(part * usual, error))
     size = _medians(sizes, topic_of, known, topics)
-    alike &= _near(sizes, size, np.maximum(part * size, FILLED_SECONDS * (usual + error)))
+    alike &= _is_near(sizes, size, np.maximum(part * size, FILLED_SECONDS * (usual + error)))
     sent = alike & ~np.isnan(read)
     often = _medians(read, topic_of, sent, topics)
-    sent &= _near(read, often, part * often)
+    sent &= _is_near(read, often, part * often)
     whole = _mean(sizes, topic_of, alike, topics)
     held = state.partition_of_replica
     even = np.where(state.size_bytes >= 0, np.rint(whole[held]), state.size_bytes)
@@ -78,7 +78,7 @@ def _error(load: Load, topic_of: np.ndarray, known: Bool, topics: int) -> Float6
     return np.sqrt(squares)
 
 
-def _near(values: Float64, usual: Float64, most: Float64) -> Bool:
+def _is_near(values: Float64, usual: Float64, most: Float64) -> Bool:
     return np.asarray(np.abs(values - usual) <= most, np.bool_)
 
 
@@ -104,14 +104,14 @@ def _mean(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Flo
     return np.where(some, (sums / many)[topic_of], values)
 
 
-LEAST_GAIN = 0.01
+MIN_GAIN = 0.01
 """Shares that whatever is done must bring into the band to be any help."""
-Place = tuple[int, Measure]
+BrokerMeasure = tuple[int, Measure]
 """A broker by its id, and what it carries too much or too little of."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Sight:
+class LoadView:
     """The load as it is judged; `load` says from where and when it is."""
 
     id: str
@@ -135,9 +135,9 @@ class Sight:
 class Imbalance:
     """How far from their fair shares brokers are."""
 
-    outside: frozenset[Place]
+    outside: frozenset[BrokerMeasure]
     """Those outside the band that a run is worth."""
-    worst: Place | None
+    worst: BrokerMeasure | None
     share: float
     """What the worst carries, 1 is even."""
     led: bool = False
@@ -158,13 +158,13 @@ class Imbalance:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Observed:
+class Observation:
     """One look: the cluster, its load, and who else works on it."""
 
     now: datetime
     state: ClusterState
     reassignments: Mapping[TopicPartition, Reassignment]
-    sight: Sight | None = None
+    sight: LoadView | None = None
     imbalance: Imbalance | None = None
     """By the sight's load and preferred leaders; None without a load."""
     led: Imbalance | None = None
@@ -189,28 +189,30 @@ class Observed:
     """What runs of this machine teach about how long another takes."""
 
 
-def sight_of(observed: Observed) -> Sight:
+def load_view_of(observed: Observation) -> LoadView:
     """Return the load of a look that has one."""
     assert observed.sight is not None
     return observed.sight
 
 
-def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:
+def placement_imbalance(settings: AutopilotSettings, state: ClusterState, load: Load) -> Imbalance:
     """Return how uneven brokers are that should carry their share."""
-    return imbalance_of(settings, evenness(*level_alike(state, load, settings.alike), Plan()))
+    return imbalance_of(settings, evenness(*level_similar(state, load, settings.alike), Plan()))
 
 
-def judged_as_led(settings: Settings, state: ClusterState, load: Load) -> Imbalance | None:
+def leader_imbalance(
+    settings: AutopilotSettings, state: ClusterState, load: Load
+) -> Imbalance | None:
     """Return how uneven leaders are as they are now; None where no election would change that."""
     found = preferred_elections(state, rows_of(state, None))
     if all(election.hindrance for election in found):
         return None
-    _, even = elected(*level_alike(state, load, settings.alike), rows_of(state, ()), 0)
+    _, even = elected(*level_similar(state, load, settings.alike), rows_of(state, ()), 0)
     return imbalance_of(settings, even, led=True)
 
 
 def imbalance_of(
-    settings: Settings, even: Evenness, *, after: bool = False, led: bool = False
+    settings: AutopilotSettings, even: Evenness, *, after: bool = False, led: bool = False
 ) -> Imbalance:
     """Return how uneven brokers are now, or `after` what `even` is of."""
     loads = even.after if after else even.before
@@ -226,18 +228,18 @@ def imbalance_of(
     return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), led)
 
 
-def is_outside(settings: Settings, off: Float64) -> Bool:
+def is_outside(settings: AutopilotSettings, off: Float64) -> Bool:
     """Return who is far enough from its share for a run; the shape of `off`, in fair shares."""
     return off > settings.start_band + 1e-9
 
 
-def excess(even: Evenness, band: float, *, after: bool = False) -> float:
+def excess_shares(even: Evenness, band: float, *, after: bool = False) -> float:
     """Return how many fair shares are outside a band, over all brokers and measures."""
     loads = even.after if after else even.before
     return float(np.maximum(even.off(loads) - band, 0.0).sum())
 
 
-def share_bytes(state: ClusterState) -> float:
+def mean_broker_bytes(state: ClusterState) -> float:
     """Return a broker's mean share of all data."""
     alive = sum(broker.alive for broker in state.brokers)
     return float(np.maximum(state.size_bytes, 0).sum()) / max(alive, 1)

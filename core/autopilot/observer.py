@@ -12,10 +12,16 @@ import numpy as np
 
 from core import paths
 from core.autopilot.decision import Reason
-from core.autopilot.guards import GOOD
-from core.autopilot.log import Entry, What
-from core.autopilot.observation import Imbalance, Observed, Sight, judged, judged_as_led
-from core.autopilot.settings import LIVE_LOOKS, Settings
+from core.autopilot.guards import MIN_KNOWN_PART
+from core.autopilot.log import Entry, EntryKind
+from core.autopilot.observation import (
+    Imbalance,
+    LoadView,
+    Observation,
+    leader_imbalance,
+    placement_imbalance,
+)
+from core.autopilot.settings import MIN_LIVE_INTERVALS, AutopilotSettings
 from core.autopilot.switch import Switch
 from core.clock import Clock
 from core.cluster.capacity import (
@@ -39,7 +45,7 @@ from core.units import format_bytes, format_duration
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class ClusterConfig:
     """What is said of one cluster; of others, which of their brokers nothing may change."""
 
     capacity: Capacity = UNKNOWN_CAPACITY
@@ -59,15 +65,15 @@ class Configured:
         return self.read_only or state.has_any(self.read_only_servers)
 
 
-class Configuration:
+class ConfigReader:
     """Of one cluster; as it was known last, and `unread`, where the file cannot be read now."""
 
     def __init__(self, switch: Switch) -> None:
         self._name, self._bootstrap = switch.name, switch.address.bootstrap
-        self._known = Configured(switch.address.capacity)
+        self._known = ClusterConfig(switch.address.capacity)
         self._was_there = False
 
-    def read(self) -> Configured:
+    def read(self) -> ClusterConfig:
         path = paths.config_file()
         if path.exists():
             self._was_there = True
@@ -78,7 +84,7 @@ class Configuration:
         except UsageError as error:  # it is being written, or wrong
             return replace(self._known, unread=error.title)
         about = settings.about(self._name, self._bootstrap).values()
-        self._known = Configured(
+        self._known = ClusterConfig(
             configured_capacity(settings, self._name, self._bootstrap),
             any(one.read_only for one in about),
             settings.read_only_servers,
@@ -93,14 +99,14 @@ USUAL = "24h"
 """What is planned by, where that is known of enough partitions, too."""
 
 
-class Sights:
+class LoadSource:
     """What is published of one cluster's load, look after look."""
 
     def __init__(self, root: Path, cluster_id: str) -> None:
         self._root, self._cluster_id = root, cluster_id
-        self._live: deque[LoadSnapshot] = deque(maxlen=LIVE_LOOKS)
+        self._live: deque[LoadSnapshot] = deque(maxlen=MIN_LIVE_INTERVALS)
 
-    def look(self, state: ClusterState, now: datetime, stale_seconds: float) -> Sight | None:
+    def look(self, state: ClusterState, now: datetime, stale_seconds: float) -> LoadView | None:
         """Return the best that there is, good or not; None when there is nothing."""
         from core.load.snapshot.reader import read_live, read_snapshot
 
@@ -112,11 +118,11 @@ class Sights:
             self._keep(read_live(self._root, self._cluster_id), stale_seconds)
         except DocumentError:
             self._live.clear()
-        window = None if published is None else window_sight(state, published)
-        live = live_sight(state, tuple(self._live)) if self._live else None
+        window = None if published is None else window_load_view(state, published)
+        live = live_load_view(state, tuple(self._live)) if self._live else None
         if window is None or live is None:
             return window or live
-        return window if _serves(window, now, stale_seconds) else _newer(window, live)
+        return window if _is_usable(window, now, stale_seconds) else _newer(window, live)
 
     def _keep(self, live: LoadSnapshot | None, stale_seconds: float) -> None:
         """Keep successive intervals; after a gap they begin anew."""
@@ -133,23 +139,23 @@ class Sights:
         self._live.append(live)
 
 
-def window_sight(state: ClusterState, snapshot: LoadSnapshot) -> Sight:
+def window_load_view(state: ClusterState, snapshot: LoadSnapshot) -> LoadView:
     """Return a published window as it is judged."""
-    good = _laid(state, snapshot, snapshot.quality <= Quality.HALF)
+    good = _align_quality(state, snapshot, snapshot.quality <= Quality.HALF)
     for horizon in HORIZONS:
         load = snapshot.aligned(state, horizon)
-        part = _known(state, load, good)
-        if part >= GOOD:
+        part = _known_part(state, load, good)
+        if part >= MIN_KNOWN_PART:
             break
 
     def usual() -> Load | None:
         day = snapshot.aligned(state, USUAL)
-        return day if _known(state, day, good) >= GOOD else None
+        return day if _known_part(state, day, good) >= MIN_KNOWN_PART else None
 
-    return Sight(snapshot.snapshot_id, load, part, usual=usual)
+    return LoadView(snapshot.snapshot_id, load, part, usual=usual)
 
 
-def live_sight(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> Sight:
+def live_load_view(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> LoadView:
     """Return the mean of the collector's last intervals; what one of them lacks is not known."""
     loads = [interval.aligned(state) for interval in intervals]
     newest = intervals[-1]
@@ -162,16 +168,16 @@ def live_sight(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> Sigh
         in_error_bytes_per_s=_standard_error([load.in_bytes_per_s for load in loads]),
     )
     known = np.ones(state.partition_count, np.bool_)
-    return Sight(newest.snapshot_id, mean, _known(state, mean, known), len(loads))
+    return LoadView(newest.snapshot_id, mean, _known_part(state, mean, known), len(loads))
 
 
-def _laid(state: ClusterState, snapshot: LoadSnapshot, good: np.ndarray) -> np.ndarray:
+def _align_quality(state: ClusterState, snapshot: LoadSnapshot, good: np.ndarray) -> np.ndarray:
     """Return for each partition of the state whether its window is a good one, shape [P]."""
     marked = replace(snapshot, rates={("5m", "in_bytes_per_s", "avg"): np.where(good, 1.0, np.nan)})
     return np.asarray(marked.aligned(state).in_bytes_per_s == 1.0)
 
 
-def _known(state: ClusterState, load: Load, good: np.ndarray) -> float:
+def _known_part(state: ClusterState, load: Load, good: np.ndarray) -> float:
     """Return the part of partitions that are known well: rate, size, and how they were measured."""
     if not state.partition_count:
         return 1.0
@@ -190,19 +196,19 @@ def _standard_error(columns: list[Float64]) -> Float64 | None:
     return np.asarray(np.std(columns, axis=0, ddof=1) / np.sqrt(len(columns)))
 
 
-def _serves(sight: Sight, now: datetime, stale_seconds: float) -> bool:
+def _is_usable(sight: LoadView, now: datetime, stale_seconds: float) -> bool:
     as_of = sight.load.as_of
     fresh = as_of is not None and now - as_of <= timedelta(seconds=stale_seconds)
-    return fresh and sight.good >= GOOD
+    return fresh and sight.good >= MIN_KNOWN_PART
 
 
-def _newer(window: Sight, live: Sight) -> Sight:
+def _newer(window: LoadView, live: LoadView) -> LoadView:
     assert window.load.as_of is not None
     assert live.load.as_of is not None
     return live if live.load.as_of >= window.load.as_of else window
 
 
-class ClusterEyes:
+class ClusterObserver:
     """Sees a cluster through a client; `root` is where its load is published. For one thread.
 
     `configured` tells at each look what config.toml says by then.
@@ -214,18 +220,18 @@ class ClusterEyes:
         clock: Clock,
         cluster_id: str,
         root: Path,
-        configured: Callable[[], Configured] = Configured,
+        configured: Callable[[], ClusterConfig] = ClusterConfig,
     ) -> None:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id
         self._configured = configured
         self._observer = Observer(client, clock)
-        self._sights = Sights(root, cluster_id)
+        self._sights = LoadSource(root, cluster_id)
         self._returns: float | None = None
         self._returns_due = float("-inf")
         self._ahead: dict[datetime, datetime] = {}
         """Ends of runs by a clock that has been set back since, and when they were first seen."""
 
-    def look(self, settings: Settings) -> Observed:
+    def look(self, settings: AutopilotSettings) -> Observation:
         """Return one look; reassignments first, so that what has just ended is seen as it ended.
 
         Raises UnreachableError, AccessDeniedError, or JournalError.
@@ -242,8 +248,8 @@ class ClusterEyes:
         sight = self._sights.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
         ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
-        led = None if sight is None else judged_as_led(settings, state, sight.load)
-        return Observed(
+        led = None if sight is None else leader_imbalance(settings, state, sight.load)
+        return Observation(
             now=now,
             state=state,
             capacity=configured.capacity,
@@ -251,7 +257,7 @@ class ClusterEyes:
             config_unread=configured.unread,
             reassignments=reassignments,
             sight=sight,
-            imbalance=None if sight is None else judged(settings, state, sight.load),
+            imbalance=None if sight is None else placement_imbalance(settings, state, sight.load),
             led=led,
             returns_every_seconds=self._returns_every(state, led),
             running=tuple(run.run for run in runs if not run.state.ended),
@@ -284,7 +290,7 @@ class ClusterEyes:
         now = self._clock.now()
         if not journal_path(self._cluster_id, run).exists():
             why = Reason("ended", f"Run {run} is not known any more: its journal is gone.")
-            return Entry(now, What.ENDED, (why,), run=run, ended_at=now)
+            return Entry(now, EntryKind.ENDED, (why,), run=run, ended_at=now)
         view = read_run(self._cluster_id, run)
         if not view.state.ended:
             return None
@@ -294,7 +300,7 @@ class ClusterEyes:
         what = f"{format_bytes(view.moved_bytes)} copied in {format_duration(view.elapsed_seconds)}"
         return Entry(
             at=now,
-            what=What.ENDED,
+            what=EntryKind.ENDED,
             reasons=(Reason("ended", f"{how}: {what}."),),
             run=run,
             bytes=float(view.moved_bytes),

@@ -9,18 +9,18 @@ from math import inf
 import numpy as np
 
 from core.autopilot.decision import Act, Reason
-from core.autopilot.history import History
+from core.autopilot.history import DecisionHistory
 from core.autopilot.observation import (
-    LEAST_GAIN,
-    Observed,
-    excess,
+    MIN_GAIN,
+    Observation,
+    excess_shares,
     imbalance_of,
     is_outside,
-    level_alike,
-    share_bytes,
-    sight_of,
+    level_similar,
+    load_view_of,
+    mean_broker_bytes,
 )
-from core.autopilot.settings import Settings
+from core.autopilot.settings import AutopilotSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -38,7 +38,7 @@ from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 from core.units import counted, format_bytes, format_duration
 
 
-def part_of(
+def affordable_part(
     state: ClusterState, load: Load, plan: Plan, *, most_bytes: float, most_moves: int
 ) -> Plan:
     """Return the moves that fit: what takes most off the worst brokers for its bytes first.
@@ -73,7 +73,9 @@ def _copied_bytes(state: ClusterState, move: Move) -> float:
     return float(len(move.adding) * size)
 
 
-def reckoned(settings: Settings, observed: Observed, plan: Plan) -> tuple[RateBounds, Estimate]:
+def estimate_run(
+    settings: AutopilotSettings, observed: Observation, plan: Plan
+) -> tuple[RateBounds, Estimate]:
     """Return how a run that adapts its rate is bounded, and its estimate; there is a load.
 
     It is reckoned with the usual rate, or with the one that ends it before hours in which nothing
@@ -93,7 +95,9 @@ def reckoned(settings: Settings, observed: Observed, plan: Plan) -> tuple[RateBo
     return bounds, estimate_at(state, load, plan, rate, calibration=known)
 
 
-def lateness(settings: Settings, observed: Observed, estimate: Estimate) -> tuple[float, float]:
+def lateness(
+    settings: AutopilotSettings, observed: Observation, estimate: Estimate
+) -> tuple[float, float]:
     """Return how long a run may go on into hours in which nothing is begun, and when they come.
 
     Seconds, from now. One that never ends, or of which nobody knows when, is not late.
@@ -105,7 +109,7 @@ def lateness(settings: Settings, observed: Observed, estimate: Estimate) -> tupl
     return most - left, left
 
 
-SPENT = 0.5
+MAX_SPENT_PART = 0.5
 """The part of an hour's budget beyond which only a whole plan is begun: no run for crumbs."""
 
 
@@ -120,13 +124,17 @@ class Budget:
 
     @classmethod
     def left(
-        cls, settings: Settings, history: History, observed: Observed, most_bytes: float
+        cls,
+        settings: AutopilotSettings,
+        history: DecisionHistory,
+        observed: Observation,
+        most_bytes: float,
     ) -> Budget:
         spent_bytes, spent_moves = history.spent(observed.now)
         bytes_left = settings.most_bytes_per_hour - spent_bytes
         moves_left = settings.most_moves_per_hour - spent_moves
-        short = spent_bytes > SPENT * settings.most_bytes_per_hour
-        short = short or spent_moves > SPENT * settings.most_moves_per_hour
+        short = spent_bytes > MAX_SPENT_PART * settings.most_bytes_per_hour
+        short = short or spent_moves > MAX_SPENT_PART * settings.most_moves_per_hour
         return cls(min(bytes_left, most_bytes), moves_left, short)
 
 
@@ -153,10 +161,10 @@ class Draft:
         return len(self.part) == len(self.whole)
 
 
-def drafted(
-    settings: Settings,
-    history: History,
-    observed: Observed,
+def draft_plan(
+    settings: AutopilotSettings,
+    history: DecisionHistory,
+    observed: Observation,
     load: Load,
     *,
     leaders_only: bool,
@@ -176,13 +184,13 @@ def drafted(
         resting=history.resting(observed.now) | _of_unknown_size(state),
         band=settings.aim_band,
     )
-    even, usual = level_alike(state, load, settings.alike)
+    even, usual = level_similar(state, load, settings.alike)
     goal = found = suggest(even, usual, wanted)
     part = _part(state, load, found.plan, budget)
     if len(found.plan) and not len(part) and not budget.is_short:
         found = suggest(even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves)))
         part = _part(state, load, found.plan, budget)
-    now = level_alike(state, sight_of(observed).load, settings.alike)
+    now = level_similar(state, load_view_of(observed).load, settings.alike)
     return Draft(
         whole=found.plan,
         part=part,
@@ -196,7 +204,7 @@ def drafted(
 
 
 def _part(state: ClusterState, load: Load, plan: Plan, budget: Budget) -> Plan:
-    return part_of(state, load, plan, most_bytes=budget.bytes, most_moves=budget.moves)
+    return affordable_part(state, load, plan, most_bytes=budget.bytes, most_moves=budget.moves)
 
 
 def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
@@ -205,19 +213,19 @@ def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
     return frozenset(state.tp(row) for row in rows.tolist())
 
 
-def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reason:
+def check_worth(settings: AutopilotSettings, observed: Observation, draft: Draft) -> Act | Reason:
     """Return the part of the draft's plan if it is worth it and no check speaks against it."""
     state, before = observed.state, observed.imbalance
     assert before is not None
     off = before.sentence
     if draft.budget.is_short and not draft.is_whole:
-        return Reason("budget", f"{off}, but {_short(settings, draft)}")
+        return Reason("budget", f"{off}, but {_budget_text(settings, draft)}")
     even, aim = draft.even, settings.aim_band
-    gain = excess(even, aim) - excess(even, aim, after=True)
-    if not draft.part.moves or gain < LEAST_GAIN or not _relieves(settings, draft.then):
+    gain = excess_shares(even, aim) - excess_shares(even, aim, after=True)
+    if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
-    costs = draft.part_bytes / max(share_bytes(state), 1.0)
+    costs = draft.part_bytes / max(mean_broker_bytes(state), 1.0)
     if gain < settings.least_benefit * costs:
         return Reason(
             "little-benefit",
@@ -225,20 +233,20 @@ def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reaso
             f"is not worth it ({settings.least_benefit:g} for each is).",
         )
     moving = observed.reassignments
-    for finding in check_plan(state, sight_of(observed).load, draft.part, reassignments=moving):
+    for finding in check_plan(state, load_view_of(observed).load, draft.part, reassignments=moving):
         if finding.severity >= Severity.UNSAFE:
             against = f"{finding.id}: {finding.sentence}"
             return Reason("refused", f"{off}, but a check speaks against the plan: {against}")
     return Act(
         plan=draft.part,
-        why=Reason("act", _why(settings, observed, draft)),
+        why=Reason("act", _explain(settings, observed, draft)),
         copies=sum(move.moves_data for move in draft.part),
         leaders=sum(move.before[0] != move.after[0] for move in draft.part),
         bytes=draft.part_bytes,
     )
 
 
-def _relieves(settings: Settings, then: Evenness) -> bool:
+def _relieves(settings: AutopilotSettings, then: Evenness) -> bool:
     """Return whether the goal brings any broker that is outside a good way nearer.
 
     That others get more even, who are not so far off, is not what a run was begun for: with a
@@ -249,7 +257,7 @@ def _relieves(settings: Settings, then: Evenness) -> bool:
     return bool(nearer.max(initial=0.0) >= settings.start_band - settings.inner_band - 1e-9)
 
 
-def _short(settings: Settings, draft: Draft) -> str:
+def _budget_text(settings: AutopilotSettings, draft: Draft) -> str:
     """Say what is left of the hour's budget, and what would need more."""
     bytes_left, moves_left = draft.budget.bytes, draft.budget.moves
     of = f"{format_bytes(settings.most_bytes_per_hour)} and {settings.most_moves_per_hour:,}"
@@ -259,9 +267,9 @@ def _short(settings: Settings, draft: Draft) -> str:
     )
 
 
-def _why(settings: Settings, observed: Observed, draft: Draft) -> str:
+def _explain(settings: AutopilotSettings, observed: Observation, draft: Draft) -> str:
     assert observed.imbalance is not None
-    off = f"{observed.imbalance.sentence}{sight_of(observed).words}"
+    off = f"{observed.imbalance.sentence}{load_view_of(observed).words}"
     many = counted(len(draft.part), "partition")
     if any(move.moves_data for move in draft.part):
         does = f"{many} moved, {format_bytes(draft.part_bytes)} to copy"
@@ -277,90 +285,103 @@ def _size(copied: float, moves: int) -> str:
     return f"{counted(moves, 'move')} and {format_bytes(copied)}"
 
 
-TRIES = 3
+MAX_TRIES = 3
 """How often a plan that takes too long is made anew with fewer bytes."""
-SPARE = 0.8
+SAFETY_PART = 0.8
 """The part of the bytes that would just be copied in time: the next plan is another one."""
 
 
-def smallest(settings: Settings, history: History, observed: Observed) -> Act | Reason:
+def choose_plan(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Act | Reason:
     """Return the plan to carry out, or in one sentence why there is none.
 
     `observed` has a load, and brokers outside the band.
     """
     try:
-        found = _leaders(settings, history, observed) or _copies(settings, history, observed)
+        found = _leader_plan(settings, history, observed) or _copy_plan(settings, history, observed)
         return _in_time(settings, history, observed, found)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
 
 
-def _leaders(settings: Settings, history: History, observed: Observed) -> Act | None:
+def _leader_plan(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> Act | None:
     """Return the plan that only chooses leaders anew, if that is enough: it moves no data."""
-    if act := _usual(settings, history, observed, leaders_only=True):
+    if act := _daily_plan(settings, history, observed, leaders_only=True):
         return act
-    now = sight_of(observed).load
-    draft = drafted(settings, history, observed, now, leaders_only=True)
+    now = load_view_of(observed).load
+    draft = draft_plan(settings, history, observed, now, leaders_only=True)
     if imbalance_of(settings, draft.then, after=True).outside:
         return None
-    found = weighed(settings, observed, draft)
+    found = check_worth(settings, observed, draft)
     return found if isinstance(found, Act) else None
 
 
-def _copies(
-    settings: Settings, history: History, observed: Observed, *, most_bytes: float = inf
+def _copy_plan(
+    settings: AutopilotSettings,
+    history: DecisionHistory,
+    observed: Observation,
+    *,
+    most_bytes: float = inf,
 ) -> Act | Reason:
-    if act := _usual(settings, history, observed, leaders_only=False, most_bytes=most_bytes):
+    if act := _daily_plan(settings, history, observed, leaders_only=False, most_bytes=most_bytes):
         return act
-    now = sight_of(observed).load
-    draft = drafted(settings, history, observed, now, leaders_only=False, most_bytes=most_bytes)
-    return weighed(settings, observed, draft)
+    now = load_view_of(observed).load
+    draft = draft_plan(settings, history, observed, now, leaders_only=False, most_bytes=most_bytes)
+    return check_worth(settings, observed, draft)
 
 
-def _usual(
-    settings: Settings,
-    history: History,
-    observed: Observed,
+def _daily_plan(
+    settings: AutopilotSettings,
+    history: DecisionHistory,
+    observed: Observation,
     *,
     leaders_only: bool,
     most_bytes: float = inf,
 ) -> Act | None:
     """Return the plan by the mean of the day, if brokers are even enough by it now, too."""
-    usual = sight_of(observed).usual()
+    usual = load_view_of(observed).usual()
     if usual is None:
         return None
-    draft = drafted(
+    draft = draft_plan(
         settings, history, observed, usual, leaders_only=leaders_only, most_bytes=most_bytes
     )
     if draft.then.off(draft.then.after).max(initial=0.0) > settings.inner_band:
         return None
-    found = weighed(settings, observed, draft)
+    found = check_worth(settings, observed, draft)
     return found if isinstance(found, Act) else None
 
 
 def _in_time(
-    settings: Settings, history: History, observed: Observed, found: Act | Reason
+    settings: AutopilotSettings,
+    history: DecisionHistory,
+    observed: Observation,
+    found: Act | Reason,
 ) -> Act | Reason:
     """Return a plan whose run ends before hours in which nothing is begun, by its estimate."""
     if not (settings.avoid or settings.only):
         return found
     why = None
-    for _ in range(1 + TRIES):
+    for _ in range(1 + MAX_TRIES):
         if isinstance(found, Reason):
             break
-        _, estimate = reckoned(settings, observed, found.plan)
+        _, estimate = estimate_run(settings, observed, found.plan)
         late, left = lateness(settings, observed, estimate)
         if not late:
             return found
         why = why or _too_long(settings, observed, late, left)
         if not found.bytes:
             break
-        most = found.bytes * SPARE * left / (late + left)
-        found = _copies(settings, history, observed, most_bytes=most)
+        most = found.bytes * SAFETY_PART * left / (late + left)
+        found = _copy_plan(settings, history, observed, most_bytes=most)
     return why or found
 
 
-def _too_long(settings: Settings, observed: Observed, late: float, left: float) -> Reason:
+def _too_long(
+    settings: AutopilotSettings, observed: Observation, late: float, left: float
+) -> Reason:
     assert observed.imbalance is not None
     at = (observed.now + timedelta(seconds=left)).astimezone()
     if settings.avoid.holds(at):

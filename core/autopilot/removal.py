@@ -19,6 +19,6 @@ def forget_autopilot(cluster_id: str) -> None:
     from core.daemons.supervisor import stop_daemons
 
     # A process that has only just been started finds no switch: it is off.
-    switches.path_of(cluster_id).unlink(missing_ok=True)
+    switches.switch_file(cluster_id).unlink(missing_ok=True)
     stop_daemons(paths.load_root(), cluster_id, [ROLE], seconds=STOP_SECONDS)
     shutil.rmtree(folder)

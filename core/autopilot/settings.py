@@ -92,7 +92,7 @@ def _not_hours(text: str, option: str) -> UsageError:
     )
 
 
-LIVE_LOOKS = 3
+MIN_LIVE_INTERVALS = 3
 """So many intervals of the collector's, in succession, are as good as a window of Spark's."""
 
 
@@ -106,7 +106,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AutopilotSettings:
     """Shares are parts of a broker's fair share: a band of 0.2 is 80 % to 120 % of it.
 
     Raises UsageError for values that contradict each other.
@@ -198,7 +198,7 @@ class Settings:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Settings:
+    def from_json(cls, document: Mapping[str, Any]) -> AutopilotSettings:
         """Return what `to_json` wrote; raises DocumentError for anything else."""
         try:
             most = document["max_bytes_per_hour"]
@@ -230,7 +230,7 @@ def _hours(text: str | None, option: str) -> Hours:
     return Hours.parse(text, option) if text else Hours()
 
 
-def limits(settings: Settings) -> dict[str, str]:
+def describe_limits(settings: AutopilotSettings) -> dict[str, str]:
     """Return each limit by its name, in the order in which they are read."""
     return {
         "acts": f"beyond {settings.start_band:.0%} for {format_duration(settings.lasting_seconds)}"
@@ -246,12 +246,12 @@ def limits(settings: Settings) -> dict[str, str]:
     }
 
 
-def in_one_line(settings: Settings) -> str:
+def limits_in_one_line(settings: AutopilotSettings) -> str:
     """Return all limits as part of a sentence."""
-    return "; ".join(f"{name} {text}" for name, text in limits(settings).items())
+    return "; ".join(f"{name} {text}" for name, text in describe_limits(settings).items())
 
 
-def unmatched(settings: Settings, topics: Iterable[str]) -> list[str]:
+def unmatched_patterns(settings: AutopilotSettings, topics: Iterable[str]) -> list[str]:
     """Return a sentence for each pattern that no topic matches (yet), with what may be meant."""
     known = list(topics)
     found = []

@@ -14,7 +14,7 @@ from typing import Any
 
 from core import files, paths
 from core.autopilot.decision import Reason
-from core.autopilot.settings import Mode, Settings, in_one_line
+from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.errors import DocumentError, UsageError
@@ -31,7 +31,7 @@ class Switch:
     cluster_id: str
     name: str
     address: Address
-    settings: Settings
+    settings: AutopilotSettings
     changed_at: datetime
     who: str
     snapshots: str | None = None
@@ -49,7 +49,7 @@ class Switch:
         return replace(self, settings=settings, changed_at=at, who=who)
 
 
-def path_of(cluster_id: str) -> Path:
+def switch_file(cluster_id: str) -> Path:
     return paths.autopilot_dir(cluster_id) / "switch.json"
 
 
@@ -72,7 +72,7 @@ def write(switch: Switch) -> None:
         "starts_load": switch.starts_load,
         "settings": switch.settings.to_json(),
     }
-    path = path_of(switch.cluster_id)
+    path = switch_file(switch.cluster_id)
     paths.make_folder(path.parent)
     files.write_text(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
@@ -82,10 +82,10 @@ def read(cluster_id: str) -> Switch | None:
 
     Raises DocumentError for one that cannot be read: whoever acts takes it for off.
     """
-    return _read(path_of(cluster_id))
+    return _read(switch_file(cluster_id))
 
 
-def every() -> Iterator[Switch]:
+def read_all() -> Iterator[Switch]:
     """Yield the switches of this machine that can be read."""
     for path in sorted(paths.autopilots_dir().glob("*/switch.json")):
         try:
@@ -96,12 +96,12 @@ def every() -> Iterator[Switch]:
             yield found
 
 
-def words(switch: Switch) -> tuple[Reason, ...]:
+def describe(switch: Switch) -> tuple[Reason, ...]:
     """Return who has set it and to what, and within which limits if it flies then."""
     said = Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
     if switch.mode is Mode.OFF:
         return (said,)
-    return said, Reason("limits", f"Its limits: {in_one_line(switch.settings)}.")
+    return said, Reason("limits", f"Its limits: {limits_in_one_line(switch.settings)}.")
 
 
 def _read(path: Path) -> Switch | None:
@@ -133,7 +133,7 @@ def _of(document: dict[str, Any]) -> Switch:
         cluster_id=str(document["cluster_id"]),
         name=name,
         address=with_configured_timeout(address, name),
-        settings=Settings.from_json(document["settings"]),
+        settings=AutopilotSettings.from_json(document["settings"]),
         changed_at=parse_time(document["changed_at"]),
         who=str(document["who"]),
         snapshots=document["snapshots"],

@@ -20,26 +20,26 @@ DAMAGED = (pa.ArrowException, OSError, ValueError, TypeError, IndexError)
 """What reading a file raises in which bytes have changed: any of these, whatever is wrong."""
 
 
-def head_of(schema: Any) -> dict[str, str]:
+def schema_metadata(schema: Any) -> dict[str, str]:
     """Return what is written about a file in its schema's metadata."""
     found = (schema.metadata or {}).items()
     return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found}
 
 
-def numbers(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
+def number_array(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
     """Return an Arrow array of the numeric type `kind`; null where `known` is False."""
     dtype = np.dtype(kind.to_pandas_dtype()) if not _is_time(kind) else np.dtype(np.int64)
     data = np.ascontiguousarray(values, dtype)
     return pa.Array.from_buffers(kind, len(data), [_validity(known), pa.py_buffer(data)])
 
 
-def booleans(values: npt.NDArray[np.bool_]) -> Any:
+def boolean_array(values: npt.NDArray[np.bool_]) -> Any:
     """Return an Arrow boolean array."""
     bits = np.packbits(values, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
-def strings(values: Sequence[str]) -> Any:
+def string_array(values: Sequence[str]) -> Any:
     """Return an Arrow string array."""
     encoded = [value.encode() for value in values]
     offsets = np.zeros(len(encoded) + 1, np.int32)
@@ -50,14 +50,16 @@ def strings(values: Sequence[str]) -> Any:
     )
 
 
-def coded(
+def dictionary_array(
     codes: npt.NDArray[np.int32],
     values: Sequence[str],
     known: npt.NDArray[np.bool_] | None = None,
 ) -> Any:
     """Return a dictionary array: `values[codes[i]]`, null where `known` is False."""
-    indices = numbers(np.where(known, codes, 0) if known is not None else codes, pa.int32(), known)
-    return pa.DictionaryArray.from_arrays(indices, strings(values))
+    indices = number_array(
+        np.where(known, codes, 0) if known is not None else codes, pa.int32(), known
+    )
+    return pa.DictionaryArray.from_arrays(indices, string_array(values))
 
 
 def to_numpy(column: Any) -> Array:

@@ -22,7 +22,7 @@ from core.load import layout
 
 if TYPE_CHECKING:
     from core.daemons.service import Service
-    from core.load.collector.collector import Polled
+    from core.load.collector.collector import PollResult
 
 INTERVAL_SECONDS = 10.0
 FIRST_INTERVAL_SECONDS = 5.0
@@ -123,7 +123,7 @@ class PollLog:
 
         self._changes = ChangeLog(log)
 
-    def __call__(self, event: Polled | TrimtabError) -> None:
+    def __call__(self, event: PollResult | TrimtabError) -> None:
         if isinstance(event, TrimtabError):
             self._changes.log(logging.WARNING, str(event), "%s", event)
             return

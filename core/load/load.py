@@ -68,9 +68,9 @@ class Load:
         return cls(laid(in_bytes_per_s), laid(out_bytes_per_s), laid(messages_per_s), source, as_of)
 
 
-def relaid(load: Load, old: ClusterState, new: ClusterState) -> Load:
+def realign_load(load: Load, old: ClusterState, new: ClusterState) -> Load:
     """Return `load` of `old` laid upon `new`; partitions that `old` lacked are unknown."""
-    if same_partitions(old, new):
+    if has_same_partitions(old, new):
         return load
     index = np.array([old.topic_index.get(topic.name, -1) for topic in new.topics], np.int64)
     wanted = (index[new.topic_of] << 32) | new.partition
@@ -93,7 +93,7 @@ def relaid(load: Load, old: ClusterState, new: ClusterState) -> Load:
     )
 
 
-def same_partitions(one: ClusterState, other: ClusterState) -> bool:
+def has_same_partitions(one: ClusterState, other: ClusterState) -> bool:
     """Return whether two states list the same partitions, so that columns can be shared."""
     return one is other or (
         one.partition_count == other.partition_count

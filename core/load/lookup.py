@@ -14,14 +14,14 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load import layout
 from core.load.load import Load, Source
-from core.load.samples import latest
+from core.load.samples import latest_sample_time
 from core.load.snapshot.format import LoadSnapshot
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import ClusterDocument
-    from core.load.windows import History
+    from core.load.windows import LoadHistory
 
-OUTDATED = timedelta(minutes=5)
+MAX_SNAPSHOT_LAG = timedelta(minutes=5)
 """A snapshot this much older than the live interval tells nothing of the same time."""
 
 
@@ -43,10 +43,10 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     root = load_root(snapshots_path)
     read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
     found = [snapshot for snapshot in read if snapshot is not None]
-    last = latest(datetime.now(UTC))
+    last = latest_sample_time(datetime.now(UTC))
     found = [snapshot for snapshot in found if snapshot.window_end <= last] or found
     found = [snapshot for snapshot in found if snapshot.has_rates] or found
-    if len(found) == 2 and found[1].window_end - found[0].window_end <= OUTDATED:
+    if len(found) == 2 and found[1].window_end - found[0].window_end <= MAX_SNAPSHOT_LAG:
         return found[0]
     return found[-1] if found else None
 
@@ -57,15 +57,15 @@ def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
     return Load.unknown(state) if snapshot is None else snapshot.aligned(state)
 
 
-def picture_of_document(path: Path) -> tuple[ClusterState, Load]:
+def read_saved_cluster(path: Path) -> tuple[ClusterState, Load]:
     """Return a saved cluster document's state and the rates it carries; raises DocumentError."""
     from core.cluster.documents.reader import read_document
 
     document = read_document(path)
-    return document.state, load_of_document(document)
+    return document.state, document_load(document)
 
 
-def load_of_document(document: ClusterDocument) -> Load:
+def document_load(document: ClusterDocument) -> Load:
     """Return the rates that a cluster document carries."""
     state = document.state
     return Load(
@@ -89,14 +89,14 @@ def load_at(
     return windows.load_at(load_root(snapshots_path), cluster_id, state, moment)
 
 
-def history(
+def read_history(
     cluster_id: str,
     snapshots_path: str | None = None,
     *,
     of: int | TopicPartition,
     until: datetime | None = None,
     length: timedelta = timedelta(hours=24),
-) -> History:
+) -> LoadHistory:
     """Return the 5-minute windows of a broker (its id) or a partition, oldest first.
 
     The newest window is still filling: its rates are those of the part that has passed.

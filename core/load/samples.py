@@ -82,16 +82,16 @@ COLUMNS = (
     Column("flags", "int32"),
 )
 
-AHEAD = timedelta(seconds=60)
+MAX_CLOCK_AHEAD = timedelta(seconds=60)
 """How far a collector's clock may be ahead."""
 
 UNIQUE_KEY = ("collector_id", "poll_id", "topic_id", "partition", "broker_id")
 
 
-def latest(now: datetime) -> datetime:
+def latest_sample_time(now: datetime) -> datetime:
     """Return the latest time that a sample can be of.
 
     While a host's clock is ahead its samples seem to be of now; once it is put right, what was made
     of them lies beyond this, and must not be taken for the newest.
     """
-    return now + AHEAD
+    return now + MAX_CLOCK_AHEAD

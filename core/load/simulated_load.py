@@ -13,7 +13,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
 from core.load.load import Float64, Source
-from core.load.snapshot.aggregates import state_loads
+from core.load.snapshot.aggregates import state_broker_loads
 from core.load.snapshot.format import LoadSnapshot, Quality
 
 # horizon, its length, how far apart rates are looked at within it
@@ -26,7 +26,7 @@ _WINDOW_STEP = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class SimulatedLoad:
     """A simulated cluster at one moment; `readers` groups read each partition, shape [P]."""
 
     state: ClusterState
@@ -34,7 +34,7 @@ class Picture:
     message_bytes: Float64
 
     @classmethod
-    def of(cls, cluster: SimulatedCluster) -> Picture:
+    def of(cls, cluster: SimulatedCluster) -> SimulatedLoad:
         state = cluster.describe()
         alive = [broker.id for broker in state.brokers if broker.alive]
         return cls(with_logs(state, cluster.log_dirs(alive)), *cluster.readers_and_message_bytes())
@@ -56,7 +56,7 @@ class Picture:
         return columns
 
 
-def snapshot_of(cluster: SimulatedCluster, picture: Picture, number: int) -> LoadSnapshot:
+def build_snapshot(cluster: SimulatedCluster, picture: SimulatedLoad, number: int) -> LoadSnapshot:
     """Return the newest load; `number` makes the snapshot's id, which must grow."""
     state = picture.state
     now = state.fetched_at
@@ -80,7 +80,7 @@ def snapshot_of(cluster: SimulatedCluster, picture: Picture, number: int) -> Loa
         growth_bytes_per_s=np.full(count, np.nan),
         quality=np.full(count, Quality.FULL, np.int8),
         method=np.ones(count, np.int8),
-        brokers=state_loads(
+        brokers=state_broker_loads(
             state, rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
         ),
         metadata_hash=state.metadata_hash,
@@ -90,14 +90,16 @@ def snapshot_of(cluster: SimulatedCluster, picture: Picture, number: int) -> Loa
 
 def window_starts(since: datetime, until: datetime) -> list[datetime]:
     """Return the starts of all windows that overlap a span, newest first."""
-    start, starts = windows.floor(until), []
+    start, starts = windows.window_floor(until), []
     while start + windows.LENGTH > since:
         starts.append(start)
         start -= windows.LENGTH
     return starts
 
 
-def window_of(cluster: SimulatedCluster, picture: Picture, start: datetime) -> windows.Window:
+def build_window(
+    cluster: SimulatedCluster, picture: SimulatedLoad, start: datetime
+) -> windows.Window:
     """Return the window that starts at `start`, of times past as if the layout had been this."""
     state = picture.state
     until = min(start + windows.LENGTH, max(state.fetched_at, start + _WINDOW_STEP))
@@ -112,5 +114,7 @@ def window_of(cluster: SimulatedCluster, picture: Picture, start: datetime) -> w
         leader=state.leader,
         rates=rates,
         size_bytes=state.partition_size_bytes,
-        brokers=state_loads(state, rates["in_bytes_per_s", "avg"], rates["out_bytes_per_s", "avg"]),
+        brokers=state_broker_loads(
+            state, rates["in_bytes_per_s", "avg"], rates["out_bytes_per_s", "avg"]
+        ),
     )

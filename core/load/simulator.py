@@ -31,12 +31,12 @@ HISTORY = timedelta(hours=6)
 """How much of the time before its start it tells, for charts."""
 START_SECONDS = 30.0
 """How long a simulator may take to answer."""
-LONGEST_SOCKET_PATH = 100
+MAX_SOCKET_PATH = 100
 """Unix socket paths may have about 104 bytes."""
 READY = "ready"
-FEWEST_BROKERS = 3
+MIN_BROKERS = 3
 """One for each rack."""
-FASTEST = 1_000.0
+MAX_SPEED = 1_000.0
 """Simulated seconds in a real one; a faster cluster would fall behind its clock."""
 
 
@@ -68,10 +68,10 @@ def start_simulator(
     Raises UsageError for a cluster that cannot be, UnreachableError when it does not come up:
     its log says why.
     """
-    if brokers < FEWEST_BROKERS or partitions < 1 or not 0 < speed <= FASTEST:
+    if brokers < MIN_BROKERS or partitions < 1 or not 0 < speed <= MAX_SPEED:
         raise UsageError(
             f"No such cluster: {brokers} brokers, {partitions} partitions, speed {speed:g}.",
-            next=f"It takes {FEWEST_BROKERS} brokers, a partition, and a speed up to {FASTEST:g}.",
+            next=f"It takes {MIN_BROKERS} brokers, a partition, and a speed up to {MAX_SPEED:g}.",
         )
     log = paths.log_dir() / "simulator.log"
     paths.make_folder(log.parent)
@@ -116,7 +116,7 @@ def _socket_folder() -> Path:
     """Return a new private folder whose path is short enough for a socket."""
     name = f"sim-{os.getpid()}-{secrets.token_hex(3)}"
     folder = paths.runtime_dir() / name
-    if len(str(folder)) > LONGEST_SOCKET_PATH - len("/sock"):
+    if len(str(folder)) > MAX_SOCKET_PATH - len("/sock"):
         return Path(tempfile.mkdtemp(prefix="trimtab-"))
     folder.mkdir(mode=0o700)
     return folder
@@ -159,7 +159,7 @@ def _publish_until_stopped(
     cluster: SimulatedCluster, root: Path, stopped: threading.Event, owner: int | None
 ) -> None:
     number, due = 0, 0.0
-    from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+    from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
     from core.load.snapshot.writer import write_snapshot
     from core.load.windows import write_window
 
@@ -169,12 +169,14 @@ def _publish_until_stopped(
         if time.monotonic() >= due:
             number += 1
             try:
-                picture = Picture.of(cluster)
-                write_snapshot(root, snapshot_of(cluster, picture, number))
+                picture = SimulatedLoad.of(cluster)
+                write_snapshot(root, build_snapshot(cluster, picture, number))
                 if number == 1:
                     print(READY, flush=True)
                 for start in window_starts(windows_since, picture.state.fetched_at):
-                    write_window(root, cluster.spec.cluster_id, window_of(cluster, picture, start))
+                    write_window(
+                        root, cluster.spec.cluster_id, build_window(cluster, picture, start)
+                    )
                     if stopped.is_set():
                         break
                 windows_since = picture.state.fetched_at
@@ -182,11 +184,11 @@ def _publish_until_stopped(
                 print(f"snapshot {number} was not published: {error}", file=sys.stderr, flush=True)
             due = time.monotonic() + PUBLISH_SECONDS
         stopped.wait(0.5)
-        if owner is not None and not _runs(owner, child):
+        if owner is not None and not _is_running(owner, child):
             return
 
 
-def _runs(owner: int, child: bool) -> bool:
+def _is_running(owner: int, child: bool) -> bool:
     """Return whether the owner still runs; a child is told by losing its parent."""
     if child:
         return os.getppid() == owner

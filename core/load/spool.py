@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 QUARANTINE_SECONDS = 14 * 86400
 SPOOL_SECONDS = 48 * 3600
 """For both what no pipeline has taken and what one is done with."""
-LEFT_SECONDS = 3600
+MAX_WRITE_SECONDS = 3600
 """A file that has been written for so long is what a process left that died."""
 
 _TYPES = {
@@ -98,29 +98,29 @@ def _plain(array: Any) -> Any:
 
 def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
     """Move an incoming segment to the spool, or to quarantine; return where it was spooled."""
-    refusal = inspect(path, cluster_id)
+    refusal = check_segment(path, cluster_id)
     if refusal is not None:
         quarantine(root, cluster_id, path, refusal)
         return None
-    at = written_of(path)
+    at = sample_time(path)
     name = path.name.removeprefix(f"{paths.cluster_folder(cluster_id)}-")
     folder = layout.spool(root, cluster_id) / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
     if not folder.exists():
         # A new hour: the time to look for old ones, also where no pipeline ever does.
         paths.make_folder(folder)
-        retire(root, cluster_id)
+        delete_expired(root, cluster_id)
     place = folder / name
     path.replace(place)
     files.sync_folder(folder)
     return place
 
 
-def written_of(path: Path) -> datetime:
+def sample_time(path: Path) -> datetime:
     """Return when the samples of a segment were taken, by its footer."""
-    return _taken_at(columns.head_of(pq.ParquetFile(path).schema_arrow))
+    return _taken_at(columns.schema_metadata(pq.ParquetFile(path).schema_arrow))
 
 
-def admit_all(root: Path, cluster_id: str) -> int:
+def admit_segments(root: Path, cluster_id: str) -> int:
     """Pass every whole incoming segment of a cluster through the gate; return how many."""
     with _gate(root, cluster_id):
         folder = layout.incoming(root)
@@ -130,13 +130,13 @@ def admit_all(root: Path, cluster_id: str) -> int:
     return len(found)
 
 
-def inspect(path: Path, cluster_id: str) -> Refusal | None:
+def check_segment(path: Path, cluster_id: str) -> Refusal | None:
     """Return why a segment cannot be used: its footer, format, schema, cluster or row count."""
     try:
         file = pq.ParquetFile(path)
     except columns.DAMAGED as error:
         return Refusal("truncated", _first_line(error))
-    head = columns.head_of(file.schema_arrow)
+    head = columns.schema_metadata(file.schema_arrow)
     if head.get("format") != FORMAT:
         return Refusal("format", f"{head.get('format')!r} is not {FORMAT}")
     if not file.schema_arrow.equals(SCHEMA, check_metadata=False):
@@ -178,18 +178,18 @@ def quarantine(root: Path, cluster_id: str, path: Path, refusal: Refusal) -> Pat
     return place
 
 
-def sweep(root: Path, cluster_id: str) -> int:
+def quarantine_damaged(root: Path, cluster_id: str) -> int:
     """Look at every spooled segment again and quarantine what has gone bad; return how many."""
     bad = 0
     for path in sorted(layout.spool(root, cluster_id).glob("date=*/hour=*/*.parquet")):
-        refusal = inspect(path, cluster_id)
+        refusal = check_segment(path, cluster_id)
         if refusal is not None:
             quarantine(root, cluster_id, path, refusal)
             bad += 1
     return bad
 
 
-def archive(root: Path, cluster_id: str, path: Path) -> None:
+def archive_segment(root: Path, cluster_id: str, path: Path) -> None:
     """Take a segment that is done with out of the spool, so that listing it stays quick."""
     place = layout.archive(root, cluster_id) / path.relative_to(layout.spool(root, cluster_id))
     paths.make_folder(place.parent)
@@ -197,7 +197,7 @@ def archive(root: Path, cluster_id: str, path: Path) -> None:
         path.replace(place)
 
 
-def kept(root: Path, cluster_id: str) -> dict[Path, Path]:
+def list_segments(root: Path, cluster_id: str) -> dict[Path, Path]:
     """Return every segment that is kept, used or not, by its place below spool or archive."""
     return {
         path.relative_to(folder): path
@@ -206,7 +206,7 @@ def kept(root: Path, cluster_id: str) -> dict[Path, Path]:
     }
 
 
-def retire(root: Path, cluster_id: str, now: float | None = None) -> None:
+def delete_expired(root: Path, cluster_id: str, now: float | None = None) -> None:
     """Delete segments after 48 hours, taken by a pipeline or not, and quarantine after 14 days."""
     now = time.time() if now is None else now
     for folder in (layout.spool(root, cluster_id), layout.archive(root, cluster_id)):
@@ -221,7 +221,7 @@ def retire(root: Path, cluster_id: str, now: float | None = None) -> None:
         if files.age_seconds(path, now) > QUARANTINE_SECONDS:
             _remove(path)
     for path in sorted(layout.incoming(root).glob(f"{files.TEMPORARY}*")):
-        if files.age_seconds(path, now) > LEFT_SECONDS:
+        if files.age_seconds(path, now) > MAX_WRITE_SECONDS:
             _remove(path)
 
 

@@ -27,7 +27,7 @@ from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
-KEPT = timedelta(days=8)
+RETENTION = timedelta(days=8)
 SAMPLES = "samples"
 """The column that a window is merged with late samples from."""
 
@@ -53,7 +53,7 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class LoadHistory:
     """One partition's or broker's windows, oldest first; arrays of equal length, NaN unknown.
 
     `starts` are seconds since the epoch; `rates` as in Window, brokers have statistic avg only.
@@ -68,7 +68,7 @@ class History:
         return len(self.starts)
 
 
-def floor(moment: datetime) -> datetime:
+def window_floor(moment: datetime) -> datetime:
     """Return the start of the window that `moment` lies in."""
     seconds = int(LENGTH.total_seconds())
     return datetime.fromtimestamp(int(moment.timestamp()) // seconds * seconds, UTC)
@@ -81,13 +81,13 @@ def rate_column(rate: str, statistic: str) -> str:
 def write_window(root: Path, cluster_id: str, window: Window) -> None:
     """Write one window's partitions and brokers, replacing what was there."""
     fields: dict[str, Any] = {
-        "topic": columns.coded(window.topic_of, window.topics),
-        "partition": columns.numbers(window.partition, pa.int32()),
-        "leader_last": columns.numbers(window.leader, pa.int32()),
-        "size_last": columns.numbers(window.size_bytes, pa.int64()),
+        "topic": columns.dictionary_array(window.topic_of, window.topics),
+        "partition": columns.number_array(window.partition, pa.int32()),
+        "leader_last": columns.number_array(window.leader, pa.int32()),
+        "size_last": columns.number_array(window.size_bytes, pa.int64()),
     }
     for (rate, statistic), values in window.rates.items():
-        fields[rate_column(rate, statistic)] = columns.numbers(values, pa.float64())
+        fields[rate_column(rate, statistic)] = columns.number_array(values, pa.float64())
     write_rows(root, cluster_id, window.start, pa.table(fields), {})
     write_brokers(root, cluster_id, window.start, window.brokers)
 
@@ -101,7 +101,7 @@ def write_rows(
     files.write_whole(path, lambda aside: pq.write_table(marked, aside, compression="zstd"))
 
 
-def thin(path: Path) -> None:
+def drop_samples(path: Path) -> None:
     """Take the samples out of a window that no longer changes: most of its bytes are theirs."""
     file = pq.ParquetFile(path)
     if SAMPLES not in file.schema_arrow.names:
@@ -122,18 +122,18 @@ def write_brokers(
 ) -> None:
     """Write the brokers' totals in one window."""
     fields: dict[str, Any] = {
-        "broker": columns.numbers(np.array([b.broker for b in brokers]), pa.int32())
+        "broker": columns.number_array(np.array([b.broker for b in brokers]), pa.int32())
     }
     for name in (*_BROKER_RATES, "size_bytes"):
         values = [getattr(b, name) for b in brokers]
         known = np.array([np.nan if value is None else value for value in values], np.float64)
-        fields[name] = columns.numbers(known, pa.float64())
+        fields[name] = columns.number_array(known, pa.float64())
     table = pa.table(fields).replace_schema_metadata({"format": FORMAT})
     path = layout.broker_file(root, cluster_id, start)
     files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
 
 
-def notes_of(path: Path) -> Mapping[str, str]:
+def read_metadata(path: Path) -> Mapping[str, str]:
     """Return the metadata that the writer left in a window file."""
     metadata = pq.ParquetFile(path).schema_arrow.metadata or {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
@@ -155,7 +155,7 @@ def window_files(
 
 def partition_history(
     root: Path, cluster_id: str, tp: TopicPartition, since: datetime, until: datetime
-) -> History:
+) -> LoadHistory:
     """Return one partition's windows in [since, until)."""
     names = {
         (rate, statistic): rate_column(rate, statistic)
@@ -178,7 +178,7 @@ def partition_history(
                 row[name] = float(columns.to_numpy(table[name])[here[-1]])
         rows.append(row)
     size = _column(rows, "size_last")
-    return History(
+    return LoadHistory(
         _column(rows, "start"),
         {key: _column(rows, name) for key, name in names.items()},
         np.where(size < 0, np.nan, size),
@@ -187,7 +187,7 @@ def partition_history(
 
 def broker_history(
     root: Path, cluster_id: str, broker: int, since: datetime, until: datetime
-) -> History:
+) -> LoadHistory:
     """Return one broker's windows in [since, until)."""
     rows: list[dict[str, float]] = []
     for path in window_files(root, cluster_id, since, until, "b5m"):
@@ -199,7 +199,7 @@ def broker_history(
         for name in (*_BROKER_RATES, "size_bytes"):
             row[name] = float(columns.to_numpy(table[name])[here[-1]])
         rows.append(row)
-    return History(
+    return LoadHistory(
         _column(rows, "start"),
         {
             ("in_bytes_per_s", "avg"): _column(rows, "leader_in_bytes_per_s"),
@@ -214,7 +214,7 @@ def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) 
 
     A window's end is its load's time. Raises DocumentError for a damaged file.
     """
-    start = floor(moment)
+    start = window_floor(moment)
     path = layout.window_file(root, cluster_id, start)
     if not path.exists():
         return None
@@ -252,7 +252,7 @@ def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None)
         raise
     except columns.DAMAGED as error:
         raise DocumentError(f"{path} is not a whole window file.", next=layout.REPAIR) from error
-    layout.check_format(columns.head_of(file.schema_arrow).get("format", ""), FORMAT, path)
+    layout.check_format(columns.schema_metadata(file.schema_arrow).get("format", ""), FORMAT, path)
     return table
 
 

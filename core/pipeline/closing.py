@@ -21,7 +21,14 @@ from core import files
 from core.load import arrow as columns
 from core.load import layout
 from core.load.snapshot.format import BrokerLoad
-from core.load.windows import LENGTH, SAMPLES, floor, notes_of, write_brokers, write_rows
+from core.load.windows import (
+    LENGTH,
+    SAMPLES,
+    read_metadata,
+    window_floor,
+    write_brokers,
+    write_rows,
+)
 from core.pipeline import figures, windows
 from core.pipeline.judging import CLOSED_AFTER
 from core.pipeline.memory import Batch as Arrays
@@ -91,7 +98,7 @@ class Windows:
         self._forget()
         if newest is None:
             return
-        for start in (floor(newest) - LENGTH, floor(newest)):
+        for start in (window_floor(newest) - LENGTH, window_floor(newest)):
             if self._batches_in(start):
                 self._recall(start)
         for batch in batches:
@@ -142,7 +149,7 @@ class Windows:
             some = arrays if len(here) == len(table) else arrays.taken(here)
             self._pending.setdefault(start, set()).add(batch.key)
             self.open.setdefault(start, Sums()).add(rows[here], some, len(self.keys))
-            if start >= floor(newest) - LENGTH:
+            if start >= window_floor(newest) - LENGTH:
                 self.recent.add(rows[here], some, len(self.keys))
 
     def _recall(self, start: datetime) -> None:
@@ -219,7 +226,7 @@ class Windows:
         path = self._file(start)
         if not path.exists():
             return frozenset()
-        return frozenset(notes_of(path).get(BATCHES, "").split(",")) - {""}
+        return frozenset(read_metadata(path).get(BATCHES, "").split(",")) - {""}
 
     def _brokers(self, start: datetime, table: Any) -> tuple[BrokerLoad, ...]:
         """Return the brokers' totals in a window, with replicas where its last poll saw them."""
@@ -256,27 +263,27 @@ def _columns(
     whole, real = pa.int64(), pa.float64()
     out = {
         **columns_of,
-        "window_start": columns.numbers(
+        "window_start": columns.number_array(
             np.full(len(here), _ms(start) * 1000), pa.timestamp("us", "UTC")
         ),
-        "polls": columns.numbers(sums.polls[here], whole),
-        "n": columns.numbers(sums.n[here], whole),
-        "covered_ms": columns.numbers(sums.covered_ms[here], whole),
-        "method_worst": columns.numbers(sums.method[here], pa.int8()),
-        "leader_last": columns.numbers(sums.leader[here], pa.int32()),
-        "size_last": columns.numbers(sums.size[here], whole),
-        "quality": columns.numbers(said.quality[here], pa.int8()),
+        "polls": columns.number_array(sums.polls[here], whole),
+        "n": columns.number_array(sums.n[here], whole),
+        "covered_ms": columns.number_array(sums.covered_ms[here], whole),
+        "method_worst": columns.number_array(sums.method[here], pa.int8()),
+        "leader_last": columns.number_array(sums.leader[here], pa.int32()),
+        "size_last": columns.number_array(sums.size[here], whole),
+        "quality": columns.number_array(said.quality[here], pa.int8()),
     }
     for i, rate in enumerate(MEASURES):
         total, ms = sums.total[i][here], sums.ms[i][here]
         known = ms > 0
-        out[f"{rate}_sum"] = columns.numbers(total, real, known)
-        out[f"{rate}_ms"] = columns.numbers(ms, whole, known)
+        out[f"{rate}_sum"] = columns.number_array(total, real, known)
+        out[f"{rate}_ms"] = columns.number_array(ms, whole, known)
         figures_of = {
             "max": sums.largest[i][here],
             "avg": figures.average(total, ms),
             "p95": said.rates[rate, "p95"][here],
         }
         for what, values in figures_of.items():
-            out[f"{rate}_{what}"] = columns.numbers(values, real, ~np.isnan(values))
+            out[f"{rate}_{what}"] = columns.number_array(values, real, ~np.isnan(values))
     return out

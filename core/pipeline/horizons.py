@@ -20,7 +20,7 @@ from core.load import arrow as columns
 from core.load import layout
 from core.load.load import Float64
 from core.load.snapshot.format import RATES
-from core.load.windows import LENGTH, floor, window_files
+from core.load.windows import LENGTH, window_files, window_floor
 from core.pipeline import figures, hours, rolls
 from core.pipeline.closing import Windows
 from core.pipeline.hours import Hours, floor_hour
@@ -92,7 +92,7 @@ class Horizons:
 
     def statistics(self, newest: datetime) -> dict[str, Said]:
         """Return what is said of each row of the windows' memory, by horizon."""
-        last = floor(newest)
+        last = window_floor(newest)
         closed = {horizon: self._closed(horizon, last) for horizon in WINDOWS_OF}
         count = len(self._windows.keys)
         cut = round((newest - LENGTH).timestamp() * 1000)
@@ -106,7 +106,7 @@ class Horizons:
 
     def prepare(self, newest: datetime) -> None:
         """Roll up what the next snapshots will ask for, of this window and of the next."""
-        for last in (floor(newest), floor(newest) + LENGTH):
+        for last in (window_floor(newest), window_floor(newest) + LENGTH):
             for horizon in WINDOWS_OF:
                 self._closed(horizon, last)
 

@@ -22,8 +22,8 @@ from core import files
 from core.load import arrow as columns
 from core.load import layout
 from core.load.snapshot.format import RATES
-from core.load.windows import KEPT as WINDOWS_KEPT
-from core.load.windows import LENGTH, notes_of, window_files
+from core.load.windows import LENGTH, read_metadata, window_files
+from core.load.windows import RETENTION as WINDOWS_KEPT
 from core.pipeline.judging import CLOSED_AFTER
 from core.pipeline.rates import KEY, summed
 
@@ -133,7 +133,7 @@ class Hours:
 
     def _holds(self, start: datetime, windows: Sequence[Path]) -> bool:
         path = layout.hour_file(self._root, self._cluster_id, start)
-        return path.exists() and notes_of(path).get("windows") == _stamp(windows)
+        return path.exists() and read_metadata(path).get("windows") == _stamp(windows)
 
     def _roll_up(self, hours: Sequence[Hour]) -> None:
         # Looked at first: a window that changes meanwhile makes the hour one to roll up again.
@@ -144,7 +144,7 @@ class Hours:
         table = table.drop_columns(["hour"])
         for start, stamp in stamps.items():
             mine = np.flatnonzero(hour_of == round(start.timestamp() * 1e6))
-            part = table.take(columns.numbers(mine, pa.int64()))
+            part = table.take(columns.number_array(mine, pa.int64()))
             marked = part.replace_schema_metadata({"format": FORMAT, "windows": stamp})
             path = layout.hour_file(self._root, self._cluster_id, start)
             files.write_whole(path, partial(_write, marked))

@@ -117,7 +117,7 @@ class Job:
         self._done_with(self._ledger.settled(key))
         self._ledger.forget(self._clock.now())
         self._tidied &= self._ledger.keys()
-        spool.retire(self._root, self._cluster_id)
+        spool.delete_expired(self._root, self._cluster_id)
         if newest is not None:
             self._publisher.retire(newest)
         if self._publisher.windows.bloated():
@@ -131,7 +131,7 @@ class Job:
             self._tidied.add(batch.key)
             for path in batch.segments():
                 if path.exists():
-                    spool.archive(self._root, self._cluster_id, path)
+                    spool.archive_segment(self._root, self._cluster_id, path)
 
     def _outgrown(self) -> bool:
         return checkpoint.outgrown(self._checkpoint)
@@ -217,7 +217,7 @@ class Job:
     def _start(self, trigger_seconds: float | None) -> Any:
         if self._outgrown():
             self._begin_anew()
-        spool.admit_all(self._root, self._cluster_id)
+        spool.admit_segments(self._root, self._cluster_id)
         stream = new_segments(self._spark, self._root, self._cluster_id)
         writer = stream.writeStream.foreachBatch(self._safely).option(
             "checkpointLocation", str(self._checkpoint)
@@ -248,7 +248,7 @@ class Job:
             except StreamingQueryException as error:
                 if self._trouble is not None:
                     raise self._trouble from error
-                swept = spool.sweep(self._root, self._cluster_id)
+                swept = spool.quarantine_damaged(self._root, self._cluster_id)
                 if swept == 0:
                     raise
                 log.warning("%d bad segments went to quarantine", swept)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.samples import UNIQUE_KEY, latest
+from core.load.samples import UNIQUE_KEY, latest_sample_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +34,7 @@ def judged(
     """
     ts = F.col("ts")
     oldest = datetime(1970, 1, 1, tzinfo=UTC) if newest is None else newest - TOO_LATE_AFTER
-    last, first = _moments(latest(now), oldest)
+    last, first = _moments(latest_sample_time(now), oldest)
     rules: list[tuple[str, Column]] = [
         ("no_key", F.col("topic_id").isNull() | F.col("partition").isNull() | ts.isNull()),
         ("other_cluster", F.col("cluster_id") != F.lit(cluster_id)),

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 from core import files, paths
 from core.errors import DocumentError, UsageError
 from core.load import layout
-from core.load.samples import latest
+from core.load.samples import latest_sample_time
 from core.load.snapshot.format import Counts
 from core.units import format_time, parse_time
 
@@ -110,7 +110,7 @@ class Ledger:
     def newest_before(self, key: str, now: datetime) -> datetime | None:
         """Return the newest sample accepted before this batch, of those that can be by `now`."""
         known = (b.newest for b in self.others(key) if b.newest)
-        return max((at for at in known if at <= latest(now)), default=None)
+        return max((at for at in known if at <= latest_sample_time(now)), default=None)
 
     def newest(self, now: datetime) -> datetime | None:
         """Return the newest sample accepted at all, of those that can be by `now`."""

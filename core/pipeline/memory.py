@@ -73,9 +73,9 @@ class Keys:
         """Return topic id, partition and topic of some rows, as Arrow columns."""
         code = (self._keys[rows] >> 32).astype(np.int32)
         return {
-            "topic_id": columns.coded(code, tuple(self._codes)).dictionary_decode(),
-            "partition": columns.numbers(self._keys[rows] & 0xFFFFFFFF, pa.int32()),
-            "topic": columns.coded(code, self._names).dictionary_decode(),
+            "topic_id": columns.dictionary_array(code, tuple(self._codes)).dictionary_decode(),
+            "partition": columns.number_array(self._keys[rows] & 0xFFFFFFFF, pa.int32()),
+            "topic": columns.dictionary_array(code, self._names).dictionary_decode(),
         }
 
 

@@ -17,10 +17,10 @@ from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, Counts, LoadS
 from core.load.snapshot.manifest import Manifest
 from core.load.snapshot.writer import write_snapshot
 from core.load.windows import (
-    KEPT,
-    floor,
-    thin,
+    RETENTION,
+    drop_samples,
     window_files,
+    window_floor,
 )
 from core.pipeline.closing import Windows
 from core.pipeline.horizons import Horizons
@@ -157,10 +157,10 @@ class Publisher:
     def retire(self, newest: datetime) -> None:
         """Delete windows of 8 days ago, hours of 90, and what only windows that change need."""
         self._hours.retire(newest)
-        unchanging = floor(newest - TOO_LATE_AFTER)
+        unchanging = window_floor(newest - TOO_LATE_AFTER)
         self._placements.retire(unchanging)
         self._thin(unchanging)
-        oldest = f"date={(newest - KEPT):%Y-%m-%d}"
+        oldest = f"date={(newest - RETENTION):%Y-%m-%d}"
         for folder in layout.windows(self._root, self._cluster_id).glob("date=*"):
             if folder.name < oldest:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -170,6 +170,6 @@ class Publisher:
         since = self._thinned or unchanging - timedelta(days=1)
         left = window_files(self._root, self._cluster_id, since, unchanging)
         for path in left[:THINNED_A_BATCH]:
-            thin(path)
+            drop_samples(path)
         more = left[THINNED_A_BATCH:]
         self._thinned = layout.window_start(more[0]) if more else unchanging

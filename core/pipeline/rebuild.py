@@ -20,7 +20,7 @@ from core.clock import Clock
 from core.errors import DocumentError, NewerFormatError, UsageError
 from core.load import layout, spool
 from core.load.snapshot.manifest import Manifest, read_manifest
-from core.load.windows import LENGTH, floor
+from core.load.windows import LENGTH, window_floor
 from core.pipeline import checkpoint
 from core.pipeline.job import Job, Published
 from core.pipeline.ledger import Ledger
@@ -56,7 +56,7 @@ def rebuild(
     """
     layout.mark(root)
     _is_damaged(root, cluster_id)
-    kept = spool.kept(root, cluster_id)
+    kept = spool.list_segments(root, cluster_id)
     whole = _whole(root, cluster_id, kept)
     if not whole:
         raise UsageError(
@@ -74,7 +74,7 @@ def rebuild(
         for place, segment in kept.items():
             waits = segment.is_relative_to(layout.spool(root, cluster_id))
             if waits and (place not in whole or segment.name in taken):
-                spool.archive(root, cluster_id, segment)
+                spool.archive_segment(root, cluster_id, segment)
     if _is_damaged(root, cluster_id):
         layout.current(root, cluster_id).unlink()
     manifest = Job(spark, root, cluster_id, clock).publish()
@@ -121,15 +121,15 @@ def _whole(root: Path, cluster_id: str, kept: Mapping[Path, Path]) -> dict[Path,
     """
     for oldest in sorted({place.parent for place in kept}):
         written = {
-            place: spool.written_of(path)
+            place: spool.sample_time(path)
             for place, path in kept.items()
-            if place.parent == oldest and spool.inspect(path, cluster_id) is None
+            if place.parent == oldest and spool.check_segment(path, cluster_id) is None
         }
         if written:
             break
     else:
         return {}
-    first = floor(min(written.values()))
+    first = window_floor(min(written.values()))
     around = (layout.window_file(root, cluster_id, at) for at in (first - LENGTH, first))
     if not all(path.exists() for path in around):
         return dict(kept)

@@ -65,7 +65,7 @@ def split(table: Any) -> tuple[Fine, dict[str, int]]:
 
 def taken(table: Any, rows: Int64) -> Any:
     """Return some rows of a table."""
-    return table.take(columns.numbers(rows, pa.int64()))
+    return table.take(columns.number_array(rows, pa.int64()))
 
 
 def keys(topic_of: Any, partition: Any) -> Int64:
@@ -98,17 +98,17 @@ def placement(rows: Any, at: int) -> Any:
     first = np.flatnonzero(np.insert(np.diff(key) != 0, 0, len(key) > 0))
     leads = columns.to_numpy(here["is_leader"])[order]
     leader = np.maximum.reduceat(np.where(leads, broker, -1), first) if len(first) else broker
-    start = columns.numbers(np.append(first, len(key)), pa.int32())
+    start = columns.number_array(np.append(first, len(key)), pa.int32())
     size = columns.to_numpy(here["size_bytes"])[order]
     one = order[first]
     return pa.table(
         {
-            "topic_id": columns.coded(id_of[one], ids).dictionary_decode(),
-            "partition": columns.numbers(partition[one], pa.int32()),
-            "at": columns.numbers(np.full(len(one), at), pa.int64()),
-            "topic": columns.coded(name_of[one], names).dictionary_decode(),
-            "leader": columns.numbers(leader, pa.int32()),
-            "replicas": pa.ListArray.from_arrays(start, columns.numbers(broker, pa.int32())),
-            "sizes": pa.ListArray.from_arrays(start, columns.numbers(size, pa.int64())),
+            "topic_id": columns.dictionary_array(id_of[one], ids).dictionary_decode(),
+            "partition": columns.number_array(partition[one], pa.int32()),
+            "at": columns.number_array(np.full(len(one), at), pa.int64()),
+            "topic": columns.dictionary_array(name_of[one], names).dictionary_decode(),
+            "leader": columns.number_array(leader, pa.int32()),
+            "replicas": pa.ListArray.from_arrays(start, columns.number_array(broker, pa.int32())),
+            "sizes": pa.ListArray.from_arrays(start, columns.number_array(size, pa.int64())),
         }
     )

@@ -14,7 +14,7 @@ import numpy as np
 from core.cluster.state import ClusterState, Int32, Int64
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric
-from core.load.view.totals import carried, disk_bytes
+from core.load.view.totals import broker_values, disk_bytes
 from core.plan.disk_space import growth_bytes
 from core.plan.plan import Move
 
@@ -136,11 +136,11 @@ def totals(state: ClusterState, load: Load) -> BrokerTotals:
     """Return each broker's totals now; rates are NaN when no partition's rate is known."""
 
     def known(metric: Metric) -> Float64:
-        values = carried(state, load, metric)
+        values = broker_values(state, load, metric)
         return values if np.isnan(values).all() else np.nan_to_num(values)
 
     def count(metric: Metric) -> Int64:
-        return np.nan_to_num(carried(state, load, metric)).astype(np.int64)
+        return np.nan_to_num(broker_values(state, load, metric)).astype(np.int64)
 
     used, total = disk_bytes(state)
     return BrokerTotals(

@@ -16,7 +16,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
-from core.load.view.heat import Metric, eligible, weights
+from core.load.view.heat import Metric, alive_brokers, fair_parts
 from core.plan.effect import leader_after, totals
 from core.plan.plan import Move, Plan
 
@@ -119,11 +119,11 @@ def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
         Metric.OUT: now.out_bytes_per_s,
         Metric.SIZE: stored,
     }
-    alive = eligible(state)
+    alive = alive_brokers(state)
     pressure, unit = np.zeros((2, len(state.brokers), 3))
     for what, (metric, values) in enumerate(columns.items()):
         # What is on a broker that is down presses as it would elsewhere.
-        parts = np.where(alive, weights(state, metric), 1 / max(int(alive.sum()), 1))
+        parts = np.where(alive, fair_parts(state, metric), 1 / max(int(alive.sum()), 1))
         fair = float(np.nansum(values)) * parts
         pressed = fair > 0
         pressure[pressed, what] = np.nan_to_num(values)[pressed] / fair[pressed]

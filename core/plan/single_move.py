@@ -11,7 +11,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
-from core.load.view.heat import Metric, eligible, weights
+from core.load.view.heat import Metric, alive_brokers, fair_parts
 from core.load.view.heat import partition_values as values_of
 from core.load.view.totals import broker_totals, fair_shares
 from core.plan.checks.catalogue import Severity
@@ -61,7 +61,7 @@ def suggest_move(
     unsafe are not suggested.
     """
     now = plan_totals(state, load, plan, metric)
-    fair = fair_shares(now, weights(state, metric))
+    fair = fair_shares(now, fair_parts(state, metric))
     ids = state.broker_ids.tolist()
     if broker not in ids or np.isnan(now).all():
         return None
@@ -72,7 +72,7 @@ def suggest_move(
     values = np.nan_to_num(values_of(state, load, metric)[candidates])
     worth = values > WORTH * fair[source]
     candidates, values = candidates[worth], values[worth]
-    for at, destination in _best_first(values, now, fair, source, eligible(state)):
+    for at, destination in _best_first(values, now, fair, source, alive_brokers(state)):
         tp = state.tp(int(candidates[at]))
         edited = _edited(state, load, plan, metric, tp, broker, ids[destination])
         if edited is None:

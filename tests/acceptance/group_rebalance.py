@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from core.units import counted, format_duration
-from core.watch.clients.health_detector import words
+from core.watch.clients.health_detector import error_text
 from core.watch.timeline.events import Kind
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from tests.acceptance.group_clients import ClientError, Heard, How, Reader, produce
 from tests.acceptance.scenario import Scenario, Step, same, wait_until
 from tests.acceptance.stage import Running, Stage
@@ -224,7 +224,7 @@ def _broker_dies(
     """Kill the first broker, and start it again: what clients say, and that they recover."""
     broker = stage.brokers[0]
     sent = len(set(_read(readers)))
-    with Teller(stage.sandbox.cluster_id) as teller:
+    with Publisher(stage.sandbox.cluster_id) as teller:
         told: set[tuple[str, str]] = set()
 
         def tell_errors() -> bool:
@@ -245,7 +245,7 @@ def _broker_dies(
             lambda: bool(_broker(recorder, f"broker {broker} went down")), "its death is told"
         )
         tell_errors()
-        names = sorted({words(name) for _, name in told})
+        names = sorted({error_text(name) for _, name in told})
         yield Step(
             f"clients' errors while broker {broker} is dead",
             "transport failure among them",
@@ -278,4 +278,4 @@ def _broker(recorder: Running, text: str) -> list[str]:
 
 
 def _said(error: ClientError) -> str:
-    return f"was told: {words(error.name)}"
+    return f"was told: {error_text(error.name)}"

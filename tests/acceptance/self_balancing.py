@@ -18,7 +18,7 @@ from core.cluster.connect import Address, connect
 from core.cluster.metadata import TopicPartition
 from core.units import format_duration, format_time, parse_time
 from core.watch.timeline.events import Kind
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from tests.acceptance.scenario import Scenario, Step, same, wait_until
 from tests.acceptance.stage import Running, Stage, count_leaders, format_counts
 from tests.acceptance.steady_clients import Producer, Reader
@@ -56,7 +56,7 @@ def _whole(stage: Stage) -> Iterator[Step]:
 
         def tell(text: str, partition: int | None) -> None:
             # From the library's threads, too: each has a teller of its own.
-            with Teller(stage.sandbox.cluster_id) as teller:
+            with Publisher(stage.sandbox.cluster_id) as teller:
                 teller.tell(Kind.CLIENT, by="producer", text=text, topic=TOPIC, partition=partition)
 
         reader = Reader(stage.settings, TOPIC, PARTITIONS)

@@ -22,10 +22,10 @@ import numpy as np
 
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act
-from core.autopilot.history import RESTS, Acted, History
-from core.autopilot.observation import Observed, Sight, judged
+from core.autopilot.history import MOVE_COOL_DOWN, DecisionHistory, PastAction
+from core.autopilot.observation import LoadView, Observation, placement_imbalance
 from core.autopilot.plan_choice import copied_bytes
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.cluster.metadata import Broker, PartitionRow, TopicPartition
 from core.cluster.state import ClusterState, frozen
 from core.load.load import Float64, Load, Source
@@ -46,7 +46,7 @@ NOISE = 0.05
 COPIED_BYTES_PER_S = 60e6
 """What a run copies to, or from, each broker."""
 LEAST_RUN_SECONDS = 60.0
-SETTINGS = Settings(mode=Mode.ACT, stale_seconds=1800)
+SETTINGS = AutopilotSettings(mode=Mode.ACT, stale_seconds=1800)
 """The product's own, but that the model shows a load each quarter of an hour only."""
 
 
@@ -193,7 +193,7 @@ class Placed:
         for move in plan:
             for broker, leads in _members(move.after) - _members(move.before):
                 left = self.left.get((move.tp, broker, leads))
-                self.back += left is not None and now - left < RESTS
+                self.back += left is not None and now - left < MOVE_COOL_DOWN
             for broker, leads in _members(move.before) - _members(move.after):
                 self.left[move.tp, broker, leads] = now
         return ends
@@ -241,7 +241,7 @@ class Autopilot:
     """The product's decision, asked at every step."""
 
     def __init__(self, placed: Placed) -> None:
-        self.placed, self.history = placed, History()
+        self.placed, self.history = placed, DecisionHistory()
         self._run = ""
         self._day: deque[Float64] = deque(maxlen=int(timedelta(days=1) / STEP))
         """What was seen of the day until now: what the product has of Spark's windows."""
@@ -251,19 +251,19 @@ class Autopilot:
             self.history = self.history.ending(self._run, now, 0.0)
         self._day.append(load.in_bytes_per_s)
         usual = _load(self.placed.month, np.mean(self._day, axis=0), now)
-        observed = Observed(
+        observed = Observation(
             now=now,
             state=state,
             reassignments={},
-            sight=Sight(now.isoformat(), load, 1.0, usual=lambda: usual),
-            imbalance=judged(SETTINGS, state, load),
+            sight=LoadView(now.isoformat(), load, 1.0, usual=lambda: usual),
+            imbalance=placement_imbalance(SETTINGS, state, load),
         )
         self.history = self.history.seeing(SETTINGS, observed)
         found = decide(SETTINGS, self.history, observed)
         if isinstance(found, Act):
             self._run = f"run-{self.placed.runs}"
             moved = frozenset(move.tp for move in found.plan)
-            self.history = self.history.acting(Acted(now, self._run, moved, found.bytes))
+            self.history = self.history.acting(PastAction(now, self._run, moved, found.bytes))
             self.placed.begin(now, found.plan, state)
 
 
@@ -282,7 +282,7 @@ class Daily:
             return
         coming = range(at, min(at + 24, len(month.rates)))
         days = (_load(month, month.rates[h], now) for h in coming)
-        if not any(judged(SETTINGS, state, one).outside for one in days):
+        if not any(placement_imbalance(SETTINGS, state, one).outside for one in days):
             return
         mean = _load(month, month.rates[at : at + 24].mean(axis=0), now)
         plan = suggest(state, mean, Wanted(band=SETTINGS.aim_band)).plan
@@ -307,7 +307,7 @@ def play(seed: int, days: int) -> dict[str, Any]:
             load = _load(month, rates, now)
             pilot.step(now, hour, state, load)
             if all(broker.alive for broker in state.brokers):
-                off = judged(SETTINGS, pilot.placed.at(hour), load).outside
+                off = placement_imbalance(SETTINGS, pilot.placed.at(hour), load).outside
                 pilot.placed.outside_hours += bool(off) * STEP / timedelta(hours=1)
     ours, theirs = (_told(pilot.placed) for pilot in pilots)
     seconds = round(time.process_time() - began, 1)

@@ -27,8 +27,8 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.errors import TrimtabError
 from core.load.load import Load
-from core.watch.timeline.events import Kind, Told
-from core.watch.timeline.group_changes import groups_watched
+from core.watch.timeline.events import Kind, Note
+from core.watch.timeline.group_changes import watch_in_thread
 from core.watch.timeline.store import Timeline
 from tests.acceptance.group_clients import Heard, Reader
 from tests.bench.report import leave
@@ -57,7 +57,7 @@ def texts(cluster_id: str, since: datetime) -> list[str]:
         events = list(timeline.told(since, None, Kind.GROUP))
     finally:
         timeline.close()
-    return [event.after.text for event in events if isinstance(event.after, Told)]
+    return [event.after.text for event in events if isinstance(event.after, Note)]
 
 
 @contextmanager
@@ -84,7 +84,7 @@ async def shown_after(sandbox: Sandbox, protocol: str) -> dict[str, list[float]]
     session.state, session.load = state, Load.unknown(state)
     app, ended = TrimtabApp(session), threading.Event()
     took: dict[str, list[float]] = {"screen": [], "timeline": []}
-    watching = groups_watched(
+    watching = watch_in_thread(
         connect(address).client, state.cluster_id, lambda: not ended.is_set(), lambda events: None
     )
     with two_readers(sandbox, protocol) as readers, watching:

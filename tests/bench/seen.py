@@ -28,7 +28,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.errors import UsageError
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.recorder import Recorder, record
+from core.watch.timeline.recorder import Recorder, run_recorder
 from core.watch.timeline.store import Timeline
 from tests.bench.waits import measured
 from tests.hands import operated
@@ -87,7 +87,9 @@ def recorded(settings: ConnectionSettings, path: Path) -> Iterator[Timeline]:
     def watch() -> None:
         timeline = Timeline.write(path)
         recorder = Recorder(watching, SystemClock(), timeline)
-        record(recorder, SystemClock(), keep_on=lambda: not ended.is_set(), tell=lambda _: None)
+        run_recorder(
+            recorder, SystemClock(), keep_on=lambda: not ended.is_set(), tell=lambda _: None
+        )
         timeline.close()
 
     thread = threading.Thread(target=watch)

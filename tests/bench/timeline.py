@@ -23,7 +23,7 @@ import numpy as np
 from core.cluster.metadata import Broker, PartitionRow
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import ClusterState, frozen
-from core.watch.timeline.changes import changes
+from core.watch.timeline.changes import find_changes
 from core.watch.timeline.store import Timeline
 from tests.bench.report import leave
 from tests.bench.seen import seen_after
@@ -81,7 +81,7 @@ def kept_month(folder: Path) -> dict[str, Any]:
             timeline.begin(state)
         else:
             began = time.process_time()
-            found = changes(last, state)
+            found = find_changes(last, state)
             timeline.append(found, state)
             appending += time.process_time() - began
             count += len(found)

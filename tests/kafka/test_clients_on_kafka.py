@@ -17,10 +17,10 @@ from core.errors import IncompleteError
 from core.watch.clients import probe as probing
 from core.watch.clients import probe_topic as following
 from core.watch.clients.health_detector import Health
-from core.watch.clients.probe import probe
-from core.watch.clients.probe_topic import TOPIC, remove
-from core.watch.clients.report import Report
-from core.watch.timeline.events import Told
+from core.watch.clients.probe import run_probe
+from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
+from core.watch.clients.report import ProbeReport
+from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 
 
@@ -29,12 +29,12 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
 ) -> None:
     monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
     connection = connect(Address(sandbox.bootstrap))
-    reports: list[Report] = []
+    reports: list[ProbeReport] = []
     said: list[str] = []
     stop = threading.Event()
 
     def work() -> None:
-        probe(
+        run_probe(
             connection,
             tmp_path,
             keep_on=lambda: not stop.is_set(),
@@ -64,7 +64,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     finally:
         stop.set()
         worker.join()
-        remove(connection.client, connection.client.describe())
+        delete_probe_topic(connection.client, connection.client.describe())
         connection.client.close()
     assert said == []
     for seen in reports[-1].brokers:
@@ -72,7 +72,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
             assert 0 < seen.produce.p50_ms <= (seen.produce.p99_ms or 0)
             assert 0 < seen.fetch.p50_ms <= (seen.fetch.p99_ms or 0)
     timeline = Timeline.read(tmp_path / "a.timeline")
-    kept = [e.after.text for e in timeline.events() if isinstance(e.after, Told)]
+    kept = [e.after.text for e in timeline.events() if isinstance(e.after, Note)]
     timeline.close()
     assert kept == told()
     eventually(lambda: TOPIC not in _topics(sandbox))
@@ -83,7 +83,7 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
 ) -> None:
     monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
     monkeypatch.setattr(probing, "ABSENT_SECONDS", 1.0)
-    monkeypatch.setattr(following, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.2)
     # librdkafka takes a topic for new, not for gone, for 30 s after it was first heard of.
     config = {**pinger.producer_config(pinger.TIMEOUT_SECONDS)}
     config["topic.metadata.propagation.max.ms"] = 0
@@ -93,14 +93,14 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
     deadline = time.monotonic() + 60
     told: list[str] = []
 
-    def delete(report: Report) -> None:
+    def delete(report: ProbeReport) -> None:
         told.extend(one.text for one in report.told)
         if any(seen.fetch.messages for seen in report.brokers):
-            remove(client, client.describe())
+            delete_probe_topic(client, client.describe())
 
     try:
         with pytest.raises(IncompleteError, match="somebody has deleted it"):
-            probe(
+            run_probe(
                 connection,
                 tmp_path,
                 keep_on=lambda: time.monotonic() < deadline,

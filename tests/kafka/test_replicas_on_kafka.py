@@ -19,7 +19,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.watch.replicas.batches import Record, batches, records
+from core.watch.replicas.batches import Record, batches, read_records
 
 TOPIC = "verified"
 BATCHES_FROM = 300_000
@@ -105,7 +105,7 @@ def test_records_are_read_however_they_are_packed(
     found: dict[int, Record] = {}
     for batch in batches(answer.records):
         assert batch.sound
-        found |= records(answer.records[batch.start : batch.end]) or {}
+        found |= read_records(answer.records[batch.start : batch.end]) or {}
     assert list(found) == list(range(begin, begin + len(values)))
     assert all(value in found[begin + at][1] for at, value in enumerate(values))
 

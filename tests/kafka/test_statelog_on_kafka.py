@@ -11,10 +11,10 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.watch.statelog.event import Event, Kind
-from core.watch.statelog.files import find
-from core.watch.statelog.merge import Merge, Wanted
-from core.watch.statelog.timestamps import Zones
+from core.watch.statelog.event import LogEvent, LogEventKind
+from core.watch.statelog.files import find_log_files
+from core.watch.statelog.merge import EventFilter, Merge
+from core.watch.statelog.timestamps import TimeZones
 
 TOPIC = "told-by-logs"
 KILLED = 4
@@ -31,16 +31,20 @@ def topic(sandbox: Sandbox) -> Iterator[KafkaClient]:
     delete_topics(settings, [TOPIC])
 
 
-def told(sandbox: Sandbox) -> list[Event]:
-    merge = Merge(find([sandbox.folder], Zones()).sources, Wanted())
+def told(sandbox: Sandbox) -> list[LogEvent]:
+    merge = Merge(find_log_files([sandbox.folder], TimeZones()).sources, EventFilter())
     events = [event for event in merge if event.change.topic == TOPIC]
     assert merge.tally.unknown == 0
     return events
 
 
-def leads(event: Event, partition: int, epoch: int) -> bool:
+def leads(event: LogEvent, partition: int, epoch: int) -> bool:
     change = event.change
-    return (change.kind, change.partition, change.leader_epoch) == (Kind.LEADER, partition, epoch)
+    return (change.kind, change.partition, change.leader_epoch) == (
+        LogEventKind.LEADER,
+        partition,
+        epoch,
+    )
 
 
 def test_the_story_of_a_killed_leader(sandbox: Sandbox, topic: KafkaClient) -> None:
@@ -58,7 +62,7 @@ def test_the_story_of_a_killed_leader(sandbox: Sandbox, topic: KafkaClient) -> N
     followed = [
         event.change.leader
         for event in story
-        if event.change.kind is Kind.FOLLOWER
+        if event.change.kind is LogEventKind.FOLLOWER
         and (event.change.partition, event.change.leader_epoch) == (0, 1)
     ]
     assert set(followed) <= {second.broker}

@@ -15,14 +15,14 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.watch.statelog.files import find
+from core.watch.statelog.files import find_log_files
 from core.watch.statelog.timestamps import parse_zones
 from core.watch.timeline import throttle_changes as throttle_news
 from core.watch.timeline.events import Event, Kind, Replicas
-from core.watch.timeline.log_events import Logs
+from core.watch.timeline.log_events import LogEvents
 from core.watch.timeline.recorder import Recorder
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import told
+from core.watch.timeline.text import format_event
 
 TOPIC = "watched"
 
@@ -43,12 +43,12 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     steps: list[tuple[Callable[[], object], Callable[[Event], bool]]] = [
         (
             lambda: create_topics(settings, {TOPIC: [(1, 2)]}),
-            lambda event: told(event) == f"topic {TOPIC} was created",
+            lambda event: format_event(event) == f"topic {TOPIC} was created",
         ),
         (lambda: client.alter_reassignments({moved: (3, 2)}), at_its_target),
         (
             lambda: delete_topics(settings, [TOPIC]),
-            lambda event: told(event) == f"topic {TOPIC} was deleted",
+            lambda event: format_event(event) == f"topic {TOPIC} was deleted",
         ),
     ]
 
@@ -73,7 +73,7 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     here = parse_zones((f"{began.astimezone():%z}",))
 
     def logged() -> list[Event]:
-        logs = Logs(find([sandbox.folder], here).sources, began, SystemClock().now())
+        logs = LogEvents(find_log_files([sandbox.folder], here).sources, began, SystemClock().now())
         logs.align()
         return [e for e in logs.events(Kind.LEADER) if e.tp == moved]
 
@@ -81,21 +81,21 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     leaders = logged()
     # Two brokers log it in the same millisecond or so: which does first is chance.
     first = "log of broker 1: watched-0 leads from epoch 0"
-    assert [e for e in leaders[:2] if told(e).startswith(first)]
+    assert [e for e in leaders[:2] if format_event(e).startswith(first)]
 
 
 def test_a_throttle_that_somebody_sets_is_told(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle_news, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(throttle_news, "POLL_SECONDS", 0.0)
     client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
     state = client.describe()
-    news = throttle_news.ThrottleNews(client, state.cluster_id, SystemClock())
+    news = throttle_news.ThrottleEvents(client, state.cluster_id, SystemClock())
     news.news(state)
     two = Resource.broker(2)
 
     def is_told(wanted: str) -> Callable[[], bool]:
-        return lambda: f"broker 2: {LEADER_RATE} {wanted}" in map(told, news.news(state))
+        return lambda: f"broker 2: {LEADER_RATE} {wanted}" in map(format_event, news.news(state))
 
     try:
         for op, value, wanted in (

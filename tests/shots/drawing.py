@@ -156,15 +156,15 @@ async def _render(shot: Shot, root: Path) -> str:
 
 def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
     """Publish the hours before and a snapshot, as the simulator's process does; return that."""
-    from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+    from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
     from core.load.snapshot.writer import write_snapshot
     from core.load.windows import write_window
 
-    picture = Picture.of(cluster)
-    snapshot = snapshot_of(cluster, picture, 1)
+    picture = SimulatedLoad.of(cluster)
+    snapshot = build_snapshot(cluster, picture, 1)
     write_snapshot(root, snapshot)
     for start in window_starts(cluster.now - HISTORY, cluster.now):
-        write_window(root, snapshot.cluster_id, window_of(cluster, picture, start))
+        write_window(root, snapshot.cluster_id, build_window(cluster, picture, start))
     return snapshot
 
 

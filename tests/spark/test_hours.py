@@ -29,7 +29,7 @@ from feeding import (
 )
 
 from core.load import layout
-from core.load.windows import KEPT as WINDOWS_KEPT
+from core.load.windows import RETENTION as WINDOWS_KEPT
 from core.pipeline import hours, rolls
 from core.pipeline.hours import HOUR, KEPT, Hours
 from core.pipeline.ledger import Ledger

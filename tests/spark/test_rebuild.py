@@ -17,7 +17,7 @@ from core.errors import DocumentError, UsageError
 from core.load import layout
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.manifest import snapshot_ids
-from core.load.snapshot.verify import look
+from core.load.snapshot.verify import verify_snapshot
 from core.pipeline import rebuild as rebuilding
 from core.pipeline.rebuild import rebuild
 
@@ -94,7 +94,7 @@ def test_what_was_damaged_is_published_as_it_was(
     assert (found.segments, found.left_out, found.windows) == (4, 0, 4)
     same(before, newest(root))
     assert messages(root) == held
-    looked = look(root, CLUSTER)
+    looked = verify_snapshot(root, CLUSTER)
     assert looked is not None
     assert looked.problems == ()
     assert not (root / "rebuild").exists()

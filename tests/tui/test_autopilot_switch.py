@@ -17,23 +17,25 @@ from textual.widgets import Button
 
 from core.autopilot import daemon as background
 from core.autopilot import switch as switches
-from core.autopilot.daemon import Standing
+from core.autopilot.daemon import AutopilotStatus
 from core.autopilot.decision import Reason
-from core.autopilot.history import History
-from core.autopilot.log import Entry, What
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.history import DecisionHistory
+from core.autopilot.log import Entry, EntryKind
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.process import Process
 from tui.feed.events import AutopilotSeen
 from tui.global_actions.autopilot_dialog import AutopilotDialog
 
-LAST = Entry(NOON, What.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
+LAST = Entry(NOON, EntryKind.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
 
 
 def stands(mode: Mode = Mode.ACT, *, flying: bool = True) -> AutopilotSeen:
-    switch = Switch("c-1", "prod", Address("b:9092"), Settings(mode=mode), NOON, "ada")
-    return AutopilotSeen(Standing(switch, Process(1, "0") if flying else None, LAST, History()))
+    switch = Switch("c-1", "prod", Address("b:9092"), AutopilotSettings(mode=mode), NOON, "ada")
+    return AutopilotSeen(
+        AutopilotStatus(switch, Process(1, "0") if flying else None, LAST, DecisionHistory())
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +78,7 @@ async def test_who_may_not_write_can_only_turn_it_off() -> None:
 
 async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Switch] = []
-    monkeypatch.setattr(background, "start_flying", started.append)
+    monkeypatch.setattr(background, "start_autopilot", started.append)
     async with living(writable=True) as pilot:
         name = session(pilot).cluster_name
         await press(pilot, "O")
@@ -117,7 +119,7 @@ async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatc
     def refuse(switch: Switch) -> None:
         raise OSError(errno.EAGAIN, "no more processes")
 
-    monkeypatch.setattr(background, "start_flying", refuse)
+    monkeypatch.setattr(background, "start_autopilot", refuse)
     async with living(writable=True) as pilot:
         await press(pilot, "O")
         await pilot.click("#suggest")
@@ -131,7 +133,7 @@ async def test_off_is_set_at_once() -> None:
         await tell(pilot, stands())
         await press(pilot, "O", "down", "enter")
         await rested(pilot)
-        assert {switch.mode for switch in switches.every()} == {Mode.OFF}
+        assert {switch.mode for switch in switches.read_all()} == {Mode.OFF}
 
 
 async def test_a_saved_document_has_none() -> None:

@@ -30,7 +30,7 @@ from core.load.load import Load
 from core.watch.groups.lag import GroupView, Pace, PartitionView, Rates
 from core.watch.groups.rebalances import Rebalance
 from core.watch.timeline.events import Kind
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from tui.drawing.page import Page
 from tui.drawing.spans import text_of
 from tui.groups.detail import pace_words, rate
@@ -352,7 +352,7 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     there = tuple(changing.found)  # type: ignore[arg-type]
     now = changing.clock.now()
-    with Teller(STATE.cluster_id) as teller:
+    with Publisher(STATE.cluster_id) as teller:
         for group, seconds in (("readers", 60), ("other", 30), ("readers", -60)):
             at = now - timedelta(seconds=seconds)
             teller.tell(Kind.GROUP, by=f"group {group}", text=f"was seen {seconds}", at=at)
@@ -381,7 +381,7 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    with Teller("c") as teller:
+    with Publisher("c") as teller:
         teller.tell(Kind.GROUP, by="group readers", text="recorded", at=at(2))
     seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
     found = recalled("c", at(3), seen)
@@ -395,7 +395,7 @@ def test_a_damaged_timeline_recalls_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    with Teller("c") as teller:
+    with Publisher("c") as teller:
         teller.tell(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
     assert [one.text for one in recorded_rebalances("c", at(1))] == ["rebalanced"]
     damage(paths.timeline_file("c"))

@@ -16,7 +16,7 @@ from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pre
 from core.load import windows
 from core.load.load import Source
 from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, BrokerLoad, Counts, LoadSnapshot
-from core.load.windows import History
+from core.load.windows import LoadHistory
 from tui.drawing.page import Page
 from tui.drawing.spans import Lines, text_of, width_of
 from tui.load.page import LoadView, Metric, load_lines
@@ -61,8 +61,8 @@ def a_snapshot(**other: object) -> LoadSnapshot:
     return replace(snapshot, **other)  # type: ignore[arg-type]
 
 
-def a_history(values: list[float], sizes: list[float] | None = None) -> History:
-    return History(
+def a_history(values: list[float], sizes: list[float] | None = None) -> LoadHistory:
+    return LoadHistory(
         START.timestamp() + np.arange(len(values)) * 300.0,
         {("in_bytes_per_s", "avg"): np.array(values, np.float64)},
         np.array(sizes if sizes is not None else [np.nan] * len(values), np.float64),

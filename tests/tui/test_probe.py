@@ -20,9 +20,9 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import TrimtabError
 from core.load import layout
 from core.watch.clients import daemon as background
-from core.watch.clients.health_detector import BrokerSeen, Health
-from core.watch.clients.latency import Wait
-from core.watch.clients.report import Report, to_json
+from core.watch.clients.health_detector import BrokerHealth, Health
+from core.watch.clients.latency import Latency
+from core.watch.clients.report import ProbeReport, report_to_json
 from tui.app import TrimtabApp
 from tui.dialogs.base import ConfirmDialog
 from tui.feed.events import ClientsSeen, Event
@@ -30,24 +30,26 @@ from tui.feed.watchers import watch_clients
 from tui.map.drawing.clients import client_number, client_verdicts, client_words
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-NOTHING = Wait(0, None, None)
+NOTHING = Latency(0, None, None)
 
 
-def fine(broker: int, p99: float = 8.0) -> BrokerSeen:
-    return BrokerSeen(
-        broker, Health.FINE, None, (), 0, Wait(120, 2.1, p99), Wait(120, 2.4, p99 + 1)
+def fine(broker: int, p99: float = 8.0) -> BrokerHealth:
+    return BrokerHealth(
+        broker, Health.FINE, None, (), 0, Latency(120, 2.1, p99), Latency(120, 2.4, p99 + 1)
     )
 
 
-FAILING = BrokerSeen(7, Health.FAILING, 4.1, ("transport failure",), 9, NOTHING, NOTHING)
-SLOW = BrokerSeen(2, Health.SLOW, 12.0, (), 0, Wait(120, 30.0, 310.0), Wait(120, 31.0, 320.0))
+FAILING = BrokerHealth(7, Health.FAILING, 4.1, ("transport failure",), 9, NOTHING, NOTHING)
+SLOW = BrokerHealth(
+    2, Health.SLOW, 12.0, (), 0, Latency(120, 30.0, 310.0), Latency(120, 31.0, 320.0)
+)
 
 
-def report(*troubled: BrokerSeen) -> Report:
+def report(*troubled: BrokerHealth) -> ProbeReport:
     state, _ = demo_picture()
     known = {seen.broker: seen for seen in troubled}
     brokers = tuple(known.get(b.id) or fine(b.id) for b in state.brokers)
-    return Report(NOON, "c", brokers)
+    return ProbeReport(NOON, "c", brokers)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
@@ -104,13 +106,13 @@ def test_a_dead_broker_is_not_said_twice() -> None:
         (fine(1), "clients p50/p99  produce 2.1 ms/8.0 ms  fetch 2.4 ms/9.0 ms  ", 9.0),
         (FAILING, "clients: transport failure for 4.1 s", None),
         (
-            BrokerSeen(3, Health.WAITING, None, (), 0, NOTHING, NOTHING),
+            BrokerHealth(3, Health.WAITING, None, (), 0, NOTHING, NOTHING),
             "clients: nothing heard yet",
             None,
         ),
     ],
 )
-def test_what_is_said_of_a_broker(seen: BrokerSeen, words: str, number: float | None) -> None:
+def test_what_is_said_of_a_broker(seen: BrokerHealth, words: str, number: float | None) -> None:
     assert "".join(word.text for word in client_words(seen)) == words
     assert client_number(seen)[0] == number
 
@@ -224,15 +226,15 @@ async def test_a_simulated_cluster_is_not_probed(begun: Begun) -> None:
 
 def test_only_a_probe_that_reports_is_shown(tmp_path: Path) -> None:
     where = layout.clients(tmp_path, "c")
-    assert background.newest_report("c", NOON, root=tmp_path) is None
+    assert background.read_newest_report("c", NOON, root=tmp_path) is None
     where.parent.mkdir(parents=True)
-    where.write_text(json.dumps(to_json(report(FAILING))))
-    assert background.newest_report("c", NOON + timedelta(seconds=5), root=tmp_path) == report(
+    where.write_text(json.dumps(report_to_json(report(FAILING))))
+    assert background.read_newest_report("c", NOON + timedelta(seconds=5), root=tmp_path) == report(
         FAILING
     )
-    assert background.newest_report("c", NOON + timedelta(seconds=11), root=tmp_path) is None
+    assert background.read_newest_report("c", NOON + timedelta(seconds=11), root=tmp_path) is None
     where.write_text("{")
-    assert background.newest_report("c", NOON, root=tmp_path) is None
+    assert background.read_newest_report("c", NOON, root=tmp_path) is None
 
 
 class Looked(Flag):
@@ -251,11 +253,11 @@ class Looked(Flag):
 
 
 def test_the_feed_tells_what_is_new_and_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    there: list[Report | None] = [None]
-    monkeypatch.setattr(background, "newest_report", lambda cluster_id, now: there[0])
+    there: list[ProbeReport | None] = [None]
+    monkeypatch.setattr(background, "read_newest_report", lambda cluster_id, now: there[0])
     seen: list[Event] = []
 
-    def becomes(now: Report | None) -> Callable[[], object]:
+    def becomes(now: ProbeReport | None) -> Callable[[], object]:
         return lambda: there.__setitem__(0, now)
 
     stopped = Looked(becomes(report()), becomes(report()), becomes(report(SLOW)), becomes(None))

@@ -20,7 +20,7 @@ from textual.events import Key
 from core.cli.common.context import Target
 from core.cluster.connect import Address
 from core.errors import ExitCode, UnreachableError, UsageError
-from core.load.load import Load, relaid
+from core.load.load import Load, realign_load
 from core.load.view.text import scale_of
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, BenchFeed
@@ -175,10 +175,10 @@ def test_load_stays_with_its_partitions_when_topics_come_and_go() -> None:
     old = cluster({"a-0": [1], "b-0": [1], "b-1": [1]})
     new = cluster({"b-0": [1], "b-1": [1], "b-2": [1], "c-0": [1]})
     load = load_of(old, {"a-0": 1.0, "b-0": 2.0, "b-1": 3.0})
-    found = relaid(load, old, new).in_bytes_per_s
+    found = realign_load(load, old, new).in_bytes_per_s
     assert found[:2].tolist() == [2.0, 3.0]
     assert np.isnan(found[2:]).all()
-    assert relaid(load, old, old) is load
+    assert realign_load(load, old, old) is load
 
 
 def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(

@@ -19,20 +19,20 @@ from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
 from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
-from core.autopilot.assembly import in_the_past
+from core.autopilot.assembly import timeline_clause
 from core.autopilot.decision import Reason
-from core.autopilot.log import Entry, What
+from core.autopilot.log import Entry, EntryKind
 from core.autopilot.timeline_text import Clause, clause_of
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.load import layout
 from core.load.load import Load
 from core.load.windows import Window, write_window
-from core.watch.timeline.changes import changes
+from core.watch.timeline.changes import find_changes
 from core.watch.timeline.events import Kind
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import told
+from core.watch.timeline.text import format_event
 from tui.drawing.page import Page
 from tui.drawing.spans import text_of
 from tui.map.drag_controller import MapCanvas
@@ -113,8 +113,8 @@ def test_a_slow_follower_is_behind_for_as_long_as_it_is(home: Path) -> None:
     slow = [row("orders", 0, (2, 1), isr=(2,)), *ORDERS[1:]]
     first, then = cluster(ORDERS), cluster(slow, seconds=30)
     timeline.begin(first)
-    timeline.append(changes(first, then), then)
-    timeline.append(changes(then, last := cluster(ORDERS, seconds=90)), last)
+    timeline.append(find_changes(first, then), then)
+    timeline.append(find_changes(then, last := cluster(ORDERS, seconds=90)), last)
     timeline.close()
     cells = past().lanes.cells(1, at(0).timestamp(), at(120).timestamp(), 4)
     assert cells == [Lane.UP, Lane.BEHIND, Lane.BEHIND, Lane.UP]
@@ -134,7 +134,7 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
         (90, Clause.SUGGESTS.with_("broker 1 is hot")),
         set_to("off", 110),
     ]
-    with Teller(RECORDED) as teller:
+    with Publisher(RECORDED) as teller:
         for seconds, clause in said:
             teller.tell(Kind.AUTOPILOT, by="autopilot", text=clause, at=at(seconds))
     lanes = past().lanes
@@ -148,11 +148,11 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
 
 
 @pytest.mark.parametrize(
-    "what", [what for what in What if what not in (What.SWITCH, What.CAPACITY)]
+    "what", [what for what in EntryKind if what not in (EntryKind.SWITCH, EntryKind.CAPACITY)]
 )
-def test_all_that_an_autopilot_tells_is_told_apart(what: What) -> None:
+def test_all_that_an_autopilot_tells_is_told_apart(what: EntryKind) -> None:
     entry = Entry(at(0), what, (Reason("broker-down", "Not while a broker is down: 3."),), "r-1")
-    assert clause_of(in_the_past(entry)) is not None
+    assert clause_of(timeline_clause(entry)) is not None
 
 
 def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
@@ -172,7 +172,7 @@ def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
     monkeypatch.setattr("tui.timeline.reader.MOST_EVENTS", 3)
     found = past()
     assert found.cut
-    assert [told(event) for event in found.events] == [
+    assert [format_event(event) for event in found.events] == [
         "topic new was created",
         "new-0 came, on 1,2",
     ]
@@ -184,15 +184,15 @@ def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_se
 ) -> None:
     whole = past()
     monkeypatch.setattr("tui.timeline.reader.MOST_EVENTS", 20)
-    with Teller(RECORDED) as teller:
+    with Publisher(RECORDED) as teller:
         for n in range(30):
             teller.tell(Kind.RUN, by="run 1", text=f"step {n}", at=at(30 + n))
     found = past()
     assert found.told_cut
     assert not found.cut
-    texts = [told(event) for event in found.events]
+    texts = [format_event(event) for event in found.events]
     assert [text for text in texts if not text.startswith("run 1")] == [
-        told(event) for event in whole.events
+        format_event(event) for event in whole.events
     ]
     assert [text for text in texts if text.startswith("run 1")] == [
         f"run 1: step {n}" for n in range(10, 30)
@@ -214,7 +214,7 @@ def test_a_file_that_nothing_is_in_yet_is_none(home: Path) -> None:
 def test_what_is_let_go_of_while_it_is_read_is_still_read(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.watch.timeline.store.PICTURE_CHANGES", 1)
+    monkeypatch.setattr("core.watch.timeline.store.STATE_CHANGES", 1)
     record_night()
     whole, state_at = past(), Timeline.state_at
 
@@ -275,7 +275,7 @@ async def test_ascii_tells_it_with_ascii_only(session: Session) -> None:
 async def test_the_autopilots_lane_is_drawn_below_the_brokers(
     session: Session, size: tuple[int, int], ascii_only: bool, head: str, legend: str
 ) -> None:
-    with Teller(RECORDED) as teller:
+    with Publisher(RECORDED) as teller:
         for seconds, said in (set_to("act", 10), (60, Clause.ACTS.with_("broker 1 is hot"))):
             teller.tell(Kind.AUTOPILOT, by="autopilot", text=said, at=at(seconds))
     async with dashboard(session, "timeline", size, ascii_only=ascii_only) as pilot:
@@ -341,7 +341,7 @@ async def test_what_happens_now_comes_by_itself(session: Session) -> None:
         after = cluster(
             [*before.rows()], seconds=130, down=(3,), topics={t.name: t for t in before.topics}
         )
-        timeline.append(changes(before, after), after)
+        timeline.append(find_changes(before, after), after)
         timeline.close()
         pilot.app.screen._follow()  # type: ignore[attr-defined]
         await rested(pilot)
@@ -666,7 +666,7 @@ async def test_what_has_gone_back_is_no_difference(home: Path) -> None:
     ]
     timeline.begin(pictures[0])
     for before, after in pairwise(pictures):
-        timeline.append(changes(before, after), after)
+        timeline.append(find_changes(before, after), after)
     timeline.close()
     session = a_session()
     session.state = replace(pictures[-1], cluster_id=RECORDED)

@@ -11,7 +11,7 @@ from core.load.load import Load
 from tui.session import Freshness
 
 if TYPE_CHECKING:
-    from core.autopilot.daemon import Standing
+    from core.autopilot.daemon import AutopilotStatus
     from core.cluster.connect import Connection
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from core.load.snapshot.format import LoadSnapshot
     from core.plan.estimate.calibration import Calibration
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import Report
+    from core.watch.clients.report import ProbeReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class GroupsSeen:
 class ClientsSeen:
     """What clients of this cluster feel, as its probe reports it; None while none runs."""
 
-    report: Report | None
+    report: ProbeReport | None
 
 
 @dataclass(frozen=True, slots=True)
 class AutopilotSeen:
     """How the autopilot of this cluster stands; its switch was set once, at least."""
 
-    standing: Standing
+    standing: AutopilotStatus
 
 
 @dataclass(frozen=True, slots=True)

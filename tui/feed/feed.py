@@ -153,11 +153,11 @@ class Feed:
 
     def _read_document(self) -> None:
         from core.cluster.documents.reader import read_document
-        from core.load.lookup import load_of_document
+        from core.load.lookup import document_load
 
         assert self._target.from_file is not None
         document = read_document(self._target.from_file)
-        self._send(PictureSeen(document.state, load_of_document(document), None, None, None))
+        self._send(PictureSeen(document.state, document_load(document), None, None, None))
         self._tell_unknown(document.state)
         if document.groups is not None:
             self._send(GroupsSeen(document.groups))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
-from core.load.load import Load, Source, relaid
+from core.load.load import Load, Source, realign_load
 from tui.feed.events import Deliver, PictureSeen, Trouble
 from tui.feed.watchers import Attempts
 from tui.session import Freshness
@@ -38,7 +38,7 @@ class Picture:
         """Take in what the cluster is now; return the picture."""
         with self._lock:
             if self.state is not None and self._load is not None:
-                self._load = relaid(self._load, self.state, state)
+                self._load = realign_load(self._load, self.state, state)
             self.state, self._metadata_age = state, age
             return self._seen(state)
 
@@ -50,7 +50,7 @@ class Picture:
             if self._load is not None and self._load.as_of == load.as_of:
                 return None
             now = state if self.state is None else self.state
-            self._load, self._snapshot = relaid(load, state, now), snapshot
+            self._load, self._snapshot = realign_load(load, state, now), snapshot
             self._load_age = age or self._load_age
             return self._seen(now)
 

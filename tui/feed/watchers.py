@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import Report
+    from core.watch.clients.report import ProbeReport
 
 RUN_POLL_SECONDS = 1.0
 GROUPS_POLL_SECONDS = 30.0
@@ -142,11 +142,11 @@ def watch_groups(
 def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
     """Follow what this cluster's probe on this machine reports, whoever began it."""
     from core.clock import SystemClock
-    from core.watch.clients.daemon import newest_report
+    from core.watch.clients.daemon import read_newest_report
 
-    last: Report | None = None
+    last: ProbeReport | None = None
     while not stopped.is_set():
-        report = newest_report(cluster_id, SystemClock().now())
+        report = read_newest_report(cluster_id, SystemClock().now())
         if report != last:
             last = report
             send(ClientsSeen(report))
@@ -155,22 +155,22 @@ def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
 
 def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
     """Follow the autopilot's switch, process and decisions, whoever set it, until `stopped`."""
-    from core.autopilot.daemon import is_flying, standing
+    from core.autopilot.daemon import is_running, read_status
     from core.autopilot.log import DecisionLog
-    from core.autopilot.switch import path_of, read
+    from core.autopilot.switch import read, switch_file
 
     last: object = None
     attempts = Attempts(send, "The autopilot")
     while not stopped.is_set():
         now = state()
         with attempts.attempt():
-            if now is not None and (path := path_of(now.cluster_id)).exists():
+            if now is not None and (path := switch_file(now.cluster_id)).exists():
                 files = (path, DecisionLog(now.cluster_id).path)
                 stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
-                seen = (now.cluster_id, stamps, is_flying(now.cluster_id))
+                seen = (now.cluster_id, stamps, is_running(now.cluster_id))
                 if seen != last:
                     if (switch := read(now.cluster_id)) is not None:
-                        send(AutopilotSeen(standing(switch)))
+                        send(AutopilotSeen(read_status(switch)))
                     last = seen
         stopped.wait(AUTOPILOT_POLL_SECONDS)
 

@@ -12,7 +12,7 @@ from tui.screen.app_base import Speaking
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
-    from core.autopilot.daemon import Standing
+    from core.autopilot.daemon import AutopilotStatus
     from core.autopilot.settings import Mode
     from tui.session import Session
 
@@ -63,15 +63,15 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
     """Return what sets the switch of this session's cluster, and says what holds then."""
     address, state, name = session.address, session.state, session.cluster_name
     snapshots, starts_load = session.snapshots, session.load_wanted
-    before: Standing | None = session.autopilot
+    before: AutopilotStatus | None = session.autopilot
     assert address is not None
     assert state is not None
 
     def work() -> str:
         from datetime import UTC, datetime
 
-        from core.autopilot.daemon import fly_by, set_switch, start_flying
-        from core.autopilot.settings import Mode, Settings
+        from core.autopilot.daemon import set_switch, start_autopilot, switch_on
+        from core.autopilot.settings import AutopilotSettings, Mode
         from core.autopilot.switch import Switch
         from core.clock import SystemClock
         from core.run.audit import user
@@ -80,7 +80,7 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
             state.cluster_id,
             name,
             address,
-            before.switch.settings if before is not None else Settings(),
+            before.switch.settings if before is not None else AutopilotSettings(),
             datetime.now(UTC),
             user(),
             snapshots,
@@ -90,12 +90,12 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
             if mode is Mode.OFF:
                 set_switch(switch)
                 return "The autopilot is off; a run that it began goes on."
-            flies = fly_by(switch, SystemClock())
+            flies = switch_on(switch, SystemClock())
         except OSError as error:
             raise TrimtabError(f"The switch cannot be set: {error.strerror}.") from error
         if not flies:
             try:
-                start_flying(switch)
+                start_autopilot(switch)
             except OSError as error:
                 raise TrimtabError(
                     f"The switch is set; the autopilot cannot be started: {error.strerror}.",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.widgets import Button, Input, Label
 
-from core.autopilot.settings import Mode, Settings, in_one_line
+from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from tui.dialogs.base import Question, Words, body, button
 from tui.dialogs.naming import NamedDialog
 
 if TYPE_CHECKING:
-    from core.autopilot.daemon import Standing
+    from core.autopilot.daemon import AutopilotStatus
     from tui.session import Session
 
 
@@ -20,7 +20,7 @@ class AutopilotDialog(NamedDialog[Mode | None]):
     """Asks for a mode; `act` takes the cluster's name, the way back is focused, escape takes it."""
 
     def __init__(
-        self, name: str, standing: Standing | None, *, writable: bool, because: str
+        self, name: str, standing: AutopilotStatus | None, *, writable: bool, because: str
     ) -> None:
         super().__init__(name, "act")
         self._standing = standing
@@ -53,10 +53,10 @@ class AutopilotDialog(NamedDialog[Mode | None]):
     @property
     def _question(self) -> Question:
         standing = self._standing
-        settings = standing.switch.settings if standing is not None else Settings()
+        settings = standing.switch.settings if standing is not None else AutopilotSettings()
         words = (
             *_how(standing),
-            f"Its limits: {in_one_line(settings)}.",
+            f"Its limits: {limits_in_one_line(settings)}.",
             "Suggest writes down what act would do; neither needs the dashboard.",
         )
         refused = {} if self._writable else {"suggest": "", "act": ""}
@@ -80,7 +80,7 @@ class AutopilotDialog(NamedDialog[Mode | None]):
         self.dismiss(None if event.button.id == "back" else Mode(event.button.id))
 
 
-def _how(standing: Standing | None) -> list[str]:
+def _how(standing: AutopilotStatus | None) -> list[str]:
     """Return the mode, who set it, and what was decided last."""
     if standing is None:
         return ["It is off, and never was on."]

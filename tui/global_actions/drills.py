@@ -93,9 +93,9 @@ class Drilling(Speaking):
             return
 
         def work() -> str | None:
-            from core.watch.timeline.publisher import carry_out
+            from core.watch.timeline.publisher import run_drill
 
-            return carry_out(ground, drill)
+            return run_drill(ground, drill)
 
         self.say(f"working on {drill.on}", "text")
         self.beside("drill", work, self.Drilled)

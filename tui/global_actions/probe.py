@@ -106,11 +106,11 @@ class Switching(Speaking):
 
 def _question(session: Session) -> Question:
     """Return what to ask before a probe begins: what it does and costs on the cluster as it is."""
-    from core.watch.clients.probe_topic import explained
+    from core.watch.clients.probe_topic import describe_probe
     from tui.dialogs.base import Question
 
     assert session.state is not None
-    words = [*explained(session.state).splitlines(), "W ends it again, and so does leaving."]
+    words = [*describe_probe(session.state).splitlines(), "W ends it again, and so does leaving."]
     if why := session.read_only_words:
         return Question(words, {"yes": why})
     if session.clients is not None:

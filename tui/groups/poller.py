@@ -12,9 +12,9 @@ from textual.timer import Timer
 
 from core import paths
 from core.errors import TrimtabError
-from core.watch.groups.lag import Followed, GroupView, Look, look
-from core.watch.groups.rebalances import Rebalance, Watched, watching
-from core.watch.timeline.events import Kind, Told
+from core.watch.groups.lag import GroupSample, GroupSamples, GroupView, fetch_group_sample
+from core.watch.groups.rebalances import Rebalance, WatchedGroups, start_watching
+from core.watch.timeline.events import Kind, Note
 from core.watch.timeline.store import Timeline
 from tui.screen.base import DashboardScreen
 from tui.session import Freshness
@@ -50,7 +50,7 @@ def recorded_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ..
     return tuple(
         Rebalance(event.at, event.after.by.removeprefix(_BY), event.after.text, event.topic)
         for event in events
-        if isinstance(event.after, Told) and event.after.by.startswith(_BY)
+        if isinstance(event.after, Note) and event.after.by.startswith(_BY)
     )
 
 
@@ -69,7 +69,7 @@ class Looking(DashboardScreen):
 
         def __init__(
             self,
-            followed: Followed | None,
+            followed: GroupSamples | None,
             views: tuple[GroupView, ...],
             at: datetime,
             error: TrimtabError | None,
@@ -88,9 +88,9 @@ class Looking(DashboardScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.followed: Followed | None = None
+        self.followed: GroupSamples | None = None
         self.views: tuple[GroupView, ...] = ()
-        self._watched: Watched | None = None
+        self._watched: WatchedGroups | None = None
         """What rebalances are told from; None until this screen has looked since it was opened."""
         self._before: tuple[Rebalance, ...] = ()
         self._asked_before = 0
@@ -130,15 +130,15 @@ class Looking(DashboardScreen):
 
         def work() -> None:
             began = time.monotonic()
-            found: Followed | None = None
+            found: GroupSamples | None = None
             views: tuple[GroupView, ...] = ()
             failed: TrimtabError | None = None
             try:
-                newest = look(connection.client, connection.clock)
+                newest = fetch_group_sample(connection.client, connection.clock)
             except TrimtabError as error:
                 failed = error
             else:
-                found = before.then(newest) if before else Followed(newest)
+                found = before.then(newest) if before else GroupSamples(newest)
                 views = found.views
                 for view in views:  # is kept with it: here, or as the screen draws
                     _ = view.lag, view.is_least, view.pace, view.idle
@@ -162,11 +162,11 @@ class Looking(DashboardScreen):
             self.age = Freshness(now - message.seconds, interval)
         self.trimtab.draw()
 
-    def _take_rebalances(self, look: Look, at: datetime) -> None:
+    def _take_rebalances(self, look: GroupSample, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
         if self._watched is None:
             seen = self.happened
-            self._watched, self._before, self._happened = watching(look.groups), seen, ()
+            self._watched, self._before, self._happened = start_watching(look.groups), seen, ()
             state = self.session.state
             cluster_id = state.cluster_id if state else ""
 

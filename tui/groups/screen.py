@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from core.cluster.metadata import TopicPartition
 from core.text.terminal import printable
-from core.watch.groups.lag import GroupView, saved_views
+from core.watch.groups.lag import GroupView, build_saved_views
 from tui.actions.table import GROUPS, bindings_of
 from tui.drawing.page import Page
 from tui.groups.detail import PartitionHit
@@ -47,7 +47,7 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
 
     def _view(self, session: Session) -> GroupsView:
         saved = session.connection is None and session.address is None
-        groups = saved_views(session.groups or ()) if saved else self.views
+        groups = build_saved_views(session.groups or ()) if saved else self.views
         known = {group.group.id for group in groups}
         last = self._last
         gone = last is not None and last.group.id == self._id and self._id not in known

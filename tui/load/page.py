@@ -38,7 +38,7 @@ from tui.drawing.spans import (
 from tui.load.statistics import Numbers, known_words, numbers_lines, snapshot_lines
 
 if TYPE_CHECKING:
-    from core.load.windows import History
+    from core.load.windows import LoadHistory
 
 SIDE_BY_SIDE = 110
 WINDOW_SECONDS = 300.0
@@ -93,7 +93,7 @@ class LoadView:
     choices: tuple[Choice, ...]
     cursor: int
     heading: str
-    history: History | None
+    history: LoadHistory | None
     numbers: Numbers | None
     snapshot: LoadSnapshot | None
     age: str

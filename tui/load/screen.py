@@ -23,7 +23,7 @@ from tui.screen.base import DashboardScreen
 from tui.session import Session, age_words
 
 if TYPE_CHECKING:
-    from core.load.windows import History
+    from core.load.windows import LoadHistory
 
 HOURS = (1, 6, 24)
 HOTTEST = 50
@@ -38,7 +38,7 @@ class LoadScreen(DashboardScreen):
     class Read(Message):
         """A worker has read windows."""
 
-        def __init__(self, key: tuple[object, str], history: History | None, why: str) -> None:
+        def __init__(self, key: tuple[object, str], history: LoadHistory | None, why: str) -> None:
             super().__init__()
             self.key, self.history, self.why = key, history, why
 
@@ -50,7 +50,7 @@ class LoadScreen(DashboardScreen):
         self._metric = Metric.BYTES
         self._hours = HOURS[1]
         self._asked: tuple[object, str] | None = None
-        self._history: tuple[tuple[object, str], History | None] | None = None
+        self._history: tuple[tuple[object, str], LoadHistory | None] | None = None
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="load-page")
@@ -61,7 +61,7 @@ class LoadScreen(DashboardScreen):
         page = self.query_one("#load-page", Page)
         choices = self._choices(session)
         cursor = choice_named(choices, self._of) if self._of is not None else 0
-        history: History | None = None
+        history: LoadHistory | None = None
         numbers: Numbers | None = None
         if session.snapshot is not None and choices:
             self._of = choices[cursor].of
@@ -114,7 +114,7 @@ class LoadScreen(DashboardScreen):
 
     def _have_read(
         self, session: Session, snapshot: LoadSnapshot, of: int | TopicPartition
-    ) -> History | None:
+    ) -> LoadHistory | None:
         """Return the windows of `of`; reads them anew after each snapshot."""
         key = (of, snapshot.snapshot_id)
         if self._asked != key:
@@ -124,10 +124,10 @@ class LoadScreen(DashboardScreen):
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> None:
-                from core.load.lookup import history
+                from core.load.lookup import read_history
 
                 try:
-                    found = history(cluster_id, place, of=of, until=until)
+                    found = read_history(cluster_id, place, of=of, until=until)
                 except TrimtabError as error:
                     self.post_message(self.Read(key, None, error.title))
                 else:

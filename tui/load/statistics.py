@@ -16,7 +16,7 @@ from core.units import format_bytes, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, right
 
 if TYPE_CHECKING:
-    from core.load.windows import History
+    from core.load.windows import LoadHistory
 
 
 HORIZON_SECONDS = {"5m": 300.0, "1h": 3600.0, "24h": 86400.0}
@@ -53,7 +53,7 @@ def partition_numbers(snapshot: LoadSnapshot, tp: TopicPartition) -> Numbers | N
     )
 
 
-def broker_numbers(history: History) -> Numbers:
+def broker_numbers(history: LoadHistory) -> Numbers:
     """Return a broker's numbers over its 5-minute windows, up to the newest one.
 
     A broker's p95 and max are those of its windows: partitions do not peak together, so theirs
@@ -92,7 +92,7 @@ def _known(values: Float64) -> Float64:
     return values[np.isfinite(values)]
 
 
-def _growth(history: History) -> float:
+def _growth(history: LoadHistory) -> float:
     """Return bytes/s between the first and the last known size of the last hour."""
     if not len(history):
         return np.nan

@@ -14,7 +14,7 @@ import numpy as np
 from textual.message import Message
 
 from core.cluster.hidden_topics import is_partial
-from core.load.view.heat import Metric, spread
+from core.load.view.heat import Metric, carried_values
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
 from tui.map.drawing.preview import Preview
@@ -168,7 +168,7 @@ class Ahead:
     @staticmethod
     def _is_whole(model: Model, metric: Metric, column: int) -> bool:
         """Return whether all is known of what a broker carries, and no topic is hidden."""
-        _, columns, values = spread(model.state, model.load, metric)
+        _, columns, values = carried_values(model.state, model.load, metric)
         unknown = np.isnan(values[columns == column]).any()
         return not (unknown or is_partial(model.state.hidden))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
-from core.load.view.heat import Metric, weights
+from core.load.view.heat import Metric, fair_parts
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.checks.check_plan import Checked, in_flight
 from core.plan.checks.disks import not_compared, not_compared_words
@@ -109,7 +109,7 @@ def study(
         time_lines=tuple(lines),
         default_rate_bytes_per_s=usual,
         effects=tuple(effects),
-        parts={metric: weights(state, metric) for metric in Metric},
+        parts={metric: fair_parts(state, metric) for metric in Metric},
         impact=impact_of(state, load, plan, groups),
         rebased=rebase(state, plan),
         not_compared=tuple(not_compared_words(state, not_compared(state, plan.moves))),

@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.watch.timeline.events import WORDS, Event, Kind
-from core.watch.timeline.text import Happening, told
+from core.watch.timeline.events import KIND_FILTERS, Event, Kind
+from core.watch.timeline.text import EventGroup, format_event
 from tui.timeline.lanes import Lanes
 
 
@@ -19,15 +19,15 @@ class Asked:
     kind: str = ""
 
     def next_kind(self) -> str:
-        kinds = ["", *WORDS]
+        kinds = ["", *KIND_FILTERS]
         return kinds[(kinds.index(self.kind) + 1) % len(kinds)]
 
     @property
     def kinds(self) -> Kind:
         """Return the kinds that are asked for; none at all stands for all."""
-        found = WORDS[self.kind] if self.kind else Kind(0)
+        found = KIND_FILTERS[self.kind] if self.kind else Kind(0)
         for word in self._words:
-            found |= WORDS.get(word, Kind(0))
+            found |= KIND_FILTERS.get(word, Kind(0))
         return found
 
     @property
@@ -52,11 +52,11 @@ class Asked:
                     brokers.add(broker)
                 elif broker in event.brokers:
                     return False
-            elif bare in WORDS:
-                if lacks and event.kind & WORDS[bare]:
+            elif bare in KIND_FILTERS:
+                if lacks and event.kind & KIND_FILTERS[bare]:
                     return False
             else:
-                said = told(event).lower() if said is None else said
+                said = format_event(event).lower() if said is None else said
                 if (bare in said) is lacks:
                     return False
         if brokers and not brokers & event.brokers:
@@ -83,7 +83,7 @@ class Past:
     told_cut: bool
     """Whether some of what was told in that time was left there."""
     asked: Asked
-    found: tuple[Happening, ...]
+    found: tuple[EventGroup, ...]
     """What is asked for, folded, in the order in which it began."""
     lanes: Lanes
 
@@ -114,7 +114,7 @@ class Compared:
     until: datetime
     now: bool
     """Whether the later one is the newest there is."""
-    found: tuple[Happening, ...]
+    found: tuple[EventGroup, ...]
     changes: int
     """How many changes there are, also those that are not asked for."""
 
@@ -134,7 +134,7 @@ class PastRow:
     """One row of the list: a happening, or one of its events where it is unfolded."""
 
     key: RowKey
-    happening: Happening
+    happening: EventGroup
     event: Event | None = None
 
     @property
@@ -148,14 +148,14 @@ class PastRow:
 
     @property
     def text(self) -> str:
-        return self.happening.text if self.event is None else told(self.event)
+        return self.happening.text if self.event is None else format_event(self.event)
 
 
-def key_of(happening: Happening) -> RowKey:
+def key_of(happening: EventGroup) -> RowKey:
     return RowKey(happening.kind, happening.about, happening.began)
 
 
-def rows_of(found: tuple[Happening, ...], unfolded: frozenset[RowKey]) -> tuple[PastRow, ...]:
+def rows_of(found: tuple[EventGroup, ...], unfolded: frozenset[RowKey]) -> tuple[PastRow, ...]:
     """Return the rows of the list, oldest first."""
     rows = []
     for happening in found:

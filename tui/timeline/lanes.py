@@ -12,7 +12,7 @@ import numpy as np
 from core.autopilot.timeline_text import Clause, clause_of, mode_of
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
-from core.watch.timeline.events import Event, Kind, Replicas, Told
+from core.watch.timeline.events import Event, Kind, Note, Replicas
 
 AUTOPILOT = -1
 """Stands for the autopilot among the brokers' ids."""
@@ -114,7 +114,7 @@ class _Drawing:
                 self._put(id, at, Lane.ABSENT)
             case (Replicas() | None as before, Replicas() | None as after):
                 self._replicas(at, before, after)
-            case (_, Told(_, text, brokers)):
+            case (_, Note(_, text, brokers)):
                 if event.kind & Kind.AUTOPILOT:
                     self._autopilot(at, text)
                 for id in brokers:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from core.errors import TrimtabError
 from core.units import format_duration
-from core.watch.timeline.coverage import SILENT
+from core.watch.timeline.coverage import MAX_SILENCE
 from core.watch.timeline.events import Kind
 from tui.drawing.spans import (
     BLANK,
@@ -104,7 +104,7 @@ class TimelineView:
     @property
     def silent(self) -> bool:
         """Return whether nobody records any more."""
-        return self.past is not None and self.now - self.past.span[1] > SILENT
+        return self.past is not None and self.now - self.past.span[1] > MAX_SILENCE
 
 
 def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:

@@ -10,10 +10,10 @@ from heapq import merge
 from core import paths
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.watch.timeline.changes import changes
-from core.watch.timeline.events import Told
+from core.watch.timeline.changes import find_changes
+from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import happenings
+from core.watch.timeline.text import group_events
 from tui.timeline.history import Asked, Compared, Past
 from tui.timeline.lanes import lanes_of
 
@@ -53,7 +53,7 @@ def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None)
         return known
     if known is not None and len(known.events) < 2 * MOST_EVENTS:
         seen, cut = (
-            [event for event in known.events if not isinstance(event.after, Told)],
+            [event for event in known.events if not isinstance(event.after, Note)],
             known.cut,
         )
         seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
@@ -68,7 +68,7 @@ def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None)
     first = max(events[0].at - _NEXT, span[0]) if cut else span[0]
     start = timeline.state_at(first)
     assert start is not None  # a picture of that time is there: all is read as of one moment
-    found = happenings((event for event in events if asked.has(event)), asked.kinds)
+    found = group_events((event for event in events if asked.has(event)), asked.kinds)
     lanes = lanes_of(start, events)
     return Past(cluster_id, span, events, told_upto, cut, told_cut, asked, tuple(found), lanes)
 
@@ -94,6 +94,6 @@ def compare(
         before, after = timeline.state_at(since), timeline.state_at(until)
     if before is None or after is None:
         return None
-    differ = changes(before, after)
-    found = happenings((event for event in differ if asked.has(event)), asked.kinds)
+    differ = find_changes(before, after)
+    found = group_events((event for event in differ if asked.has(event)), asked.kinds)
     return Compared(since, until, second is None, tuple(found), len(differ))

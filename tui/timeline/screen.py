@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from core.errors import TrimtabError
 from core.units import format_duration
-from core.watch.timeline.text import markdown
+from core.watch.timeline.text import to_markdown
 from tui.actions.table import TIMELINE, actions_of, bindings_of
 from tui.dialogs.export import export_timeline
 from tui.drawing.page import Page
@@ -315,9 +315,9 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         rows = ((row.at, ("· " if row.event else "") + row.text) for row in self._rows)
         if self.compared is not None:
             since, until = self.compared.since, self.compared.until
-            return markdown(f"What differs in {name} since {dated(since)} UTC", rows)
+            return to_markdown(f"What differs in {name} since {dated(since)} UTC", rows)
         since, until = self._past.span
-        return markdown(f"Timeline of {name}, {dated(since)} to {dated(until)} UTC", rows)
+        return to_markdown(f"Timeline of {name}, {dated(since)} to {dated(until)} UTC", rows)
 
     def action_export(self) -> None:
         text = self.copy_text()

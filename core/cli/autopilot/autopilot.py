@@ -155,7 +155,7 @@ def _off(
     context: Context, wanted: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
-    from core.autopilot.daemon import cancel, left_by, turn_off
+    from core.autopilot.daemon import cancel_runs, runs_in_progress, switch_off
     from core.clock import SystemClock
     from core.run.audit import user
 
@@ -171,13 +171,13 @@ def _off(
     wrong: list[str] = []
     for switch in found:  # all of them, before a run of any is waited for
         with _noted(switch, wrong):
-            turn_off(switch, at=datetime.now(UTC), who=user())
+            switch_off(switch, at=datetime.now(UTC), who=user())
             say(f"The autopilot of {switch.name} is off.")
             off.append(switch)
     for switch in off:
         with _noted(switch, wrong):
-            runs = left_by(switch, SystemClock())
-            trouble = cancel(switch, runs) if cancelling else ""
+            runs = runs_in_progress(switch, SystemClock())
+            trouble = cancel_runs(switch, runs) if cancelling else ""
             documents.append(
                 {
                     "cluster_id": switch.cluster_id,
@@ -206,13 +206,13 @@ def _off(
 @contextmanager
 def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
     """Note what goes wrong with one: it must not keep the others from being turned off."""
-    from core.autopilot.switch import path_of
+    from core.autopilot.switch import switch_file
 
     try:
         yield
     except (OSError, TrimtabError) as error:
         why = error.title if isinstance(error, TrimtabError) else f"{error.strerror}."
-        place = path_of(switch.cluster_id)
+        place = switch_file(switch.cluster_id)
         wrong.append(f"{switch.name}: {why} (Its switch is {place}.)")
 
 
@@ -231,15 +231,17 @@ def _on(
     from dataclasses import replace
 
     from core.autopilot import switch as switches
-    from core.autopilot.daemon import fly_by, standing, start_flying
-    from core.autopilot.settings import Mode, Settings, limits, unmatched
+    from core.autopilot.daemon import read_status, start_autopilot, switch_on
+    from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
     from core.autopilot.switch import Switch
     from core.clock import SystemClock
     from core.errors import DocumentError
     from core.run.audit import user
     from core.run.logout import look
 
-    parse_limits(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
+    parse_limits(
+        AutopilotSettings(), wanted
+    )  # what is wrong with them is said before the cluster is asked
     address = context.require_address()
     if mode is Mode.ACT:
         context.require_writable()
@@ -253,15 +255,15 @@ def _on(
     except DocumentError as error:
         say(str(error.title))
         before = None
-    settings = parse_limits(before.settings if before else Settings(), wanted)
+    settings = parse_limits(before.settings if before else AutopilotSettings(), wanted)
     name = context.target.called(cluster_id)
-    for sentence in unmatched(settings, (topic.name for topic in state.topics)):
+    for sentence in unmatched_patterns(settings, (topic.name for topic in state.topics)):
         say(sentence)
     if detach and (warning := look().warning("this autopilot")):
         say(warning)
     if mode is Mode.ACT and not yes:
         say("It acts without asking again, within these limits:")
-        say("".join(f"  {limit:<12}{text}\n" for limit, text in limits(settings).items()))
+        say("".join(f"  {limit:<12}{text}\n" for limit, text in describe_limits(settings).items()))
         confirm(name, "let the autopilot act", "The autopilot", "its switch is as it was")
     switch = Switch(
         cluster_id=cluster_id,
@@ -274,22 +276,22 @@ def _on(
         starts_load=not context.no_load,
     )
     started = None
-    if fly_by(switch, SystemClock()):
+    if switch_on(switch, SystemClock()):
         say(f"The autopilot of {name} flies already; it is in mode {mode.value} now.")
     elif detach:
-        started = start_flying(switch)
+        started = start_autopilot(switch)
         say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
     else:
         return _run_here(context, switch, as_json=as_json)
     if as_json:
-        stands = standing(switch)
+        stands = read_status(switch)
         emit([status_document(replace(stands, process=stands.process or started))])
     return ExitCode.DONE
 
 
 def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core import paths
-    from core.autopilot.assembly import ROLE, fly_cluster
+    from core.autopilot.assembly import ROLE, run_autopilot
     from core.autopilot.log import Entry
     from core.daemons.lease import hold_lease, lease_file
     from core.daemons.process import stop_signals
@@ -315,6 +317,6 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
             )
         told = stop_signals()
         say(f"The autopilot of {switch.name} flies, mode {switch.mode.value}; Ctrl-C ends it.")
-        fly_cluster(connection, switch, keep_on=lambda: not told.is_set(), tell=tell)
+        run_autopilot(connection, switch, keep_on=lambda: not told.is_set(), tell=tell)
     say("It flies no more; a run that it began goes on to its end.")
     return ExitCode.DONE

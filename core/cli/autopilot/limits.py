@@ -12,13 +12,15 @@ from core.settings import servers
 from core.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from core.autopilot.settings import Hours, Settings
+    from core.autopilot.settings import AutopilotSettings, Hours
     from core.autopilot.switch import Switch
 
 NONE = "none"
 
 
-def parse_limits(settings: Settings, wanted: Mapping[str, str | None]) -> Settings:
+def parse_limits(
+    settings: AutopilotSettings, wanted: Mapping[str, str | None]
+) -> AutopilotSettings:
     """Return settings with what was said on the command line; raises UsageError."""
     found: dict[str, Any] = {}
     for name, text in wanted.items():
@@ -37,7 +39,7 @@ def find_switches(context: Context) -> list[Switch]:
     from core.autopilot import switch as switches
 
     address = context.target.address
-    known = list(switches.every())
+    known = list(switches.read_all())
     if address is None:
         return known
     asked = servers(address.bootstrap)
@@ -69,7 +71,7 @@ def find_switches_to_stop(context: Context) -> list[Switch]:
     """
     from core.autopilot import switch as switches
 
-    return find_switches(context) if context.target.named else list(switches.every())
+    return find_switches(context) if context.target.named else list(switches.read_all())
 
 
 def _percent(text: str, option: str) -> float:

@@ -11,16 +11,16 @@ from core.text.tables import text_table
 from core.units import format_bytes, format_time
 
 if TYPE_CHECKING:
-    from core.autopilot.daemon import Standing
+    from core.autopilot.daemon import AutopilotStatus
     from core.autopilot.log import Entry
     from core.autopilot.switch import Switch
 
 
 def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
     """Print how each of these stands."""
-    from core.autopilot.daemon import standing
+    from core.autopilot.daemon import read_status
 
-    found = [standing(switch) for switch in switches]
+    found = [read_status(switch) for switch in switches]
     if as_json:
         emit([status_document(one) for one in found])
         return
@@ -51,7 +51,7 @@ def entry_line(entry: Entry) -> str:
     return f"{at}  {entry.what.value:<8}  {entry.text}{more}"
 
 
-def status_document(one: Standing) -> dict[str, Any]:
+def status_document(one: AutopilotStatus) -> dict[str, Any]:
     """Return one entry of `autopilot status --json`."""
     spent, moves = one.history.spent(datetime.now(UTC))
     return {
@@ -69,8 +69,8 @@ def status_document(one: Standing) -> dict[str, Any]:
     }
 
 
-def _status_text(one: Standing) -> str:
-    from core.autopilot.settings import Mode, limits
+def _status_text(one: AutopilotStatus) -> str:
+    from core.autopilot.settings import Mode, describe_limits
 
     settings = one.switch.settings
     spent, moves = one.history.spent(datetime.now(UTC))
@@ -85,7 +85,7 @@ def _status_text(one: Standing) -> str:
         f"{moves} of {settings.most_moves_per_hour} partitions in the last hour"
     )
     first, *more = entry_line(one.last).splitlines() if one.last else ["nothing yet"]
-    within = limits(settings) | {"budget": budget}
+    within = describe_limits(settings) | {"budget": budget}
     at = one.switch.changed_at.astimezone()
     rows = [
         ("mode", f"{settings.mode.value}, set by {one.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),

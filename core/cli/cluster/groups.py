@@ -43,7 +43,7 @@ def groups(
     from core.errors import ExitCode, UsageError
     from core.patterns import pattern
     from core.units import parse_duration
-    from core.watch.groups.lag import look, views
+    from core.watch.groups.lag import build_views, fetch_group_sample
 
     if regex is not None:
         pattern(regex, "The id")
@@ -53,9 +53,9 @@ def groups(
     with context.connected() as connection:
         before = None
         if seconds is not None:
-            before = look(connection.client, connection.clock, regex)
+            before = fetch_group_sample(connection.client, connection.clock, regex)
             connection.clock.sleep(seconds)
-        now = look(connection.client, connection.clock, regex)
+        now = fetch_group_sample(connection.client, connection.clock, regex)
         known = now.groups or now.lost or (before is not None and before.groups)
         if regex is not None and not known:
             _nothing_matches(connection.client, regex)
@@ -63,7 +63,7 @@ def groups(
         say(trouble)
     for id in _gone(before.groups if before and now.is_complete else (), now.groups):
         say(f"Group {printable(id)} is gone meanwhile.")
-    found = views(now, before)
+    found = build_views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)
     elif not found and regex is not None and not now.lost:
@@ -90,7 +90,7 @@ def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:
 
 
 def _json(view: GroupView) -> dict[str, Any]:
-    from core.watch.groups.lag import reason
+    from core.watch.groups.lag import fault_text
 
     group = view.group
     return {
@@ -125,8 +125,8 @@ def _json(view: GroupView) -> dict[str, Any]:
             }
             for p in view.partitions
         ],
-        "unknown": reason(group.fault),
-        "committed_unknown": reason(group.committed_fault),
+        "unknown": fault_text(group.fault),
+        "committed_unknown": fault_text(group.committed_fault),
     }
 
 

@@ -18,7 +18,7 @@ from core.errors import RefusedError, UsageError
 from core.units import parse_duration
 
 if TYPE_CHECKING:
-    from core.watch.clients.report import Report
+    from core.watch.clients.report import ProbeReport
 
 SILENT_SECONDS = 10.0
 """How often the table is printed where there is no terminal to draw it on."""
@@ -58,8 +58,8 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
     from core.daemons.process import stop_signals
     from core.load import layout
     from core.watch.clients.daemon import ROLE
-    from core.watch.clients.probe import probe as work
-    from core.watch.clients.probe_topic import TOPIC, explained
+    from core.watch.clients.probe import run_probe as work
+    from core.watch.clients.probe_topic import TOPIC, describe_probe
     from core.watch.timeline.daemon import start_recording
 
     say_warnings()
@@ -74,7 +74,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                     "This cluster is being probed already, by a dashboard or another command.",
                     next="Leave it to that one, and look: trimtab timeline --kind client.",
                 )
-            say(explained(state))
+            say(describe_probe(state))
             if state.topic(TOPIC) is None and not yes:
                 name = context.target.called(state.cluster_id)
                 confirm(name, "make it and begin", "Probing", "nothing was made")
@@ -106,10 +106,10 @@ def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _lines(report: Report) -> None:
-    from core.watch.clients.report import to_json
+def _lines(report: ProbeReport) -> None:
+    from core.watch.clients.report import report_to_json
 
-    emit_line(to_json(report))
+    emit_line(report_to_json(report))
 
 
 class _Table:
@@ -122,10 +122,10 @@ class _Table:
         self._live = live
         self._drawn = 0
         """Lines of the table on the terminal."""
-        self._printed: Report | None = None
-        self._newest: Report | None = None
+        self._printed: ProbeReport | None = None
+        self._newest: ProbeReport | None = None
 
-    def show(self, report: Report) -> None:
+    def show(self, report: ProbeReport) -> None:
         self._newest = report
         if self._live and self._drawn:
             click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
@@ -139,12 +139,12 @@ class _Table:
         if self._newest is not None and self._newest is not self._printed:
             self._print(self._newest)
 
-    def _is_due(self, report: Report) -> bool:
+    def _is_due(self, report: ProbeReport) -> bool:
         if self._printed is None:
             return bool(report.brokers)  # the first ones may come before any broker has answered
         return (report.at - self._printed.at).total_seconds() >= SILENT_SECONDS
 
-    def _print(self, report: Report) -> None:
+    def _print(self, report: ProbeReport) -> None:
         lines = table_of(report).splitlines()
         if self._live:
             lines = _fitting(lines, *shutil.get_terminal_size())
@@ -160,11 +160,11 @@ def _fitting(lines: list[str], width: int, height: int) -> list[str]:
     return [line[: width - 1] for line in lines]
 
 
-def table_of(report: Report) -> str:
+def table_of(report: ProbeReport) -> str:
     """Return a report as a table, a line a broker."""
     from core.text.tables import text_table
     from core.units import format_duration
-    from core.watch.clients.health_detector import Health, milliseconds
+    from core.watch.clients.health_detector import Health, format_milliseconds
 
     rows = []
     for seen in report.brokers:
@@ -179,7 +179,7 @@ def table_of(report: Report) -> str:
             else (None, None)
         )
         cells = [
-            milliseconds(value)
+            format_milliseconds(value)
             for wait in waits
             for value in ((None, None) if wait is None else (wait.p50_ms, wait.p99_ms))
         ]
@@ -189,13 +189,13 @@ def table_of(report: Report) -> str:
 
 
 def _remove(context: Context, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.daemon import prober
-    from core.watch.clients.probe_topic import TOPIC, remove
+    from core.watch.clients.daemon import probe_process
+    from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
 
     with context.connected() as connection:
         state = connection.client.describe()
         context.require_writable(state)
-        running = prober(state.cluster_id)
+        running = probe_process(state.cluster_id)
         if running is not None:
             raise RefusedError(
                 f"A probe writes to {TOPIC} now (process {running.pid}).",
@@ -204,7 +204,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
         if state.topic(TOPIC) is not None and not yes:
             name = context.target.called(state.cluster_id)
             confirm(name, f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
-        deleted = remove(connection.client, state)
+        deleted = delete_probe_topic(connection.client, state)
         if deleted:
             wait_until_visible(connection, lambda now: now.topic(TOPIC) is None, TOPIC)
     if as_json:

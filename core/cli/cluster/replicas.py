@@ -19,7 +19,7 @@ from core.units import counted, format_bytes, format_duration, parse_duration, p
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.watch.replicas.compare import Difference
-    from core.watch.replicas.result import Verdict, Verification
+    from core.watch.replicas.result import PartitionResult, Verification
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -67,9 +67,9 @@ def verify(
     broker, by majority. Compares up to the high watermarks at the start. Exit code 6 when replicas
     differ, 5 when something was not compared.
     """
-    from core.watch.replicas.verify import Bounds, Verifier
+    from core.watch.replicas.verify import Verifier, VerifyLimits
 
-    bounds = Bounds(parse_duration(time_limit), parse_size(max_bytes))
+    bounds = VerifyLimits(parse_duration(time_limit), parse_size(max_bytes))
     if not bounds.seconds:
         raise UsageError("Nothing can be compared in no time.", next="Say more than --for 0s.")
     with context.connected() as connection:
@@ -99,11 +99,11 @@ def _select_rows(state: ClusterState, topics: str) -> list[int]:
 
 
 def _exit_code(found: Verification) -> int:
-    from core.watch.replicas.result import Standing
+    from core.watch.replicas.result import ReplicaStatus
 
-    if found.count(Standing.DIFFERENT):
+    if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
-    return ExitCode.INCOMPLETE if found.count(Standing.INCOMPLETE) else ExitCode.DONE
+    return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
 
 
 class _ComparisonProgress:
@@ -127,12 +127,12 @@ class _ComparisonProgress:
 
 
 def _document(found: Verification) -> dict[str, Any]:
-    from core.watch.replicas.result import Standing
+    from core.watch.replicas.result import ReplicaStatus
 
     return {
-        "same": found.count(Standing.SAME) == len(found.verdicts),
-        "different": found.count(Standing.DIFFERENT),
-        "incomplete": found.count(Standing.INCOMPLETE),
+        "same": found.count(ReplicaStatus.SAME) == len(found.verdicts),
+        "different": found.count(ReplicaStatus.DIFFERENT),
+        "incomplete": found.count(ReplicaStatus.INCOMPLETE),
         "compared_bytes": found.compared_bytes,
         "read_bytes": found.read_bytes,
         "seconds": round(found.seconds, 3),
@@ -142,7 +142,7 @@ def _document(found: Verification) -> dict[str, Any]:
     }
 
 
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+def _verdict_json(verdict: PartitionResult) -> dict[str, Any]:
     largest = verdict.largest_lag
     return {
         "topic": verdict.tp.topic,
@@ -184,9 +184,9 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 def _text(found: Verification) -> str:
     from core.text.tables import text_table
-    from core.watch.replicas.result import Standing
+    from core.watch.replicas.result import ReplicaStatus
 
-    order = (Standing.DIFFERENT, Standing.INCOMPLETE, Standing.SAME)
+    order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
     ordered = sorted(
         found.verdicts,
         key=lambda v: (order.index(v.standing), -(v.largest_lag or (0, 0))[0], v.tp),
@@ -199,7 +199,7 @@ def _text(found: Verification) -> str:
     return "".join(parts) + "\n" + _end(found)
 
 
-def _row(verdict: Verdict) -> tuple[str, ...]:
+def _row(verdict: PartitionResult) -> tuple[str, ...]:
     from core.units import id_list
 
     lag = verdict.largest_lag
@@ -215,7 +215,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _lines(verdict: Verdict) -> list[str]:
+def _lines(verdict: PartitionResult) -> list[str]:
     """Return what is wrong with a partition, and what was not compared, a line each."""
     lines = [f"{verdict.tp}: {_sentence(one)}\n" for one in verdict.differences]
     if verdict.different > len(verdict.differences):
@@ -232,29 +232,33 @@ def _lines(verdict: Verdict) -> list[str]:
 
 
 def _sentence(found: Difference) -> str:
-    from core.watch.replicas.compare import What
+    from core.watch.replicas.compare import DifferenceKind
 
     where = f"offset {found.first:,}" + (f" to {found.last:,}" if found.last > found.first else "")
     record = ""
-    if found.offset is not None and found.last > found.first and found.what is not What.MISSING:
+    if (
+        found.offset is not None
+        and found.last > found.first
+        and found.what is not DifferenceKind.MISSING
+    ):
         record = f", first at {found.offset:,}"
     who, others = _named(found.brokers), _named(found.others)
     match found.what:
-        case What.CORRUPT:
+        case DifferenceKind.CORRUPT:
             agree = (
                 f"; {others} {_agree(found.others)}" if found.others else "; on no replica sound"
             )
             return f"{where}: corrupt on {who}{record}{agree}"
-        case What.MISSING:
+        case DifferenceKind.MISSING:
             return f"{where}: missing on {who}; {others} {_has(found.others)} it"
-        case What.UNREADABLE:
+        case DifferenceKind.UNREADABLE:
             can = f"; {others} can" if found.others else ""
             return f"from {where} on: {who} cannot be read{can}"
-        case What.EPOCH if found.others:
+        case DifferenceKind.EPOCH if found.others:
             return f"{where}: another leader epoch on {who}; {others} {_agree(found.others)}"
-        case What.EPOCH:
+        case DifferenceKind.EPOCH:
             return f"{where}: another leader epoch on each of {who}; there is no majority"
-        case What.OTHER if found.others:
+        case DifferenceKind.OTHER if found.others:
             return f"{where}: other records on {who}{record}; {others} {_agree(found.others)}"
         case _:
             return f"{where}: other records on each of {who}{record}; there is no majority"
@@ -273,10 +277,10 @@ def _has(brokers: Sequence[int]) -> str:
 
 
 def _end(found: Verification) -> str:
-    from core.watch.replicas.result import Standing
+    from core.watch.replicas.result import ReplicaStatus
 
-    different = found.count(Standing.DIFFERENT)
-    open_ones = [v.compared for v in found.verdicts if v.standing is Standing.INCOMPLETE]
+    different = found.count(ReplicaStatus.DIFFERENT)
+    open_ones = [v.compared for v in found.verdicts if v.standing is ReplicaStatus.INCOMPLETE]
     count = len(found.verdicts)
     said = [f"{different:,} of {count:,} different"] if different else []
     if any(open_ones):

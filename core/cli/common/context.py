@@ -181,11 +181,11 @@ class Context:
         Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
         """
         from core.cluster.observer import observe
-        from core.load.lookup import newest_load, picture_of_document
+        from core.load.lookup import newest_load, read_saved_cluster
 
         self.require_target()
         if self.target.from_file is not None:
-            state, load = picture_of_document(self.target.from_file)
+            state, load = read_saved_cluster(self.target.from_file)
             return report_unknown(state), load
         with self.connected() as connection:
             state = report_unknown(observe(connection.client))

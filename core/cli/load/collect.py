@@ -37,10 +37,10 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
     if seconds <= 0:
         raise UsageError("The interval must be more than nothing.", next="Try 10s.")
     root = root or paths.load_root()
-    polls: list[collecting.Polled] = []
+    polls: list[collecting.PollResult] = []
     troubles: list[TrimtabError] = []
 
-    def tell(event: collecting.Polled | TrimtabError) -> None:
+    def tell(event: collecting.PollResult | TrimtabError) -> None:
         if isinstance(event, TrimtabError):
             troubles.append(event)
             say(f"trimtab: {event.title} Trying again.")
@@ -78,9 +78,9 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
 
 def _document(polled: object) -> dict[str, object]:
-    from core.load.collector.collector import Polled
+    from core.load.collector.collector import PollResult
 
-    assert isinstance(polled, Polled)
+    assert isinstance(polled, PollResult)
     return {
         "at": format_time(polled.at),
         "poll_id": polled.poll_id,

@@ -166,9 +166,9 @@ def rebuild(
 
 def _say_reach(root: Path, cluster_id: str) -> None:
     """Say how far back the segments go that are kept, by the folders they lie in."""
-    from core.load.spool import kept
+    from core.load.spool import list_segments
 
-    segments = kept(root, cluster_id)
+    segments = list_segments(root, cluster_id)
     if segments:
         day, hour = (part.partition("=")[2] for part in min(p.parent for p in segments).parts)
         say(f"{counted(len(segments), 'segment')} kept, back to {day} {hour}:00 UTC.")

@@ -132,10 +132,10 @@ def verify(
 
     Exit code 6 when something is wrong.
     """
-    from core.load.snapshot.verify import look
+    from core.load.snapshot.verify import verify_snapshot
 
     root, cluster_id = _place(context, cluster_id)
-    found = look(root, cluster_id, snapshot_id)
+    found = verify_snapshot(root, cluster_id, snapshot_id)
     if found is None:
         raise _nothing(cluster_id, snapshot_id)
     manifest = found.manifest

@@ -77,12 +77,12 @@ def _picture(
     """Return the cluster, its load and its groups; None where it is not known which."""
     from core.cluster.documents.cluster_document import read_groups
     from core.cluster.documents.reader import read_document
-    from core.load.lookup import load_of_document
+    from core.load.lookup import document_load
 
     context.require_target()
     if context.target.from_file is not None:
         document = read_document(context.target.from_file)
-        return document.state, load_of_document(document), document.groups
+        return document.state, document_load(document), document.groups
     state, load = context.picture()
     try:
         with context.connected() as connection:

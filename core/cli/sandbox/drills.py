@@ -156,10 +156,10 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
 
 def _apply_drill(sandbox: Sandbox, drill: Drill) -> str | None:
     from core.cluster.drills.sandbox_target import SandboxGround
-    from core.watch.timeline.publisher import carry_out
+    from core.watch.timeline.publisher import run_drill
 
     say_warnings()
-    return carry_out(SandboxGround(sandbox), drill)
+    return run_drill(SandboxGround(sandbox), drill)
 
 
 def _run_drill(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:

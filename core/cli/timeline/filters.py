@@ -38,12 +38,12 @@ class EventFilter:
     def refuse_unknown(self, timeline: Timeline) -> None:
         """Raise UsageError for topics and brokers that the timeline has never known."""
         from core.patterns import matching
-        from core.watch.timeline.coverage import known_brokers, known_topics
+        from core.watch.timeline.coverage import list_brokers, list_topics
 
         if self.topics is not None:
-            matching(self.topics.pattern, "--topics", known_topics(timeline), "topic")
+            matching(self.topics.pattern, "--topics", list_topics(timeline), "topic")
         if self.brokers:
-            known = known_brokers(timeline)
+            known = list_brokers(timeline)
             for broker in sorted(self.brokers.difference(known)):
                 ids = ", ".join(map(str, known))
                 raise UsageError(f"No broker {broker} was seen.", next=f"There were {ids}.")
@@ -105,15 +105,15 @@ def parse_range(
 
 
 def parse_kinds(text: str | None) -> Kind:
-    from core.watch.timeline.events import WORDS, Kind
+    from core.watch.timeline.events import KIND_FILTERS, Kind
 
     found = Kind(0)
     for word in text.split(",") if text else ():
-        if word.strip() not in WORDS:
+        if word.strip() not in KIND_FILTERS:
             raise UsageError(
-                f"There is no kind {word.strip()!r}.", next=f"Kinds are {', '.join(WORDS)}."
+                f"There is no kind {word.strip()!r}.", next=f"Kinds are {', '.join(KIND_FILTERS)}."
             )
-        found |= WORDS[word.strip()]
+        found |= KIND_FILTERS[word.strip()]
     return found
 
 

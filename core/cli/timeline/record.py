@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def event_document(event: Event) -> dict[str, Any]:
     """Return what `--json` prints of an event, of what was recorded and as it is."""
-    from core.watch.timeline.events import Logged
-    from core.watch.timeline.text import told
+    from core.watch.timeline.events import LogNote
+    from core.watch.timeline.text import format_event
 
     return {
         "at": format_time(event.at),
@@ -28,8 +28,8 @@ def event_document(event: Event) -> dict[str, Any]:
         "topic": event.topic,
         "partition": event.partition,
         "brokers": sorted(event.brokers),
-        "text": told(event),
-        "log": event.after.file if isinstance(event.after, Logged) else None,
+        "text": format_event(event),
+        "log": event.after.file if isinstance(event.after, LogNote) else None,
     }
 
 
@@ -89,6 +89,8 @@ def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:
         for event in what:
             emit_line(event_document(event))
     else:
-        from core.watch.timeline.text import told
+        from core.watch.timeline.text import format_event
 
-        print_lines("\n".join(f"{e.at.astimezone():%H:%M:%S}  {printable(told(e))}" for e in what))
+        print_lines(
+            "\n".join(f"{e.at.astimezone():%H:%M:%S}  {printable(format_event(e))}" for e in what)
+        )

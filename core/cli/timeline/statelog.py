@@ -22,9 +22,9 @@ from core.text.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from core.watch.statelog.files import Found, Source
-    from core.watch.statelog.merge import Tally, Wanted
-    from core.watch.statelog.timestamps import Zones
+    from core.watch.statelog.files import LogFile, LogFiles
+    from core.watch.statelog.merge import EventFilter, MergeTally
+    from core.watch.statelog.timestamps import TimeZones
 
 PROGRESS_SECONDS = 0.5
 NOTHING = "Nothing matched."
@@ -86,17 +86,17 @@ def merge(
     line, the summary last. Exit code 5 when a log could not be read to its end or more than 1 % of
     the lines have an unknown form, 6 when no event matches --topic.
     """
-    from core.watch.statelog.files import find
-    from core.watch.statelog.merge import Tally
+    from core.watch.statelog.files import find_log_files
+    from core.watch.statelog.merge import MergeTally
     from core.watch.statelog.output import is_incomplete
     from core.watch.statelog.timestamps import parse_zones
 
     zones = parse_zones(zone_names)
     wanted = _parse_filter(since, until, topic, partitions, everything)
-    found = find(files, zones)
+    found = find_log_files(files, zones)
     shifts = _shifts(found, output) if align else {}
     asked = _MergeRequest(found, zones, wanted, shifts, as_json)
-    tally = Tally()
+    tally = MergeTally()
     write_stream(lambda out: _write_merged(asked, tally, out, output), output)
     broken = (
         found.left_out
@@ -112,13 +112,13 @@ def merge(
 
 def _parse_filter(
     since: str | None, until: str | None, topic: str | None, partitions: str | None, all_: bool
-) -> Wanted:
-    from core.watch.statelog.merge import Wanted
+) -> EventFilter:
+    from core.watch.statelog.merge import EventFilter
 
     from_ms, to_ms = _moment(since), _moment(until)
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise UsageError(f"--from {since} is not before --to {until}.", next="Swap them.")
-    return Wanted(
+    return EventFilter(
         from_ms=from_ms,
         to_ms=to_ms,
         topic=None if topic is None else pattern(topic, "--topic"),
@@ -128,7 +128,7 @@ def _parse_filter(
 
 
 def _moment(text: str | None) -> int | None:
-    from core.watch.statelog.event import milliseconds
+    from core.watch.statelog.event import to_milliseconds
 
     if text is None:
         return None
@@ -139,7 +139,7 @@ def _moment(text: str | None) -> int | None:
         raise UsageError(
             f"Not a time: {text!r}.", next="Write it like 2026-01-31T02:00Z or 2026-01-31 02:00."
         ) from error
-    return milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return to_milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def parse_numbers(text: str) -> frozenset[int]:
@@ -156,7 +156,7 @@ def parse_numbers(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def _shifts(found: Found, output: Path | None) -> dict[int, int]:
+def _shifts(found: LogFiles, output: Path | None) -> dict[int, int]:
     """Return by how much each broker's times are to be shifted, as far as that is sure."""
     from core.watch.statelog.merge import Merge
 
@@ -175,20 +175,22 @@ def _shifts(found: Found, output: Path | None) -> dict[int, int]:
 
 
 class _MergeRequest(NamedTuple):
-    found: Found
-    zones: Zones
-    wanted: Wanted
+    found: LogFiles
+    zones: TimeZones
+    wanted: EventFilter
     shifts: dict[int, int]
     as_json: bool
 
 
-def _write_merged(asked: _MergeRequest, tally: Tally, out: IO[str], output: Path | None) -> None:
+def _write_merged(
+    asked: _MergeRequest, tally: MergeTally, out: IO[str], output: Path | None
+) -> None:
     from core.watch.statelog.output import summary_document, summary_lines
-    from core.watch.statelog.parallel import lines
+    from core.watch.statelog.parallel import merge_lines
 
     found, zones, wanted, shifts, as_json = asked
     progress = Progress(found.sources, output, "merging")
-    told = lines(
+    told = merge_lines(
         found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
     )
     with closing(told):
@@ -205,7 +207,7 @@ def _write_merged(asked: _MergeRequest, tally: Tally, out: IO[str], output: Path
         out.write(f"# {printable(line)}\n")
 
 
-def _nothing(wanted: Wanted, topics: set[str]) -> str:
+def _nothing(wanted: EventFilter, topics: set[str]) -> str:
     said = f"{NOTHING[:-1]}, of {len(topics):,} topics in the wanted time."
     if wanted.topic is None or any(wanted.topic.fullmatch(topic) for topic in topics):
         return said
@@ -215,7 +217,7 @@ def _nothing(wanted: Wanted, topics: set[str]) -> str:
 class Progress:
     """How far a merge is, on a terminal that nothing else is printed to."""
 
-    def __init__(self, sources: tuple[Source, ...], output: Path | None, doing: str) -> None:
+    def __init__(self, sources: tuple[LogFile, ...], output: Path | None, doing: str) -> None:
         self._sources, self._doing = sources, doing
         self._total = sum(source.size_bytes for source in sources)
         answers_elsewhere = output is not None or not sys.stdout.isatty()

@@ -31,35 +31,35 @@ from core.units import format_time, parse_ids
 
 if TYPE_CHECKING:
     from core.watch.timeline.events import Event, Kind
-    from core.watch.timeline.log_events import Logs
+    from core.watch.timeline.log_events import LogEvents
     from core.watch.timeline.store import Timeline
 
 
 def read_logs(
     files: Sequence[Path], zone_names: Sequence[str], since: datetime, until: datetime
-) -> Logs:
+) -> LogEvents:
     """Return the logs that are named, their clocks compared; raises UsageError for a wrong name.
 
     What cannot be read, what is doubtful of them, and whose clock is put right or is not known, is
     said.
     """
-    from core.watch.statelog.files import Found, find
-    from core.watch.statelog.output import another_zone, doubts, zone_hint
+    from core.watch.statelog.files import LogFiles, find_log_files
+    from core.watch.statelog.output import doubt_lines, is_in_other_zone, zone_hint
     from core.watch.statelog.timestamps import parse_zones
-    from core.watch.timeline.log_events import Logs
+    from core.watch.timeline.log_events import LogEvents
 
     zones = parse_zones(tuple(zone_names))
-    found = find(files, zones)
-    logs = Logs(found.sources, since, until, whole=not found.left_out)
+    found = find_log_files(files, zones)
+    logs = LogEvents(found.sources, since, until, whole=not found.left_out)
     logs.align()
     if not zone_names:
         say(f"Logs' times without a zone are taken as {zones.words}; --zone says another.")
-    given = Found(logs.sources, found.left_out, found.twice)
-    for line in doubts(logs.tally, given, "`statelog merge --json` has them all"):
+    given = LogFiles(logs.sources, found.left_out, found.twice)
+    for line in doubt_lines(logs.tally, given, "`statelog merge --json` has them all"):
         say(line)
     if logs.tally.unknown:
         say(f"{logs.tally.unknown:,} of their records are of unknown form, and left out.")
-    for offset in filter(another_zone, logs.tally.clocks.offsets()):
+    for offset in filter(is_in_other_zone, logs.tally.clocks.offsets()):
         say(zone_hint(offset))
     for broker, shift_ms in sorted(logs.shifts_ms.items()):
         off = "ahead" if shift_ms < 0 else "behind"
@@ -227,13 +227,13 @@ def _refuse_other_options(ctx: click.Context) -> None:
 
 def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
-    from core.watch.timeline.coverage import unseen
+    from core.watch.timeline.coverage import find_gaps
     from core.watch.timeline.events import Kind
 
     listed = not wanted.is_narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
     gaps = [
         gap
-        for gap in unseen(timeline, wanted.since, wanted.until, now)
+        for gap in find_gaps(timeline, wanted.since, wanted.until, now)
         if not (gap.kept and listed and gap.ended <= (wanted.until or now))
     ]
     if len(gaps) > NAMED:
@@ -243,7 +243,7 @@ def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None
 
 
 def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
-    from core.watch.timeline.text import told
+    from core.watch.timeline.text import format_event
 
     # What is not shown is not held: logs may be long.
     count = 0
@@ -255,15 +255,15 @@ def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Pat
         emit([event_document(event) for event in shown], output)
         return
     _report_omitted(count - len(shown), "events")
-    write_text(_lines((event.at, told(event)) for event in shown), output)
+    write_text(_lines((event.at, format_event(event)) for event in shown), output)
 
 
 def _summary(
     found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
 ) -> None:
-    from core.watch.timeline.text import happenings
+    from core.watch.timeline.text import group_events
 
-    every = happenings(found, kinds)
+    every = group_events(found, kinds)
     shown = every[-(last or (len(every) if as_json else MOST)) :]
     if as_json:
         emit(
@@ -310,7 +310,7 @@ def _print_state_at(
     import numpy as np
 
     from core.cluster.documents.cluster_document import ClusterDocument, to_json
-    from core.watch.timeline.coverage import unseen
+    from core.watch.timeline.coverage import find_gaps
 
     state = timeline.state_at(moment)
     if state is None:
@@ -320,7 +320,7 @@ def _print_state_at(
             f"At {format_time(moment)} the cluster was not recorded yet.",
             next=f"The first moment is {format_time(span[0])}.",
         )
-    for gap in unseen(timeline, moment, moment, now):
+    for gap in find_gaps(timeline, moment, moment, now):
         say(f"{gap.text} This is the cluster as it was seen before that.")
     unknown = np.full(state.partition_count, np.nan)
     emit(to_json(ClusterDocument(state, unknown, unknown)), output)

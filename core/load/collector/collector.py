@@ -19,10 +19,10 @@ from core.cluster.log_dirs import with_logs
 from core.cluster.metadata import UNKNOWN, TopicPartition
 from core.cluster.state import ClusterState, Int64
 from core.errors import TrimtabError
-from core.load.collector.interval import Interval, measure
-from core.load.collector.reading import Memory, Reading
+from core.load.collector.interval import Interval, measure_interval
+from core.load.collector.reading import CollectorMemory, Reading
 from core.load.load import Float64, Source
-from core.load.snapshot.aggregates import state_loads
+from core.load.snapshot.aggregates import state_broker_loads
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.paths import safe_name
 
@@ -37,7 +37,7 @@ PROMPT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollResult:
     """What one poll gave, for logs and for the command line."""
 
     poll_id: int
@@ -61,16 +61,16 @@ class Collector:
         # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
         self._epoch = round(clock.now().timestamp() * 1000)
         self._seq = 0
-        self._memory: Memory | None = None
+        self._memory: CollectorMemory | None = None
 
-    def poll(self) -> Polled:
+    def poll(self) -> PollResult:
         """Ask the cluster once and write what was learned.
 
         Raises UnreachableError or AccessDeniedError when nothing could be learned, TrimtabError
         when it could not be written: the next interval then begins where this one did.
         """
         reading = self.read()
-        interval = measure(reading, self._memory)
+        interval = measure_interval(reading, self._memory)
         try:
             polled = self._write(interval)
         except OSError as error:
@@ -83,7 +83,7 @@ class Collector:
         self._memory = interval.memory
         return polled
 
-    def _write(self, interval: Interval) -> Polled:
+    def _write(self, interval: Interval) -> PollResult:
         from core.load.snapshot.writer import write_live
         from core.load.spool import write_segment
 
@@ -102,7 +102,7 @@ class Collector:
         if not np.isnan(interval.dt_seconds).all():
             write_live(self._root, live_snapshot(interval, poll_id, self._clock.now()))
         known = int((~np.isnan(interval.in_bytes)).sum())
-        return Polled(poll_id, reading.at, state.replica_count, known, segment)
+        return PollResult(poll_id, reading.at, state.replica_count, known, segment)
 
     def read(self) -> Reading:
         """Return one reading of the cluster."""
@@ -135,7 +135,7 @@ class Collector:
             unattended=frozenset(g.id for g in told_of if not g.members),
             untold=frozenset(g.id for g in groups) - {g.id for g in told_of},
             hidden=GROUPS_HIDDEN in lost,
-            listed=all(fault == GROUPS_HIDDEN for fault in lost) and _coordinated(state),
+            listed=all(fault == GROUPS_HIDDEN for fault in lost) and _has_coordinators(state),
         )
 
     def _told(self, began: float) -> float:
@@ -160,7 +160,7 @@ def _commits(state: ClusterState, group: Group) -> Int64:
     return offsets
 
 
-def _coordinated(state: ClusterState) -> bool:
+def _has_coordinators(state: ClusterState) -> bool:
     """Return whether each group has a coordinator: nobody lists those that have none."""
     rows = state.partitions_of(GROUPS_TOPIC)
     return bool((state.leader[rows.start : rows.stop] >= 0).all())
@@ -187,10 +187,10 @@ def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[
     topic_of = state.topic_of[of]
 
     def constant(value: str) -> Any:
-        return columns.coded(np.zeros(rows, np.int32), [value])
+        return columns.dictionary_array(np.zeros(rows, np.int32), [value])
 
     def led(column: Any, kind: Any, known: Any) -> Any:
-        return columns.numbers(column[of], kind, leads & known[of])
+        return columns.number_array(column[of], kind, leads & known[of])
 
     def whole(column: Int64) -> Any:
         return led(column, pa.int64(), column >= 0)
@@ -205,30 +205,34 @@ def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[
     # A follower's row has the interval of its size, which is the poll's own.
     return {
         "cluster_id": constant(state.cluster_id),
-        "topic": columns.coded(topic_of, topics),
-        "topic_id": columns.coded(topic_of, ids),
-        "partition": columns.numbers(state.partition[of], pa.int32()),
-        "broker_id": columns.numbers(state.replica_broker, pa.int32()),
-        "is_leader": columns.booleans(leads),
-        "leader_epoch": columns.numbers(epoch[of], pa.int32(), epoch[of] >= 0),
-        "ts": columns.numbers(at, pa.timestamp("us", "UTC")),
+        "topic": columns.dictionary_array(topic_of, topics),
+        "topic_id": columns.dictionary_array(topic_of, ids),
+        "partition": columns.number_array(state.partition[of], pa.int32()),
+        "broker_id": columns.number_array(state.replica_broker, pa.int32()),
+        "is_leader": columns.boolean_array(leads),
+        "leader_epoch": columns.number_array(epoch[of], pa.int32(), epoch[of] >= 0),
+        "ts": columns.number_array(at, pa.timestamp("us", "UTC")),
         "dt_ms": led(dt_ms, pa.int32(), ~np.isnan(dt)),
         "end_offset": whole(reading.end),
         "start_offset": whole(reading.start),
         "offset_delta": whole(interval.messages),
-        "size_delta": columns.numbers(interval.size_delta, pa.int64(), interval.size_delta_known),
-        "size_bytes": columns.numbers(state.size_bytes, pa.int64(), state.size_bytes >= 0),
+        "size_delta": columns.number_array(
+            interval.size_delta, pa.int64(), interval.size_delta_known
+        ),
+        "size_bytes": columns.number_array(state.size_bytes, pa.int64(), state.size_bytes >= 0),
         "in_bytes": real(interval.in_bytes),
         "out_bytes": real(interval.out_bytes),
-        "in_method": columns.numbers(np.where(leads, interval.in_method[of], 0), pa.int8()),
-        "out_method": columns.numbers(np.where(leads, interval.out_method[of], 0), pa.int8()),
-        "replica_lag": columns.numbers(state.lag, pa.int64(), state.lag >= 0),
+        "in_method": columns.number_array(np.where(leads, interval.in_method[of], 0), pa.int8()),
+        "out_method": columns.number_array(np.where(leads, interval.out_method[of], 0), pa.int8()),
+        "replica_lag": columns.number_array(state.lag, pa.int64(), state.lag >= 0),
         "group_lag": whole(interval.group_lag),
-        "log_dir": columns.coded(state.log_dir, state.log_dir_paths or [""], state.log_dir >= 0),
+        "log_dir": columns.dictionary_array(
+            state.log_dir, state.log_dir_paths or [""], state.log_dir >= 0
+        ),
         "source": constant(SOURCE),
         "collector_id": constant(collector_id),
-        "poll_id": columns.numbers(np.full(rows, poll_id), pa.int64()),
-        "flags": columns.numbers(interval.replica_flags, pa.int32()),
+        "poll_id": columns.number_array(np.full(rows, poll_id), pa.int64()),
+        "flags": columns.number_array(interval.replica_flags, pa.int32()),
     }
 
 
@@ -257,7 +261,7 @@ def live_snapshot(interval: Interval, poll_id: int, now: datetime) -> LoadSnapsh
         growth_bytes_per_s=np.full(state.partition_count, np.nan),
         quality=np.where(known, int(Quality.SINGLE), int(Quality.NONE)).astype(np.int8),
         method=interval.in_method,
-        brokers=state_loads(
+        brokers=state_broker_loads(
             state, rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
         ),
         metadata_hash=state.metadata_hash,
@@ -272,7 +276,7 @@ def collect(
     interval_seconds: float,
     first_seconds: float | None = None,
     keep_on: Callable[[], bool],
-    tell: Callable[[Polled | TrimtabError], None],
+    tell: Callable[[PollResult | TrimtabError], None],
 ) -> None:
     """Poll each `interval_seconds` until `keep_on` says no; an unreachable cluster is retried.
 

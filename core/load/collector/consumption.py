@@ -13,17 +13,17 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, Int64
-from core.load.collector.reading import Commits, Memory, Reading
+from core.load.collector.reading import CollectorMemory, Commits, Reading
 from core.load.load import Float64
 from core.load.samples import Method
 
-CATCH_UP = 2
+MAX_CATCH_UP = 2
 """A group without members is taken for one that reads at up to so many times the inward rate."""
 
 
-def outward(
+def estimate_out_bytes(
     reading: Reading,
-    before: Memory,
+    before: CollectorMemory,
     per_message: Float64,
     delta_known: Bool,
 ) -> tuple[Float64, npt.NDArray[np.int8], Bool]:
@@ -48,7 +48,7 @@ def outward(
         if earlier is None:
             continue
         usable = (offsets >= 0) & (earlier.offsets >= 0) & (offsets >= earlier.offsets)
-        usable &= ~_too_soon(reading, before, earlier)
+        usable &= ~_is_too_soon(reading, before, earlier)
         # Told later than the ends; long after them when a broker that is away is waited for.
         took = reading.committed_at - earlier.read_at
         read = np.zeros(count)
@@ -57,7 +57,7 @@ def outward(
             # Kafka refuses to reset a group that has members. Readers that assign themselves
             # their partitions have none either: what they commit is as much as came meanwhile.
             came = reading.end - earlier.moved
-            far = usable & (read > CATCH_UP * np.maximum(came, 0))
+            far = usable & (read > MAX_CATCH_UP * np.maximum(came, 0))
             jumped |= far
             usable &= ~far
         consumed[usable] += read[usable]
@@ -66,16 +66,16 @@ def outward(
     value[readers & ~counted] = np.nan
     if reading.hidden or reading.untold - before.commits.keys():
         value[consumed == 0] = np.nan
-    for group in away(reading, before):
+    for group in missing_groups(reading, before):
         value[before.commits[group].offsets >= 0] = np.nan
     value[~delta_known] = np.nan
     method = np.where(counted & ~np.isnan(value), int(Method.BYTES_PER_MESSAGE), 0).astype(np.int8)
     return value, method, jumped & delta_known
 
 
-def remembered(
+def merge_commits(
     reading: Reading,
-    before: Memory | None,
+    before: CollectorMemory | None,
     known: Bool,
     replaced: Bool,
 ) -> Mapping[str, Commits]:
@@ -86,7 +86,7 @@ def remembered(
     """
     out: dict[str, Commits] = {}
     if before is not None:
-        out = {group: before.commits[group] for group in away(reading, before)}
+        out = {group: before.commits[group] for group in missing_groups(reading, before)}
     for group, offsets in reading.committed.items():
         earlier = None if before is None else before.commits.get(group)
         if before is None or earlier is None:
@@ -95,7 +95,7 @@ def remembered(
             )
             newest = known | replaced
         else:
-            newest = known & ~_too_soon(reading, before, earlier) | replaced
+            newest = known & ~_is_too_soon(reading, before, earlier) | replaced
         same = (offsets == earlier.offsets) | (reading.end < 0)
         out[group] = Commits(
             np.where(newest, offsets, earlier.offsets),
@@ -105,7 +105,7 @@ def remembered(
     return out
 
 
-def away(reading: Reading, before: Memory) -> set[str]:
+def missing_groups(reading: Reading, before: CollectorMemory) -> set[str]:
     """Return groups that were there before and that this reading does not tell of.
 
     One that is missing from a list of all groups is gone.
@@ -114,7 +114,7 @@ def away(reading: Reading, before: Memory) -> set[str]:
     return missing & reading.untold if reading.listed else missing
 
 
-def _too_soon(reading: Reading, before: Memory, earlier: Commits) -> Bool:
+def _is_too_soon(reading: Reading, before: CollectorMemory, earlier: Commits) -> Bool:
     """Return where commits were told so soon after the earlier ones that they tell no rate.
 
     Groups commit every few seconds. So it is when a poll that has waited is followed at once.
@@ -123,7 +123,7 @@ def _too_soon(reading: Reading, before: Memory, earlier: Commits) -> Bool:
     return soon
 
 
-def group_lag(reading: Reading) -> Int64:
+def max_group_lag(reading: Reading) -> Int64:
     """Return how far the slowest group is behind, -1 where no group has committed."""
     lag = np.full(len(reading.end), UNKNOWN, np.int64)
     for offsets in reading.committed.values():

@@ -13,13 +13,24 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.collector.consumption import away, group_lag, outward, remembered
-from core.load.collector.reading import Memory, Reading, laid, recreated, same_layout
+from core.load.collector.consumption import (
+    estimate_out_bytes,
+    max_group_lag,
+    merge_commits,
+    missing_groups,
+)
+from core.load.collector.reading import (
+    CollectorMemory,
+    Reading,
+    has_same_layout,
+    realign_memory,
+    recreated_partitions,
+)
 from core.load.load import Float64
 from core.load.samples import Flag, Method
 
 CLOCK_STEP_SECONDS = 2.0
-APART = 0.1
+MAX_SPAN_DIFFERENCE = 0.1
 """Offsets and sizes tell of the same interval when its lengths by each differ by no more of it."""
 SMOOTHING = 0.3
 """Weight of the newest clean interval in the mean bytes per message."""
@@ -46,20 +57,20 @@ class Interval:
     """[R], meaningful where `size_delta_known`; may be negative for nothing but bad input."""
     size_delta_known: Bool
     replica_flags: Int32
-    memory: Memory = field(repr=False)
+    memory: CollectorMemory = field(repr=False)
 
 
-def measure(reading: Reading, memory: Memory | None) -> Interval:
+def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interval:
     """Return the samples of `reading`, and the memory to measure the next one against."""
     state = reading.state
     count = state.partition_count
     leading = _leader_replica(state)
     if memory is None:
-        return _first(reading, leading)
-    before = memory if same_layout(memory.state, state) else laid(memory, state)
+        return _first_interval(reading, leading)
+    before = memory if has_same_layout(memory.state, state) else realign_memory(memory, state)
 
-    replaced = recreated(memory.state, state)
-    stepped = _clock_stepped(reading, memory)
+    replaced = recreated_partitions(memory.state, state)
+    stepped = _has_clock_stepped(reading, memory)
     known = reading.end >= 0
     had = (before.end >= 0) & ~replaced
     truncated = known & had & (reading.end < before.end)
@@ -79,7 +90,7 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
     of = state.partition_of_replica
     # A leader's sizes and offsets share a row's time. They are of different ones where a partition
     # had no leader, and where a poll waited between the two for a broker that is away.
-    together = np.abs(reading.sized - memory.sized - dt) <= APART * dt
+    together = np.abs(reading.sized - memory.sized - dt) <= MAX_SPAN_DIFFERENCE * dt
     size_known = (state.size_bytes >= 0) & (before.size >= 0) & ~replaced[of] & (not stepped)
     size_known &= ~(state.is_leader & (delta_known & ~together)[of])
     change = np.where(size_known, state.size_bytes - before.size, 0)
@@ -103,9 +114,9 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
     # Bytes without messages are the log's own doing (a compaction's copy) or of messages that came
     # between asking for offsets and for sizes; the next interval then has messages without bytes.
     clean &= together & ((messages > 0) == (led_change > 0))
-    in_bytes, in_method = _inward(messages, led_change, clean, delta_known, per_message)
-    per_message = _learned(per_message, messages, led_change, clean)
-    out_bytes, out_method, jumped = outward(reading, before, per_message, delta_known)
+    in_bytes, in_method = _estimate_in_bytes(messages, led_change, clean, delta_known, per_message)
+    per_message = _update_message_size(per_message, messages, led_change, clean)
+    out_bytes, out_method, jumped = estimate_out_bytes(reading, before, per_message, delta_known)
     replica_flags[jumped[of] & state.is_leader] |= Flag.GROUP_JUMPED
     return Interval(
         reading=reading,
@@ -115,11 +126,11 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
         in_method=in_method,
         out_bytes=out_bytes,
         out_method=out_method,
-        group_lag=group_lag(reading),
+        group_lag=max_group_lag(reading),
         size_delta=change,
         size_delta_known=size_known,
         replica_flags=replica_flags,
-        memory=Memory(
+        memory=CollectorMemory(
             state=state,
             at=reading.at,
             monotonic=reading.monotonic,
@@ -129,15 +140,15 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
             start=np.where(reading.start >= 0, reading.start, before.start),
             leader=np.where(state.leader >= 0, state.leader, before.leader),
             size=state.size_bytes,
-            commits=remembered(reading, before, known, replaced),
-            unattended=reading.unattended | (before.unattended & away(reading, before)),
+            commits=merge_commits(reading, before, known, replaced),
+            unattended=reading.unattended | (before.unattended & missing_groups(reading, before)),
             listed=reading.listed or before.listed,
             bytes_per_message=per_message,
         ),
     )
 
 
-def _first(reading: Reading, leading: Int64) -> Interval:
+def _first_interval(reading: Reading, leading: Int64) -> Interval:
     state = reading.state
     count, replicas = state.partition_count, state.replica_count
     flags = np.full(count, int(Flag.FIRST), np.int32)
@@ -152,11 +163,11 @@ def _first(reading: Reading, leading: Int64) -> Interval:
         in_method=np.zeros(count, np.int8),
         out_bytes=np.full(count, np.nan),
         out_method=np.zeros(count, np.int8),
-        group_lag=group_lag(reading),
+        group_lag=max_group_lag(reading),
         size_delta=np.zeros(replicas, np.int64),
         size_delta_known=np.zeros(replicas, np.bool_),
         replica_flags=replica_flags,
-        memory=Memory(
+        memory=CollectorMemory(
             state=state,
             at=reading.at,
             monotonic=reading.monotonic,
@@ -166,7 +177,7 @@ def _first(reading: Reading, leading: Int64) -> Interval:
             start=reading.start,
             leader=state.leader,
             size=state.size_bytes,
-            commits=remembered(reading, None, known, np.zeros(count, np.bool_)),
+            commits=merge_commits(reading, None, known, np.zeros(count, np.bool_)),
             unattended=reading.unattended,
             listed=reading.listed,
             bytes_per_message=_mean_message(reading, leading),
@@ -184,7 +195,7 @@ def _mean_message(reading: Reading, leading: Int64) -> Float64:
     return np.where(usable, size / np.where(usable, held, 1), np.nan)
 
 
-def _inward(
+def _estimate_in_bytes(
     messages: Int64, change: Int64, clean: Bool, known: Bool, per_message: Float64
 ) -> tuple[Float64, Int8]:
     method = np.zeros(len(messages), np.int8)
@@ -199,7 +210,9 @@ def _inward(
     return value, method
 
 
-def _learned(per_message: Float64, messages: Int64, change: Int64, clean: Bool) -> Float64:
+def _update_message_size(
+    per_message: Float64, messages: Int64, change: Int64, clean: Bool
+) -> Float64:
     usable = clean & (messages > 0) & (change > 0)
     newest = np.where(usable, change / np.where(usable, messages, 1), np.nan)
     mixed = np.where(
@@ -216,6 +229,6 @@ def _leader_replica(state: ClusterState) -> Int64:
     return out
 
 
-def _clock_stepped(reading: Reading, memory: Memory) -> bool:
+def _has_clock_stepped(reading: Reading, memory: CollectorMemory) -> bool:
     wall = (reading.at - memory.at).total_seconds()
     return abs(wall - (reading.monotonic - memory.monotonic)) > CLOCK_STEP_SECONDS

@@ -57,7 +57,7 @@ class Commits:
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class CollectorMemory:
     """What is kept of earlier polls, laid upon `state`: the last accepted value of each series."""
 
     state: ClusterState
@@ -79,7 +79,7 @@ class Memory:
     bytes_per_message: Float64
 
 
-def same_layout(old: ClusterState, new: ClusterState) -> bool:
+def has_same_layout(old: ClusterState, new: ClusterState) -> bool:
     return (
         [topic.name for topic in old.topics] == [topic.name for topic in new.topics]
         and np.array_equal(old.topic_of, new.topic_of)
@@ -89,7 +89,7 @@ def same_layout(old: ClusterState, new: ClusterState) -> bool:
     )
 
 
-def recreated(old: ClusterState, new: ClusterState) -> Bool:
+def recreated_partitions(old: ClusterState, new: ClusterState) -> Bool:
     """Return for each partition whether its topic's id is another than before."""
     before = {topic.name: topic.id for topic in old.topics}
     changed = np.array(
@@ -104,7 +104,7 @@ def recreated(old: ClusterState, new: ClusterState) -> Bool:
     return changed[new.topic_of] if len(changed) else np.zeros(0, np.bool_)
 
 
-def laid(memory: Memory, state: ClusterState) -> Memory:
+def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMemory:
     """Return `memory` upon another layout: rows that are new are unknown."""
     old = memory.state
     offset = np.array([old.partitions_of(topic.name).start for topic in state.topics], np.int64)
@@ -127,31 +127,31 @@ def laid(memory: Memory, state: ClusterState) -> Memory:
         found = np.minimum(np.searchsorted(old_keys[order], keys), len(order) - 1)
         same = (mapped >= 0) & (old_keys[order][found] == keys)
         size[same] = memory.size[order[found[same]]]
-    return Memory(
+    return CollectorMemory(
         state=memory.state,
         at=memory.at,
         monotonic=memory.monotonic,
-        seen=_picked(memory.seen, at, np.nan),
+        seen=_take(memory.seen, at, np.nan),
         sized=memory.sized,
-        end=_picked(memory.end, at, UNKNOWN),
-        start=_picked(memory.start, at, UNKNOWN),
-        leader=_picked(memory.leader, at, UNKNOWN),
+        end=_take(memory.end, at, UNKNOWN),
+        start=_take(memory.start, at, UNKNOWN),
+        leader=_take(memory.leader, at, UNKNOWN),
         size=size,
         commits={
             group: Commits(
-                _picked(kept.offsets, at, UNKNOWN),
-                _picked(kept.read_at, at, np.nan),
-                _picked(kept.moved, at, UNKNOWN),
+                _take(kept.offsets, at, UNKNOWN),
+                _take(kept.read_at, at, np.nan),
+                _take(kept.moved, at, UNKNOWN),
             )
             for group, kept in memory.commits.items()
         },
         unattended=memory.unattended,
         listed=memory.listed,
-        bytes_per_message=_picked(memory.bytes_per_message, at, np.nan),
+        bytes_per_message=_take(memory.bytes_per_message, at, np.nan),
     )
 
 
-def _picked(column: npt.NDArray[_S], at: Int64, unknown: float) -> npt.NDArray[_S]:
+def _take(column: npt.NDArray[_S], at: Int64, unknown: float) -> npt.NDArray[_S]:
     """Return `column[at]`, `unknown` where `at` is -1."""
     out: npt.NDArray[_S] = np.full(len(at), unknown, column.dtype)
     hit = at >= 0

@@ -36,11 +36,11 @@ def broker_loads(
     led_at = np.searchsorted(ids, leader[leader >= 0])
     held_at = np.searchsorted(ids, replica_broker)
     inward, outward = in_bytes_per_s[leader >= 0], out_bytes_per_s[leader >= 0]
-    leader_in = _totals(led_at, inward, len(ids))
-    consumed = _totals(led_at, outward, len(ids))
-    fed = _totals(led_at, inward * followers[leader >= 0], len(ids))
-    follower_in = _totals(held_at[follows], in_bytes_per_s[partition[follows]], len(ids))
-    size = _totals(held_at, np.where(replica_size < 0, np.nan, replica_size), len(ids))
+    leader_in = _group_sums(led_at, inward, len(ids))
+    consumed = _group_sums(led_at, outward, len(ids))
+    fed = _group_sums(led_at, inward * followers[leader >= 0], len(ids))
+    follower_in = _group_sums(held_at[follows], in_bytes_per_s[partition[follows]], len(ids))
+    size = _group_sums(held_at, np.where(replica_size < 0, np.nan, replica_size), len(ids))
     leaders = np.bincount(led_at, minlength=len(ids))
     held = np.bincount(held_at, minlength=len(ids))
     return tuple(
@@ -57,7 +57,7 @@ def broker_loads(
     )
 
 
-def state_loads(
+def state_broker_loads(
     state: ClusterState, in_bytes_per_s: Float64, out_bytes_per_s: Float64
 ) -> tuple[BrokerLoad, ...]:
     """Return every broker's load of this state, given each partition's rates, [P]."""
@@ -72,7 +72,7 @@ def state_loads(
     )
 
 
-def _totals(at: Int64, values: Float64, count: int) -> list[float | None]:
+def _group_sums(at: Int64, values: Float64, count: int) -> list[float | None]:
     """Return the sum of the known values of each group; None where there are only unknown ones."""
     known = ~np.isnan(values)
     total = np.bincount(at[known], weights=values[known], minlength=count)
@@ -110,7 +110,7 @@ def hot_partitions(snapshot: LoadSnapshot, count: int = HOTTEST) -> tuple[HotPar
                 partition=int(snapshot.partition[i]),
                 leader=by,
                 in_bytes_per_s=float(inward[i]),
-                out_bytes_per_s=_known(float(outward[i])),
+                out_bytes_per_s=_none_if_nan(float(outward[i])),
                 share=float(traffic[i]) / total if total > 0 else None,
             )
         )
@@ -136,15 +136,15 @@ def topic_skew(snapshot: LoadSnapshot, count: int = SKEWED_TOPICS) -> Mapping[st
 def broker_skew(brokers: tuple[BrokerLoad, ...]) -> Mapping[str, Skew]:
     """Return how unequal the brokers are in traffic in, traffic out and size."""
     return {
-        "in_bytes_per_s": skew_of(
+        "in_bytes_per_s": resource_skew(
             [_sum_known(b.leader_in_bytes_per_s, b.follower_in_bytes_per_s) for b in brokers]
         ),
-        "out_bytes_per_s": skew_of([b.out_bytes_per_s for b in brokers]),
-        "size_bytes": skew_of([b.size_bytes for b in brokers]),
+        "out_bytes_per_s": resource_skew([b.out_bytes_per_s for b in brokers]),
+        "size_bytes": resource_skew([b.size_bytes for b in brokers]),
     }
 
 
-def skew_of(values: list[float | None] | list[int | None]) -> Skew:
+def resource_skew(values: list[float | None] | list[int | None]) -> Skew:
     """Return the skew of the known values; all None where they are none or sum to nothing."""
     known = np.sort(np.array([value for value in values if value is not None], np.float64))
     total = float(known.sum())
@@ -161,5 +161,5 @@ def _sum_known(*parts: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value

@@ -103,14 +103,14 @@ class Manifest:
                 published_at=parse_time(document["published_at"]),
                 window_end=parse_time(document["window_end"]),
                 metadata_hash=document.get("metadata_hash"),
-                files=tuple(known_fields(DataFile, row) for row in document["files"]),
-                brokers=tuple(known_fields(BrokerLoad, row) for row in document["brokers"]),
+                files=tuple(from_known_fields(DataFile, row) for row in document["files"]),
+                brokers=tuple(from_known_fields(BrokerLoad, row) for row in document["brokers"]),
                 hot_partitions=tuple(
-                    known_fields(HotPartition, row) for row in document["hot_partitions"]
+                    from_known_fields(HotPartition, row) for row in document["hot_partitions"]
                 ),
                 topic_skew=document["topic_skew"],
-                skew={name: known_fields(Skew, row) for name, row in document["skew"].items()},
-                counts=known_fields(Counts, counts),
+                skew={name: from_known_fields(Skew, row) for name, row in document["skew"].items()},
+                counts=from_known_fields(Counts, counts),
             )
         except KeyError as error:
             raise DocumentError(
@@ -122,7 +122,7 @@ class Manifest:
             ) from error
 
 
-def known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
+def from_known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
     """Return the dataclass `kind` from `row`; keys that a later version added are ignored."""
     return kind(**{name: row[name] for name in kind.__slots__ if name in row})
 
@@ -148,7 +148,7 @@ def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -
         raise DocumentError(f"{path.name} is not a manifest.", detail=str(path), next=layout.REPAIR)
     manifest = Manifest.from_json(document, path)
     names = (manifest.cluster_id, manifest.snapshot_id, *(file.name for file in manifest.files))
-    if not all(map(_is_plain, names)):
+    if not all(map(_is_file_name, names)):
         raise DocumentError(
             f"{path.name} names files that are not the snapshot's own.",
             detail=str(path),
@@ -157,7 +157,7 @@ def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -
     return manifest
 
 
-def _is_plain(name: object) -> bool:
+def _is_file_name(name: object) -> bool:
     """Return whether a name leads nowhere else than its folder."""
     return isinstance(name, str) and name not in ("", ".", "..") and not {"/", "\0"} & {*name}
 
@@ -190,14 +190,14 @@ def cluster_ids(root: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def list_cluster(root: Path, cluster_id: str) -> None:
+def add_to_index(root: Path, cluster_id: str) -> None:
     """Put a cluster on the list; a damaged list begins anew."""
-    _change(root, lambda known: known | {cluster_id})
+    _update_index(root, lambda known: known | {cluster_id})
 
 
 def forget_cluster(root: Path, cluster_id: str) -> None:
     """Remove all load of a cluster that nobody will meet again; nothing may be writing it."""
-    _change(root, lambda known: known - {cluster_id})
+    _update_index(root, lambda known: known - {cluster_id})
     folder = paths.cluster_folder(cluster_id)
     for place in (*root.glob(f"*/{folder}"), *root.glob(f"*/v*/{folder}")):
         shutil.rmtree(place, ignore_errors=True)
@@ -205,7 +205,7 @@ def forget_cluster(root: Path, cluster_id: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _change(root: Path, change: Callable[[Set[str]], Set[str]]) -> None:
+def _update_index(root: Path, change: Callable[[Set[str]], Set[str]]) -> None:
     with files.locked(root / "locks" / "index.lock"):
         try:
             known = frozenset(cluster_ids(root))

@@ -25,7 +25,7 @@ from core.load.snapshot.format import (
 )
 from core.load.snapshot.manifest import (
     FORMAT,
-    known_fields,
+    from_known_fields,
     read_manifest,
 )
 from core.units import parse_time
@@ -81,7 +81,7 @@ def read_table(path: Path) -> Any:
 
 
 def _head(table: Any) -> dict[str, str]:
-    return columns.head_of(table.schema)
+    return columns.schema_metadata(table.schema)
 
 
 def _damaged(path: Path, what: str) -> DocumentError:
@@ -118,7 +118,9 @@ def read_columns(path: Path) -> LoadSnapshot:
             growth_bytes_per_s=columns.to_numpy(table["growth_bytes_per_s"]),
             quality=columns.to_numpy(table["quality"]),
             method=columns.to_numpy(table["method"]),
-            brokers=tuple(known_fields(BrokerLoad, row) for row in json.loads(head["brokers"])),
+            brokers=tuple(
+                from_known_fields(BrokerLoad, row) for row in json.loads(head["brokers"])
+            ),
             metadata_hash=head["metadata_hash"] or None,
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )

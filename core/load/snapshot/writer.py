@@ -32,15 +32,15 @@ from core.load.snapshot.manifest import (
     FORMAT,
     DataFile,
     Manifest,
-    list_cluster,
+    add_to_index,
     read_manifest,
     snapshot_ids,
 )
 from core.units import format_time
 
-KEPT = 60
-KEPT_HOURLY_SECONDS = 7 * 86400
-NEVER_YOUNGER_SECONDS = 600
+KEEP_LAST = 60
+KEEP_HOURLY_SECONDS = 7 * 86400
+MIN_AGE_SECONDS = 600
 
 _UNITS = {"in_bytes_per_s": "B/s", "out_bytes_per_s": "B/s", "messages_per_s": "1/s"}
 
@@ -63,8 +63,8 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
             text = json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
             (aside / "manifest.json").write_text(text, encoding="utf-8")
         files.write_text(layout.current(root, snapshot.cluster_id), text)
-    list_cluster(root, snapshot.cluster_id)
-    _retire(root, snapshot.cluster_id)
+    add_to_index(root, snapshot.cluster_id)
+    _delete_expired(root, snapshot.cluster_id)
     return manifest
 
 
@@ -98,17 +98,19 @@ def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
             pa.field(name, array.type, nullable=False, metadata={"unit": unit} if unit else None)
         )
 
-    add("topic", columns.coded(snapshot.topic_of, snapshot.topics))
-    add("partition", columns.numbers(snapshot.partition, pa.int32()))
+    add("topic", columns.dictionary_array(snapshot.topic_of, snapshot.topics))
+    add("partition", columns.number_array(snapshot.partition, pa.int32()))
     if snapshot.leader is not None:
-        add("leader", columns.numbers(snapshot.leader, pa.int32()))
+        add("leader", columns.number_array(snapshot.leader, pa.int32()))
     for (horizon, rate, statistic), column in snapshot.rates.items():
         name = rate_column(rate, horizon, statistic)
-        add(name, columns.numbers(column, pa.float64()), _UNITS[rate])
-    add("size_bytes", columns.numbers(snapshot.size_bytes, pa.int64()), "B")
-    add("growth_bytes_per_s", columns.numbers(snapshot.growth_bytes_per_s, pa.float64()), "B/s")
-    add("quality", columns.numbers(snapshot.quality, pa.int8()))
-    add("method", columns.numbers(snapshot.method, pa.int8()))
+        add(name, columns.number_array(column, pa.float64()), _UNITS[rate])
+    add("size_bytes", columns.number_array(snapshot.size_bytes, pa.int64()), "B")
+    add(
+        "growth_bytes_per_s", columns.number_array(snapshot.growth_bytes_per_s, pa.float64()), "B/s"
+    )
+    add("quality", columns.number_array(snapshot.quality, pa.int8()))
+    add("method", columns.number_array(snapshot.method, pa.int8()))
     head = {
         "format": FORMAT,
         "cluster_id": snapshot.cluster_id,
@@ -156,18 +158,18 @@ def _manifest(snapshot: LoadSnapshot, writer_epoch: int, data: tuple[DataFile, .
 # -- housekeeping --------------------------------------------------------------------------------
 
 
-def _retire(root: Path, cluster_id: str) -> None:
+def _delete_expired(root: Path, cluster_id: str) -> None:
     folder = layout.snapshots(root, cluster_id)
     aged = [(name, (folder / name).stat().st_mtime) for name in snapshot_ids(root, cluster_id)]
-    for name in retired(aged, time.time()):
+    for name in select_expired(aged, time.time()):
         shutil.rmtree(folder / name, ignore_errors=True)
     for left in sorted(folder.glob(f"{files.TEMPORARY}*/")):
         # A publish takes a second: whoever began this one died.
-        if files.age_seconds(left, time.time()) > NEVER_YOUNGER_SECONDS:
+        if files.age_seconds(left, time.time()) > MIN_AGE_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def retired(aged: list[tuple[str, float]], now: float) -> list[str]:
+def select_expired(aged: list[tuple[str, float]], now: float) -> list[str]:
     """Return which of the snapshots (name, written at; oldest first) are no longer kept.
 
     Kept are the last 60, the first of each hour for 7 days, and everything of the last 10 minutes.
@@ -178,8 +180,8 @@ def retired(aged: list[tuple[str, float]], now: float) -> list[str]:
         first_of_hour = int(written_at // 3600) not in hours
         hours.add(int(written_at // 3600))
         age = now - written_at
-        hourly = first_of_hour and age < KEPT_HOURLY_SECONDS
-        if i < len(aged) - KEPT and not hourly and age > NEVER_YOUNGER_SECONDS:
+        hourly = first_of_hour and age < KEEP_HOURLY_SECONDS
+        if i < len(aged) - KEEP_LAST and not hourly and age > MIN_AGE_SECONDS:
             out.append(name)
     return out
 

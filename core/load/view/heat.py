@@ -56,17 +56,17 @@ class Order(Enum):
     NAME = "name"
 
 
-def eligible(state: ClusterState) -> Bool:
+def alive_brokers(state: ClusterState) -> Bool:
     """Return which brokers may hold anything: those alive, shape [B]."""
     return np.array([broker.alive for broker in state.brokers], np.bool_)
 
 
-def weights(state: ClusterState, metric: Metric) -> Float64:
+def fair_parts(state: ClusterState, metric: Metric) -> Float64:
     """Return each broker's fair part of any total, shape [B], summing to 1.
 
     By capacity where it is known for all live brokers, else even.
     """
-    alive = eligible(state)
+    alive = alive_brokers(state)
     if not alive.any():
         return np.zeros(len(alive))
 
@@ -103,7 +103,7 @@ def partition_values(state: ClusterState, load: Load, metric: Metric) -> Float64
             return np.ones(state.partition_count)
 
 
-def spread(state: ClusterState, load: Load, metric: Metric) -> tuple[Int64, Int64, Float64]:
+def carried_values(state: ClusterState, load: Load, metric: Metric) -> tuple[Int64, Int64, Float64]:
     """Return (partition, broker column, value) of everything that is carried, one entry each."""
     values = partition_values(state, load, metric)
     if metric.of_leaders:
@@ -123,7 +123,7 @@ def spread(state: ClusterState, load: Load, metric: Metric) -> tuple[Int64, Int6
     return partitions[held], columns[held], values[held]
 
 
-def summed(rows: Int64, columns: Int64, values: Float64, shape: tuple[int, int]) -> Float64:
+def sum_by_cell(rows: Int64, columns: Int64, values: Float64, shape: tuple[int, int]) -> Float64:
     """Return the matrix of sums; a cell of which nothing is known is NaN."""
     return _sums(rows * shape[1] + columns, values, shape[0] * shape[1]).reshape(shape)
 
@@ -139,7 +139,7 @@ def _sums(at: Int64, values: Float64, size: int) -> Float64:
     return sums
 
 
-def levels(values: Float64, fair: Float64, piece: Float64, enough: float = 0.0) -> Int8:
+def deviation_levels(values: Float64, fair: Float64, piece: Float64, enough: float = 0.0) -> Int8:
     """Return the deviation of each cell from its fair share, -4 … 4, 0 within the band.
 
     `piece` is the size of what can be moved on its own: a cell that is off by less than one piece
@@ -203,20 +203,20 @@ class HeatMap:
 def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
     """Return topics by brokers for one metric."""
     shape = (len(state.topics), len(state.brokers))
-    partitions, columns, carried = spread(state, load, metric)
+    partitions, columns, carried = carried_values(state, load, metric)
     rows = state.topic_of[partitions].astype(np.int64)
-    values = summed(rows, columns, carried, shape)
+    values = sum_by_cell(rows, columns, carried, shape)
     total = _sums(rows, carried, shape[0])
     pieces = np.bincount(rows, minlength=shape[0])
     piece = (total / np.maximum(pieces, 1))[:, None]
-    fair = total[:, None] * weights(state, metric)[None, :]
-    alive = eligible(state)
+    fair = total[:, None] * fair_parts(state, metric)[None, :]
+    alive = alive_brokers(state)
     enough = SMALL * float(np.nansum(total)) / max(1, int(alive.sum()))
     level, skew, excess = np.empty(shape, np.int8), np.empty(shape[0]), np.empty(shape[0])
     step = max(1, BLOCK_CELLS // max(1, shape[1]))
     for first in range(0, shape[0], step):
         at = slice(first, first + step)
-        level[at] = levels(values[at], fair[at], piece[at], enough)
+        level[at] = deviation_levels(values[at], fair[at], piece[at], enough)
         skew[at] = _skew(values[at], np.maximum(fair[at], piece[at]))
         excess[at] = _excess(values[at] - fair[at], piece[at], alive)
     marks = replica_marks(state)
@@ -268,7 +268,7 @@ def _marked(state: ClusterState, mask: Bool, shape: tuple[int, int]) -> Int64:
     return np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape)
 
 
-class Role(Enum):
+class ReplicaRole(Enum):
     """What a broker is to a partition."""
 
     NONE = "none"
@@ -313,10 +313,10 @@ def partition_map(
     )
 
 
-def roles(state: ClusterState, row: int) -> dict[int, Role]:
+def replica_roles(state: ClusterState, row: int) -> dict[int, ReplicaRole]:
     """Return what each broker that holds a replica of a partition is to it."""
     at = state.replica_slice(row)
-    found: dict[int, Role] = {}
+    found: dict[int, ReplicaRole] = {}
     leader = int(state.leader[row])
     for broker, in_sync, adding, removing in zip(
         state.replica_broker[at].tolist(),
@@ -326,12 +326,12 @@ def roles(state: ClusterState, row: int) -> dict[int, Role]:
         strict=True,
     ):
         if adding:
-            role = Role.ARRIVING
+            role = ReplicaRole.ARRIVING
         elif removing:
-            role = Role.LEAVING
+            role = ReplicaRole.LEAVING
         elif not in_sync:
-            role = Role.OUT_OF_SYNC
+            role = ReplicaRole.OUT_OF_SYNC
         else:
-            role = Role.LEADER if broker == leader else Role.FOLLOWER
+            role = ReplicaRole.LEADER if broker == leader else ReplicaRole.FOLLOWER
         found[broker] = role
     return found

@@ -11,7 +11,15 @@ import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32
 from core.load.load import Float64, Load
-from core.load.view.heat import Int8, Metric, eligible, levels, spread, summed, weights
+from core.load.view.heat import (
+    Int8,
+    Metric,
+    alive_brokers,
+    carried_values,
+    deviation_levels,
+    fair_parts,
+    sum_by_cell,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +35,17 @@ class BrokerTotals:
 
     def level(self, metric: Metric) -> Int8:
         values, fair = self.values[metric], self.fair[metric]
-        return np.where(self.alive, levels(values, fair, np.zeros(len(values))), 0).astype(np.int8)
+        return np.where(
+            self.alive, deviation_levels(values, fair, np.zeros(len(values))), 0
+        ).astype(np.int8)
 
     def skew(self, metric: Metric) -> float:
         """Return the fullest broker's ratio to its fair share; NaN when unknown."""
-        return highest_ratio(self.values[metric], self.fair[metric])[1]
+        return max_ratio(self.values[metric], self.fair[metric])[1]
 
     @property
     def disk_level(self) -> Int8:
-        return levels(self.disk_used, self.disk_fair, np.zeros(len(self.brokers)))
+        return deviation_levels(self.disk_used, self.disk_fair, np.zeros(len(self.brokers)))
 
     @property
     def disk_fair(self) -> Float64:
@@ -48,20 +58,20 @@ def broker_totals(state: ClusterState, load: Load) -> BrokerTotals:
     values: dict[Metric, Float64] = {}
     fair: dict[Metric, Float64] = {}
     for metric in Metric:
-        values[metric] = carried(state, load, metric)
-        fair[metric] = fair_shares(values[metric], weights(state, metric))
-    return BrokerTotals(state.broker_ids, eligible(state), values, fair, disk_used(state))
+        values[metric] = broker_values(state, load, metric)
+        fair[metric] = fair_shares(values[metric], fair_parts(state, metric))
+    return BrokerTotals(state.broker_ids, alive_brokers(state), values, fair, disk_usage(state))
 
 
-def carried(state: ClusterState, load: Load, metric: Metric) -> Float64:
+def broker_values(state: ClusterState, load: Load, metric: Metric) -> Float64:
     """Return what each broker carries of all topics, shape [B]; all NaN when nothing is known.
 
     Bytes and replicas of topics that are hidden count; what they carry otherwise nobody knows.
     """
-    _, columns, values = spread(state, load, metric)
+    _, columns, values = carried_values(state, load, metric)
     if np.isnan(values).all():
         return np.full(len(state.brokers), np.nan)
-    (whole,) = summed(np.zeros_like(columns), columns, values, (1, len(state.brokers)))
+    (whole,) = sum_by_cell(np.zeros_like(columns), columns, values, (1, len(state.brokers)))
     if metric is Metric.SIZE:
         return np.asarray(whole + state.hidden_bytes)
     return np.asarray(whole + state.hidden_replicas if metric is Metric.REPLICAS else whole)
@@ -89,13 +99,13 @@ def disk_bytes(state: ClusterState) -> tuple[Float64, Float64]:
     return used, whole
 
 
-def disk_used(state: ClusterState) -> Float64:
+def disk_usage(state: ClusterState) -> Float64:
     """Return the used part of each broker's log dirs, NaN where a size is unknown."""
     used, whole = disk_bytes(state)
     return np.asarray(used / np.where(whole > 0, whole, np.nan))
 
 
-def highest_ratio(values: Float64, fair: Float64) -> tuple[int, float]:
+def max_ratio(values: Float64, fair: Float64) -> tuple[int, float]:
     """Return (column, ratio) of the fullest broker; (-1, NaN) when nothing is known."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(fair > 0, values / fair, np.nan)

@@ -11,7 +11,7 @@ from core.cluster.hidden_topics import is_partial
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.load.view.heat import Metric, replica_marks
-from core.load.view.totals import BrokerTotals, broker_totals, highest_ratio
+from core.load.view.totals import BrokerTotals, broker_totals, max_ratio
 from core.units import counted, format_duration
 
 SKEW = 1.3
@@ -145,7 +145,7 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
     """Return the fullest broker of each metric, where it is worth a look; the wildest first."""
     found: list[tuple[float, Verdict]] = []
     for metric in (Metric.IN, Metric.OUT, Metric.LEADERS, Metric.SIZE):
-        column, ratio = highest_ratio(totals.values[metric], totals.fair[metric])
+        column, ratio = max_ratio(totals.values[metric], totals.fair[metric])
         if column < 0 or ratio < SKEW:
             continue
         broker = int(totals.brokers[column])

@@ -13,7 +13,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.load.snapshot.aggregates import state_loads
+from core.load.snapshot.aggregates import state_broker_loads
 from core.plan.copies import Apart, Copy, Copying, copying
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.rate_table import default_rate, rate_table
@@ -73,7 +73,7 @@ def spare(state: ClusterState, load: Load) -> dict[Key, float]:
     if np.isnan(load.in_bytes_per_s).all():
         return found
     known = state.broker_by_id
-    for one in state_loads(state, load.in_bytes_per_s, load.out_bytes_per_s):
+    for one in state_broker_loads(state, load.in_bytes_per_s, load.out_bytes_per_s):
         broker = known.get(one.broker)
         if broker is None:
             continue

@@ -19,7 +19,7 @@ from core.daemons.process import Process
 from core.daemons.supervisor import Daemon, start_daemon, stop_daemons
 from core.errors import DocumentError, TrimtabError
 from core.load import layout
-from core.watch.clients.report import Report, from_json
+from core.watch.clients.report import ProbeReport, report_from_json
 
 if TYPE_CHECKING:
     from core.daemons.service import Service
@@ -51,7 +51,7 @@ class Probe:
                 return
             if not self.process.alive:
                 self._given_up(
-                    _trouble(self.root, self.cluster_id) or "The probe has ended at once."
+                    _read_trouble(self.root, self.cluster_id) or "The probe has ended at once."
                 )
             if time.monotonic() > deadline:
                 self._given_up(f"The probe has not begun within {START_SECONDS:g} s.")
@@ -91,28 +91,30 @@ def stop_probe(cluster_id: str) -> None:
     stop_daemons(paths.load_root(), cluster_id, (ROLE,), seconds=STOP_SECONDS)
 
 
-def note_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
+def write_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
     """Leave why the probe ended for whoever started it."""
     files.write_text(layout.clients_trouble(root, cluster_id), error.title)
 
 
-def _trouble(root: Path, cluster_id: str) -> str | None:
+def _read_trouble(root: Path, cluster_id: str) -> str | None:
     try:
         return layout.clients_trouble(root, cluster_id).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None
 
 
-def prober(cluster_id: str) -> Process | None:
+def probe_process(cluster_id: str) -> Process | None:
     """Return the process that probes this cluster on this machine."""
     return lease_holder(lease_file(paths.load_root(), cluster_id, ROLE))
 
 
-def newest_report(cluster_id: str, now: datetime, *, root: Path | None = None) -> Report | None:
+def read_newest_report(
+    cluster_id: str, now: datetime, *, root: Path | None = None
+) -> ProbeReport | None:
     """Return what the cluster's probe reported last; None where none runs."""
     try:
         text = layout.clients(root or paths.load_root(), cluster_id).read_text(encoding="utf-8")
-        report = from_json(json.loads(text))
+        report = report_from_json(json.loads(text))
     except (OSError, ValueError, DocumentError):
         return None
     return report if abs(now - report.at) < SILENT else None
@@ -133,15 +135,15 @@ def main(argv: list[str] | None = None) -> int:
         options,
         _probe,
         log=log,
-        on_failure=lambda error: note_trouble(options.root, options.cluster_id, error),
+        on_failure=lambda error: write_trouble(options.root, options.cluster_id, error),
     )
 
 
 def _probe(service: Service) -> None:
-    from core.watch.clients.probe import probe
+    from core.watch.clients.probe import run_probe
 
     with connected_by(service.options) as connection:
-        probe(
+        run_probe(
             connection,
             service.options.root,
             keep_on=service.keep_on,
@@ -150,7 +152,7 @@ def _probe(service: Service) -> None:
         )
 
 
-def _note(report: Report) -> None:
+def _note(report: ProbeReport) -> None:
     for said in report.told:
         log.info("%s", said.text)
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from core.cluster.probe.round_trip import TIMEOUT_SECONDS, Heard, Side
 from core.units import format_duration
-from core.watch.clients.latency import Band, Wait, Window
+from core.watch.clients.latency import Latency, LatencyWindow, SlowDetector
 
 
-class About(Enum):
+class ErrorSubject(Enum):
     """What an error is about."""
 
     BROKER = "broker"
@@ -68,18 +68,18 @@ _NOTHING: Final = {
 }
 
 
-def about(error: str) -> About:
+def error_subject(error: str) -> ErrorSubject:
     """Return what an error of this name is about."""
     if error == "_ALL_BROKERS_DOWN":
-        return About.CLUSTER
+        return ErrorSubject.CLUSTER
     if error in _RIGHTS:
-        return About.RIGHTS
+        return ErrorSubject.RIGHTS
     if error in _TOPIC:
-        return About.TOPIC
-    return About.NOTHING if error in _NOTHING else About.BROKER
+        return ErrorSubject.TOPIC
+    return ErrorSubject.NOTHING if error in _NOTHING else ErrorSubject.BROKER
 
 
-def words(error: str) -> str:
+def error_text(error: str) -> str:
     """Return an error in words; one that is not known here by its own name."""
     return _WORDS.get(error) or error.strip("_").replace("_", " ").lower()
 
@@ -101,7 +101,7 @@ class Health(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class HealthEvent:
     """What the timeline should know: a clause in the past tense, and when it happened."""
 
     at: float
@@ -110,7 +110,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSeen:
+class BrokerHealth:
     """One broker as its clients see it; `lasts_seconds` is of its trouble, None when it is well."""
 
     broker: int
@@ -120,12 +120,12 @@ class BrokerSeen:
     """In words, of the trouble that lasts."""
     failed: int
     """Messages that failed since the probe began."""
-    produce: Wait
-    fetch: Wait
+    produce: Latency
+    fetch: Latency
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Outage:
     """Errors of one broker that no calm has ended."""
 
     since: float
@@ -144,14 +144,20 @@ class _Trouble:
 
 @dataclass(slots=True)
 class _Broker:
-    windows: dict[Side, Window] = field(default_factory=lambda: {s: Window() for s in Side})
-    bands: dict[Side, Band] = field(default_factory=lambda: {s: Band() for s in Side})
-    waits: dict[Side, Wait] = field(default_factory=lambda: {s: Wait(0, None, None) for s in Side})
+    windows: dict[Side, LatencyWindow] = field(
+        default_factory=lambda: {s: LatencyWindow() for s in Side}
+    )
+    bands: dict[Side, SlowDetector] = field(
+        default_factory=lambda: {s: SlowDetector() for s in Side}
+    )
+    waits: dict[Side, Latency] = field(
+        default_factory=lambda: {s: Latency(0, None, None) for s in Side}
+    )
     read: int = -1
     """The newest message that was read."""
     unread: dict[int, float] = field(default_factory=dict)
     """Newer messages that the broker has taken, by number: when."""
-    trouble: _Trouble | None = None
+    trouble: _Outage | None = None
     slow_since: float | None = None
     failed: int = 0
     heard: set[Side] = field(default_factory=set)
@@ -159,13 +165,13 @@ class _Broker:
     """What was sent before this belongs to a trouble that is over: it is told by that."""
 
 
-class Eye:
+class HealthDetector:
     """Follows the brokers of one cluster; `denied` says which right is missing."""
 
     def __init__(self) -> None:
         self._brokers: dict[int, _Broker] = {}
         self._alive: frozenset[int] = frozenset()
-        self._told: list[Telling] = []
+        self._told: list[HealthEvent] = []
         self._all_down: float | None = None
         self._all_down_told = False
         self._looked_at = 0.0
@@ -201,7 +207,7 @@ class Eye:
         for broker in self._brokers.values():
             broker.unread.clear()
 
-    def look(self, now: float) -> list[Telling]:
+    def look(self, now: float) -> list[HealthEvent]:
         """Look at all brokers, once a second; return what is to be told, oldest first."""
         self._looked_at = now
         for id, broker in self._brokers.items():
@@ -216,27 +222,27 @@ class Eye:
         told, self._told = sorted(self._told, key=lambda one: one.at), []
         return told
 
-    def seen(self) -> tuple[BrokerSeen, ...]:
+    def seen(self) -> tuple[BrokerHealth, ...]:
         """Return each broker as it was at the last look."""
         return tuple(self._seen(id, broker) for id, broker in self._brokers.items())
 
     # -- errors ----------------------------------------------------------------------------------
 
     def _error(self, heard: Heard) -> None:
-        match about(heard.error):
-            case About.RIGHTS:
+        match error_subject(heard.error):
+            case ErrorSubject.RIGHTS:
                 self.denied = self.denied or heard.side.value
-            case About.CLUSTER:
+            case ErrorSubject.CLUSTER:
                 self._all_down = self._all_down or heard.at
-            case About.BROKER if heard.broker in self._brokers:
+            case ErrorSubject.BROKER if heard.broker in self._brokers:
                 assert heard.broker is not None
-                self._fail(heard.broker, heard.at, heard.side, words(heard.error))
+                self._fail(heard.broker, heard.at, heard.side, error_text(heard.error))
                 self._brokers[heard.broker].failed += heard.number >= 0
 
     def _fail(self, id: int, at: float, side: Side, error: str) -> None:
         broker = self._brokers[id]
         if broker.trouble is None:
-            broker.trouble = _Trouble(at)
+            broker.trouble = _Outage(at)
             for window in broker.windows.values():
                 window.clear()
             for band in broker.bands.values():
@@ -255,7 +261,7 @@ class Eye:
             del broker.unread[number]
         if late:
             broker.failed += len(late)
-            self._fail(id, now, Side.FETCH, f"fetch {words(TIMED_OUT)}")
+            self._fail(id, now, Side.FETCH, f"fetch {error_text(TIMED_OUT)}")
 
     def _look_for_calm(self, id: int, broker: _Broker, now: float) -> None:
         trouble = broker.trouble
@@ -281,7 +287,7 @@ class Eye:
 
     def _p99(self, broker: _Broker, side: Side) -> str:
         wait, usual = broker.waits[side].p99_ms, broker.bands[side].usual_ms
-        return f"{milliseconds(wait)} (usually {milliseconds(usual)})"
+        return f"{format_milliseconds(wait)} (usually {format_milliseconds(usual)})"
 
     def _look_for_all_down(self, now: float) -> None:
         """Tell that no broker answers, once each of them is known to fail."""
@@ -300,9 +306,9 @@ class Eye:
             self._all_down = None  # librdkafka says so as well while it knows only one of them
 
     def _tell(self, at: float, text: str, *brokers: int) -> None:
-        self._told.append(Telling(at, text, brokers))
+        self._told.append(HealthEvent(at, text, brokers))
 
-    def _seen(self, id: int, broker: _Broker) -> BrokerSeen:
+    def _seen(self, id: int, broker: _Broker) -> BrokerHealth:
         trouble = broker.trouble
         if trouble is not None:
             health = Health.FAILING if id in self._alive else Health.DOWN
@@ -311,7 +317,7 @@ class Eye:
             health, since = Health.SLOW, broker.slow_since
         else:
             health, since = Health.FINE if broker.heard else Health.WAITING, None
-        return BrokerSeen(
+        return BrokerHealth(
             id,
             health,
             None if since is None else max(0.0, self._looked_at - since),
@@ -322,7 +328,7 @@ class Eye:
         )
 
 
-def milliseconds(value: float | None) -> str:
+def format_milliseconds(value: float | None) -> str:
     """Return a wait in words: `0.8 ms`, `12 ms`, `1.2 s`; `-` for none."""
     if value is None:
         return "-"
@@ -331,7 +337,7 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.0f} ms" if value >= 9.95 else f"{value:.1f} ms"
 
 
-def worst(seen: Sequence[BrokerSeen]) -> BrokerSeen | None:
+def worst_broker(seen: Sequence[BrokerHealth]) -> BrokerHealth | None:
     """Return the broker whose clients suffer most, and longest; None when none do."""
     rank = list(Health)
     suffering = [one for one in seen if one.lasts_seconds is not None]

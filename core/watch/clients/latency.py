@@ -15,18 +15,18 @@ from core.cluster.probe.probe_config import quantile
 WINDOW_SECONDS = 30.0
 USUAL_SECONDS = 600
 """How long back p99 is remembered, once a second, to know what is usual."""
-LEAST_USUAL = 30
+MIN_USUAL = 30
 """With fewer seconds than these nothing is usual yet."""
-LEAST_MESSAGES = 20
+MIN_MESSAGES = 20
 """With fewer in the window p99 says nothing."""
 TIMES_USUAL = 10.0
-LEAST_SLOW_MS = 100.0
-BACK = 0.5
+MIN_SLOW_MS = 100.0
+RECOVERY_PART = 0.5
 """Slow has ended at this part of where it begins: p99 on the edge is told once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Latency:
     """What messages of the last seconds have waited; None while there are none."""
 
     messages: int
@@ -34,7 +34,7 @@ class Wait:
     p99_ms: float | None
 
 
-class Window:
+class LatencyWindow:
     """The waits of the last `seconds`."""
 
     def __init__(self, seconds: float = WINDOW_SECONDS) -> None:
@@ -50,20 +50,20 @@ class Window:
         self._arrived.clear()
         self._ordered.clear()
 
-    def wait(self, now: float) -> Wait:
+    def wait(self, now: float) -> Latency:
         """Return p50 and p99 of what came since `now` less the window."""
         while self._arrived and self._arrived[0][0] <= now - self._seconds:
             _, waited = self._arrived.popleft()
             del self._ordered[bisect_left(self._ordered, waited)]
         if not self._ordered:
-            return Wait(0, None, None)
-        return Wait(
+            return Latency(0, None, None)
+        return Latency(
             len(self._ordered), quantile(self._ordered, 0.50), quantile(self._ordered, 0.99)
         )
 
 
 @dataclass(slots=True)
-class Band:
+class SlowDetector:
     """Whether p99 is far above what it was before; looked at once a second.
 
     What is usual is the median of p99 while it was not slow; `slow_since` is None while it is not.
@@ -74,15 +74,15 @@ class Band:
 
     @property
     def usual_ms(self) -> float | None:
-        return median(self._usual) if len(self._usual) >= LEAST_USUAL else None
+        return median(self._usual) if len(self._usual) >= MIN_USUAL else None
 
-    def look(self, now: float, wait: Wait) -> None:
+    def look(self, now: float, wait: Latency) -> None:
         usual = self.usual_ms
-        if wait.p99_ms is None or wait.messages < LEAST_MESSAGES:
+        if wait.p99_ms is None or wait.messages < MIN_MESSAGES:
             return
-        limit = max(LEAST_SLOW_MS, TIMES_USUAL * usual) if usual is not None else float("inf")
+        limit = max(MIN_SLOW_MS, TIMES_USUAL * usual) if usual is not None else float("inf")
         if self.slow_since is not None:
-            if wait.p99_ms <= BACK * limit:
+            if wait.p99_ms <= RECOVERY_PART * limit:
                 self.slow_since = None
         elif wait.p99_ms >= limit:
             self.slow_since = now

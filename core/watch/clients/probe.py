@@ -15,21 +15,27 @@ from core.cluster.probe.round_trip import Heard, Layout, Pinger
 from core.errors import AccessDeniedError, IncompleteError
 from core.load import layout
 from core.run.audited_client import audited
-from core.watch.clients.health_detector import Eye
-from core.watch.clients.probe_topic import RATE, TOPIC, Follower, make, places
-from core.watch.clients.report import Report, Said, to_json
-from core.watch.timeline.events import Event, Kind, Told
-from core.watch.timeline.publisher import Teller
+from core.watch.clients.health_detector import HealthDetector
+from core.watch.clients.probe_topic import (
+    RATE,
+    TOPIC,
+    LayoutFollower,
+    create_probe_topic,
+    partitions_by_broker,
+)
+from core.watch.clients.report import ClientEvent, ProbeReport, report_to_json
+from core.watch.timeline.events import Event, Kind, Note
+from core.watch.timeline.publisher import Publisher
 
 REPORT_SECONDS = 1.0
 ABSENT_SECONDS = 10.0
 """For how long a topic may seem to be gone: a broker that has just begun knows of none."""
-_LEAST_SECONDS = 0.001
-_MOST_BEHIND_SECONDS = 1.0
+_MIN_WAIT_SECONDS = 0.001
+_MAX_BEHIND_SECONDS = 1.0
 """What was not sent for longer than this (the machine slept) stays unsent."""
 
 
-class Pings(Protocol):
+class ProbeClient(Protocol):
     """What sends and hears; see core.cluster.probe.round_trip."""
 
     def aim(self, partitions: Mapping[int, int]) -> None: ...
@@ -39,25 +45,25 @@ class Pings(Protocol):
     def hear(self, seconds: float) -> list[Heard]: ...
 
 
-class Probing:
+class ProbeLoop:
     """One probe of one cluster, for one thread; `layout` tells how its topic lies, if it is new."""
 
     def __init__(
         self,
-        pings: Pings,
+        pings: ProbeClient,
         layout: Callable[[], Layout | None],
         cluster_id: str,
         clock: Clock,
     ) -> None:
         self._pings, self._layout = pings, layout
         self._cluster_id, self._clock = cluster_id, clock
-        self._eye = Eye()
+        self._eye = HealthDetector()
         self._order: list[int] = []
         self._absent_since: float | None = None
         self._sent = 0
         self._next_send = self._next_report = clock.monotonic()
 
-    def run(self, keep_on: Callable[[], bool], report: Callable[[Report], None]) -> None:
+    def run(self, keep_on: Callable[[], bool], report: Callable[[ProbeReport], None]) -> None:
         """Probe until `keep_on` says no, reporting once a second.
 
         Raises IncompleteError when the topic is deleted, AccessDeniedError when rights are missing.
@@ -65,14 +71,14 @@ class Probing:
         while keep_on():
             self._follow()
             now = self._clock.monotonic()
-            if now - self._next_send > _MOST_BEHIND_SECONDS:
+            if now - self._next_send > _MAX_BEHIND_SECONDS:
                 self._next_send = now
             while self._order and self._next_send <= now:
                 self._pings.send(self._order[self._sent % len(self._order)])
                 self._sent += 1
                 self._next_send += 1 / (RATE * len(self._order))
             due = min(self._next_send if self._order else now + REPORT_SECONDS, self._next_report)
-            for heard in self._pings.hear(max(_LEAST_SECONDS, due - now)):
+            for heard in self._pings.hear(max(_MIN_WAIT_SECONDS, due - now)):
                 self._eye.hear(heard)
             now = self._clock.monotonic()
             if now >= self._next_report:
@@ -96,18 +102,18 @@ class Probing:
                 next="Begin again: trimtab probe makes it anew.",
             )
         self._absent_since = None
-        found = places(layout.partitions)
+        found = partitions_by_broker(layout.partitions)
         self._eye.follow(found.keys() | layout.brokers, layout.brokers)
         self._order = sorted(found)
         self._pings.aim(found)
 
-    def _reported(self, now: float) -> Report:
+    def _reported(self, now: float) -> ProbeReport:
         at = self._clock.now()
         told = tuple(
-            Said(at - timedelta(seconds=now - one.at), one.text, one.brokers)
+            ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
             for one in self._eye.look(now)
         )
-        return Report(at, self._cluster_id, self._eye.seen(), told)
+        return ProbeReport(at, self._cluster_id, self._eye.seen(), told)
 
     def _refuse_denied(self) -> None:
         if self._eye.denied:
@@ -118,29 +124,29 @@ class Probing:
             )
 
 
-BY = "probe"
+PUBLISHER = "probe"
 """Who the timeline names."""
 
 
-class Kept:
+class ReportWriter:
     """Keeps reports: what happened on the timeline, the last one in the file `place`.
 
     What cannot be kept ends no probe: it is said once, and tried again with the next report.
     """
 
-    def __init__(self, teller: Teller, place: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, teller: Publisher, place: Path, say: Callable[[str], None]) -> None:
         self._teller, self._place, self._say = teller, place, say
         self._failed = False
 
-    def take(self, report: Report) -> None:
+    def take(self, report: ProbeReport) -> None:
         self._teller.tell_all(
             [
-                Event(said.at, Kind.CLIENT, None, Told(BY, said.text, said.brokers))
+                Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
                 for said in report.told
             ]
         )
         try:
-            files.replace_text(self._place, json.dumps(to_json(report)))
+            files.replace_text(self._place, json.dumps(report_to_json(report)))
         except OSError as error:
             if not self._failed:
                 why = error.strerror or str(error)
@@ -150,12 +156,12 @@ class Kept:
             self._failed = False
 
 
-def probe(
+def run_probe(
     connection: Connection,
     root: Path,
     *,
     keep_on: Callable[[], bool],
-    tell: Callable[[Report], None],
+    tell: Callable[[ProbeReport], None],
     say: Callable[[str], None],
 ) -> None:
     """Probe until `keep_on` says no; for whoever holds the cluster's lease in this role.
@@ -164,19 +170,19 @@ def probe(
     it gets each second. Raises UnreachableError, AccessDeniedError, IncompleteError.
     """
     state = connection.client.describe()
-    make(connection.client, state, connection.clock)
+    create_probe_topic(connection.client, state, connection.clock)
     place = layout.clients(root, state.cluster_id)
     pinger = Pinger(connection.address, TOPIC)
-    follower = Follower(pinger, audited(connection.client, state.cluster_id, None), say)
-    with Teller(state.cluster_id) as teller:
-        kept = Kept(teller, place, say)
+    follower = LayoutFollower(pinger, audited(connection.client, state.cluster_id, None), say)
+    with Publisher(state.cluster_id) as teller:
+        kept = ReportWriter(teller, place, say)
 
-        def report(found: Report) -> None:
+        def report(found: ProbeReport) -> None:
             kept.take(found)
             tell(found)
 
         try:
-            Probing(pinger, follower.layout, state.cluster_id, connection.clock).run(
+            ProbeLoop(pinger, follower.layout, state.cluster_id, connection.clock).run(
                 keep_on, report
             )
         finally:

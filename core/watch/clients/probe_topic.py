@@ -26,7 +26,7 @@ WIRE_BYTES: Final = 350
 """What a message costs on the wire to be produced, and again to be fetched, headers included."""
 
 
-def places(partitions: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+def partitions_by_broker(partitions: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
     """Return each broker's partition: the lowest that lies on it alone, moved there by whomever."""
     found: dict[int, int] = {}
     for number, replicas in sorted(partitions.items()):
@@ -35,14 +35,16 @@ def places(partitions: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
     return found
 
 
-def missing(
+def missing_partitions(
     brokers: Collection[int], partitions: Mapping[int, tuple[int, ...]]
 ) -> tuple[tuple[int, ...], ...]:
     """Return the replicas of the partitions that these brokers lack."""
-    return tuple((broker,) for broker in sorted(set(brokers) - places(partitions).keys()))
+    return tuple(
+        (broker,) for broker in sorted(set(brokers) - partitions_by_broker(partitions).keys())
+    )
 
 
-def cost(brokers: int) -> tuple[int, int]:
+def probe_cost(brokers: int) -> tuple[int, int]:
     """Return messages and bytes a second that probing so many brokers costs in all."""
     return RATE * brokers, 2 * WIRE_BYTES * RATE * brokers
 
@@ -51,10 +53,10 @@ SETTLE_SECONDS = 10.0
 _DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 
-def explained(state: ClusterState) -> str:
+def describe_probe(state: ClusterState) -> str:
     """Say in words what probing this cluster does, and what it costs."""
     brokers = len(alive_brokers(state))
-    messages, rate = cost(brokers)
+    messages, rate = probe_cost(brokers)
     made = "" if state.topic(TOPIC) is not None else f", which is made for it: {_layout(brokers)}"
     return (
         f"The probe writes {RATE} small messages a second to each of {brokers} brokers and reads "
@@ -72,7 +74,7 @@ def _layout(brokers: int) -> str:
     )
 
 
-def make(client: ClusterClient, state: ClusterState, clock: Clock) -> None:
+def create_probe_topic(client: ClusterClient, state: ClusterState, clock: Clock) -> None:
     """Make the topic if it is not there, audited, and return once it is known.
 
     Raises AccessDeniedError, TrimtabError when the cluster refuses.
@@ -85,13 +87,13 @@ def make(client: ClusterClient, state: ClusterState, clock: Clock) -> None:
     )
     fault = answers.get(TOPIC)
     if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
-        raise _refused(fault, "made")
+        raise _refusal(fault, "made")
     deadline = clock.monotonic() + SETTLE_SECONDS
     while client.describe().topic(TOPIC) is None and clock.monotonic() < deadline:
         clock.sleep(0.1)
 
 
-def remove(client: ClusterClient, state: ClusterState) -> bool:
+def delete_probe_topic(client: ClusterClient, state: ClusterState) -> bool:
     """Delete the topic, audited; False when it is not there.
 
     Raises AccessDeniedError, TrimtabError when the cluster refuses.
@@ -100,11 +102,11 @@ def remove(client: ClusterClient, state: ClusterState) -> bool:
         return False
     fault = audited(client, state.cluster_id, None).delete_topics([TOPIC]).get(TOPIC)
     if fault is not None and fault.name != "UNKNOWN_TOPIC_OR_PARTITION":
-        raise _refused(fault, "deleted")
+        raise _refusal(fault, "deleted")
     return True
 
 
-def _refused(fault: Fault, what: str) -> TrimtabError:
+def _refusal(fault: Fault, what: str) -> TrimtabError:
     if fault.name in _DENIED:
         return AccessDeniedError(
             f"The probe's topic {TOPIC} was not {what}: this user may not.",
@@ -113,22 +115,24 @@ def _refused(fault: Fault, what: str) -> TrimtabError:
     return TrimtabError(f"The probe's topic {TOPIC} was not {what}: {fault}.")
 
 
-LOOK_SECONDS = 2.0
-FEWEST_LOOKS, MOST_LOOKS = 2, 30
+POLL_SECONDS = 2.0
+MIN_RETRY_POLLS, MAX_RETRY_POLLS = 2, 30
 """After so many looks what was not done is tried again: twice as many each time, up to a minute."""
 
 
-class Looks(Protocol):
+class LayoutSource(Protocol):
     """What is asked for the layout; see core.cluster.probe.round_trip."""
 
     def look(self) -> Layout: ...
 
 
-class Follower:
+class LayoutFollower:
     """Looks until `close`; `changer` is used by this thread alone."""
 
-    def __init__(self, looks: Looks, changer: ClusterClient, say: Callable[[str], None]) -> None:
-        self._looks, self._extender = looks, Extender(changer, say)
+    def __init__(
+        self, looks: LayoutSource, changer: ClusterClient, say: Callable[[str], None]
+    ) -> None:
+        self._looks, self._extender = looks, PartitionAdder(changer, say)
         self._seen: SimpleQueue[Layout] = SimpleQueue()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)
@@ -143,7 +147,7 @@ class Follower:
 
     def close(self) -> None:
         self._stop.set()
-        self._thread.join(2 * LOOK_SECONDS)
+        self._thread.join(2 * POLL_SECONDS)
 
     def _follow(self) -> None:
         from confluent_kafka import KafkaException
@@ -156,10 +160,10 @@ class Follower:
             else:
                 self._seen.put(layout)
                 self._extender.extend(layout)
-            self._stop.wait(LOOK_SECONDS)
+            self._stop.wait(POLL_SECONDS)
 
 
-class Extender:
+class PartitionAdder:
     """Gives each broker that lacks one a partition, and says once what is in the way."""
 
     def __init__(self, changer: ClusterClient, say: Callable[[str], None]) -> None:
@@ -173,14 +177,14 @@ class Extender:
         """Try it unless the last try was a moment ago; each is an entry in the audit."""
         if layout.partitions is None:
             return
-        lacking = missing(layout.brokers - self._refused, layout.partitions)
+        lacking = missing_partitions(layout.brokers - self._refused, layout.partitions)
         if not lacking:
             self._said, self._pause, self._left = "", 0, 0
             return
         if self._left > 0:
             self._left -= 1
             return
-        self._pause = min(2 * self._pause or FEWEST_LOOKS, MOST_LOOKS)
+        self._pause = min(2 * self._pause or MIN_RETRY_POLLS, MAX_RETRY_POLLS)
         self._left = self._pause - 1
         text = self._tried(NewPartitions(len(layout.partitions) + len(lacking), lacking))
         if text and text != self._said:

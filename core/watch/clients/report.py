@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from core.errors import DocumentError
 from core.units import format_time, parse_time
-from core.watch.clients.health_detector import BrokerSeen, Health
-from core.watch.clients.latency import WINDOW_SECONDS, Wait
+from core.watch.clients.health_detector import BrokerHealth, Health
+from core.watch.clients.latency import WINDOW_SECONDS, Latency
 
 FORMAT: Final = "trimtab.clients/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ClientEvent:
     """One line that the timeline was told, with its time of day."""
 
     at: datetime
@@ -25,19 +25,19 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ProbeReport:
     """One second's report; `told` is what is new in it."""
 
     at: datetime
     cluster_id: str
-    brokers: tuple[BrokerSeen, ...]
-    told: tuple[Said, ...] = ()
+    brokers: tuple[BrokerHealth, ...]
+    told: tuple[ClientEvent, ...] = ()
 
-    def of(self, broker: int) -> BrokerSeen | None:
+    def of(self, broker: int) -> BrokerHealth | None:
         return next((seen for seen in self.brokers if seen.broker == broker), None)
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def report_to_json(report: ProbeReport) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "at": format_time(report.at),
@@ -62,16 +62,16 @@ def to_json(report: Report) -> dict[str, Any]:
     }
 
 
-def from_json(document: Mapping[str, Any]) -> Report:
-    """Return the report that `to_json` wrote. Raises DocumentError for anything else."""
+def report_from_json(document: Mapping[str, Any]) -> ProbeReport:
+    """Return the report that `report_to_json` wrote. Raises DocumentError for anything else."""
     try:
         if document["format"] != FORMAT:
             raise DocumentError(f"A report of clients has format {document['format']}.")
-        return Report(
+        return ProbeReport(
             parse_time(document["at"]),
             document["cluster_id"],
             tuple(
-                BrokerSeen(
+                BrokerHealth(
                     int(seen["broker"]),
                     Health(seen["health"]),
                     seen["lasts_seconds"],
@@ -83,7 +83,7 @@ def from_json(document: Mapping[str, Any]) -> Report:
                 for seen in document["brokers"]
             ),
             tuple(
-                Said(parse_time(said["at"]), said["text"], tuple(said["brokers"]))
+                ClientEvent(parse_time(said["at"]), said["text"], tuple(said["brokers"]))
                 for said in document["told"]
             ),
         )
@@ -91,7 +91,7 @@ def from_json(document: Mapping[str, Any]) -> Report:
         raise DocumentError("A report of clients cannot be read.") from error
 
 
-def _wait_to_json(wait: Wait) -> dict[str, Any]:
+def _wait_to_json(wait: Latency) -> dict[str, Any]:
     def rounded(value: float | None) -> float | None:
         return None if value is None else round(value, 2)
 
@@ -102,5 +102,5 @@ def _wait_to_json(wait: Wait) -> dict[str, Any]:
     }
 
 
-def _wait(document: Mapping[str, Any]) -> Wait:
-    return Wait(int(document["messages"]), document["p50_ms"], document["p99_ms"])
+def _wait(document: Mapping[str, Any]) -> Latency:
+    return Latency(int(document["messages"]), document["p50_ms"], document["p99_ms"])

@@ -1,6 +1,7 @@
 """Consumer groups' lag: who reads what, how far behind, and whether it shrinks.
 
-Pure but for `look`. Two looks tell a rate; one alone tells lags and no time to catch up.
+Pure but for `fetch_group_sample`. Two samples give a rate; one alone gives lags, and no time to
+catch up.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Pace(Enum):
     FALLS_BEHIND = "falls behind"
 
 
-_WORSE = {pace: n for n, pace in enumerate(Pace)}
+_PACE_RANK = {pace: n for n, pace in enumerate(Pace)}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GroupSample:
     """Groups and the ends of what they read, at one moment of a monotonic clock, in seconds."""
 
     at: float
@@ -184,7 +185,7 @@ class GroupView:
     def pace(self) -> Pace:
         """Return the worst pace of what it reads: one partition that is stuck is not made good."""
         paces = (_pace(*part) for part in self._parts)
-        return max(paces, key=_WORSE.__getitem__, default=Pace.UNKNOWN)
+        return max(paces, key=_PACE_RANK.__getitem__, default=Pace.UNKNOWN)
 
     @cached_property
     def catch_up_seconds(self) -> float | None:
@@ -231,7 +232,9 @@ class GroupView:
         return tuple(p for p in self.partitions if p.member is None)
 
 
-def look(client: ClusterClient, clock: Clock, matching: str | None = None) -> Look:
+def fetch_group_sample(
+    client: ClusterClient, clock: Clock, matching: str | None = None
+) -> GroupSample:
     """Look at groups once: what they have committed first, then the ends, so that no lag is < 0.
 
     Raises what listing groups raises; ends that may not be asked for are unknown.
@@ -239,15 +242,15 @@ def look(client: ClusterClient, clock: Clock, matching: str | None = None) -> Lo
     lost: list[Fault] = []
     groups = client.groups(matching, lost.append)
     at = clock.monotonic()
-    read = {tp for group in groups for tp in _read(group)}
+    read = {tp for group in groups for tp in _partitions_read(group)}
     try:
         ends = client.offsets(read, OffsetAt.LATEST) if read else {}
     except AccessDeniedError as error:
-        return Look(at, groups, {}, error.title, tuple(lost))
-    return Look(at, groups, ends, lost=tuple(lost))
+        return GroupSample(at, groups, {}, error.title, tuple(lost))
+    return GroupSample(at, groups, ends, lost=tuple(lost))
 
 
-def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:
+def build_views(now: GroupSample, before: GroupSample | None = None) -> tuple[GroupView, ...]:
     """Return each group of a look, with rates where an earlier one knew the same partition.
 
     Groups that have vanished since are gone from it; new ones have no rates.
@@ -257,7 +260,7 @@ def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:
     for group in now.groups:
         reader = {tp: member.id for member in group.members for tp in member.assignment}
         partitions = []
-        for tp in sorted(_read(group)):
+        for tp in sorted(_partitions_read(group)):
             committed, end = group.committed.get(tp), now.ends.get(tp)
             rates, still = None, 0
             if before is not None and group.id in earlier:
@@ -269,7 +272,7 @@ def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:
     return tuple(found)
 
 
-def saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
+def build_saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
     """Return the groups of a saved document: no offsets, rates, protocol or assignor in it."""
     found = []
     for saved in groups:
@@ -290,16 +293,18 @@ def saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
     return tuple(found)
 
 
-def reason(fault: Fault | None) -> str | None:
+def fault_text(fault: Fault | None) -> str | None:
     """Return why something of a group is not known, as text."""
     return None if fault is None else str(fault)
 
 
-def _read(group: Group) -> set[TopicPartition]:
+def _partitions_read(group: Group) -> set[TopicPartition]:
     return {*group.committed, *(tp for member in group.members for tp in member.assignment)}
 
 
-def _rates(tp: TopicPartition, before: tuple[Group, Look], now: tuple[Group, Look]) -> Rates | None:
+def _rates(
+    tp: TopicPartition, before: tuple[Group, GroupSample], now: tuple[Group, GroupSample]
+) -> Rates | None:
     """Return the rates between two looks; None where either did not know, or an offset fell.
 
     An offset that falls was reset, or its topic made anew: that is no rate of reading.
@@ -331,32 +336,32 @@ def _catch_up_seconds(lag: int | None, rates: Rates | None) -> float | None:
     return None if lag is None or rates is None else rates.catch_up_seconds(lag)
 
 
-OVER_SECONDS = 30.0
+RATE_SECONDS = 30.0
 """The time that rates are told over."""
-LEAST_SECONDS = 5.0
+MIN_RATE_SECONDS = 5.0
 """A shorter time tells no rate; looks are kept so far apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class GroupSamples:
     """The newest look, and earlier ones, the oldest first; times are of the cluster's clock."""
 
-    newest: Look
-    earlier: tuple[Look, ...] = ()
+    newest: GroupSample
+    earlier: tuple[GroupSample, ...] = ()
 
-    def then(self, look: Look) -> Followed:
+    def then(self, look: GroupSample) -> GroupSamples:
         """Return what is followed after one more look."""
         kept = self.earlier
-        if not kept or self.newest.at - kept[-1].at >= LEAST_SECONDS:
+        if not kept or self.newest.at - kept[-1].at >= MIN_RATE_SECONDS:
             kept = (*kept, self.newest)
-        recent = tuple(one for one in kept if look.at - one.at <= OVER_SECONDS)
-        return Followed(look, recent or kept[-1:])
+        recent = tuple(one for one in kept if look.at - one.at <= RATE_SECONDS)
+        return GroupSamples(look, recent or kept[-1:])
 
     @property
-    def before(self) -> Look | None:
+    def before(self) -> GroupSample | None:
         """Return the look that rates are told from."""
         first = self.earlier[0] if self.earlier else None
-        return first if first and self.newest.at - first.at >= LEAST_SECONDS else None
+        return first if first and self.newest.at - first.at >= MIN_RATE_SECONDS else None
 
     @property
     def over_seconds(self) -> float | None:
@@ -366,4 +371,4 @@ class Followed:
     @property
     def views(self) -> tuple[GroupView, ...]:
         """Return the groups that there are now, by id."""
-        return views(self.newest, self.before)
+        return build_views(self.newest, self.before)

@@ -16,9 +16,9 @@ from core.units import counted
 
 STABLE = "stable"
 WITHOUT_MEMBERS = ("empty", "dead")
-NAMED = 3
+MAX_NAMED = 3
 """So many members that came or went are named; of more only how many there are."""
-SUMMED = 8
+MAX_SUMMED = 8
 """The shares of so many members are told one by one."""
 
 
@@ -34,7 +34,7 @@ class Rebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedGroups:
     """Groups with members, as they were when each was stable last, and those that are not now."""
 
     stable: Mapping[str, Group] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Watched:
         *,
         complete: bool = True,
         up_to: str | None = None,
-    ) -> tuple[Watched, tuple[Rebalance, ...]]:
+    ) -> tuple[WatchedGroups, tuple[Rebalance, ...]]:
         """Return what is watched after a look, and what happened since the one before.
 
         Unless the look was `complete`, groups that are missing in it are taken for still there.
@@ -65,7 +65,7 @@ class Watched:
                 seen.add(group.id)
             elif group.state not in WITHOUT_MEMBERS:
                 seen.add(group.id)
-                text = self._compared(group) if _within(group.id, self.up_to) else ""
+                text = self._compared(group) if _is_within(group.id, self.up_to) else ""
                 if group.state == STABLE:
                     stable[group.id] = group
                     unsettled.pop(group.id, None)
@@ -76,7 +76,7 @@ class Watched:
             else:
                 emptied.add(group.id)
         stable, unsettled = (
-            {id: group for id, group in kept.items() if _within(id, up_to)}
+            {id: group for id, group in kept.items() if _is_within(id, up_to)}
             for kept in (stable, unsettled)
         )
         missing = {*stable, *unsettled} - seen
@@ -85,37 +85,41 @@ class Watched:
             unsettled.pop(id, None)
             topic = _only_topic(last) if last else None
             told.append(Rebalance(at, id, "lost its last member", topic))
-        return Watched(stable, unsettled, up_to), tuple(told)
+        return WatchedGroups(stable, unsettled, up_to), tuple(told)
 
     def _compared(self, group: Group) -> str:
         """Return what happened to a group that has members; "" for nothing."""
         before = self.stable.get(group.id)
-        came_and_went = ", ".join(_came_and_went(before, group))
+        came_and_went = ", ".join(_member_changes(before, group))
         if group.state != STABLE:
             if group.id in self.unsettled:
-                since = ", ".join(_came_and_went(self.unsettled[group.id], group))
+                since = ", ".join(_member_changes(self.unsettled[group.id], group))
                 return f"went on rebalancing: {since}" if since else ""
             return f"began to rebalance{f': {came_and_went}' if came_and_went else ''}"
         if before is None:
-            return f"was assigned: {shares(group)}"
-        if came_and_went or _assigned(before) != _assigned(group):
-            return f"rebalanced: {shares(group)}{f'; {came_and_went}' if came_and_went else ''}"
+            return f"was assigned: {format_shares(group)}"
+        if came_and_went or _assignments(before) != _assignments(group):
+            return (
+                f"rebalanced: {format_shares(group)}{f'; {came_and_went}' if came_and_went else ''}"
+            )
         return (
-            f"rebalanced, and is as before: {shares(group)}" if group.id in self.unsettled else ""
+            f"rebalanced, and is as before: {format_shares(group)}"
+            if group.id in self.unsettled
+            else ""
         )
 
 
-def watching(groups: Iterable[Group], up_to: str | None = None) -> Watched:
+def start_watching(groups: Iterable[Group], up_to: str | None = None) -> WatchedGroups:
     """Return what is watched from a first look on, which tells of nothing yet."""
     with_members = [g for g in groups if g.fault is None and g.state not in WITHOUT_MEMBERS]
-    return Watched(
+    return WatchedGroups(
         {g.id: g for g in with_members if g.state == STABLE},
         {g.id: g for g in with_members if g.state != STABLE},
         up_to,
     )
 
 
-def shares(group: Group) -> str:
+def format_shares(group: Group) -> str:
     """Return how partitions are shared, like `3 members, 2+1 partitions, 1 idle`."""
     counts = sorted((len(member.assignment) for member in group.members), reverse=True)
     reading = [count for count in counts if count]
@@ -123,7 +127,7 @@ def shares(group: Group) -> str:
     idle = f", {len(counts) - len(reading)} idle" if len(reading) < len(counts) else ""
     if not reading:
         return f"{members}, no partitions"
-    if len(reading) > SUMMED:
+    if len(reading) > MAX_SUMMED:
         fewest, most = reading[-1], reading[0]
         each = str(most) if fewest == most else f"{fewest} to {most}"
         return f"{members}, {each} partitions each{idle}"
@@ -131,11 +135,11 @@ def shares(group: Group) -> str:
     return f"{members}, {'+'.join(map(str, reading))} {many}{idle}"
 
 
-def _within(id: str, up_to: str | None) -> bool:
+def _is_within(id: str, up_to: str | None) -> bool:
     return up_to is None or id <= up_to
 
 
-def _came_and_went(before: Group | None, now: Group) -> Iterator[str]:
+def _member_changes(before: Group | None, now: Group) -> Iterator[str]:
     if before is None:
         return
     names = {m.id: m.client_id or m.id for m in (*before.members, *now.members)}
@@ -155,12 +159,12 @@ def _came_and_went(before: Group | None, now: Group) -> Iterator[str]:
 def _named(names: Sequence[str]) -> str:
     if len(set(names)) == 1 and len(names) > 1:
         return f"{len(names)} {names[0]}"
-    if len(names) > NAMED:
+    if len(names) > MAX_NAMED:
         return f"{len(names)} members"
     return ", ".join(names)
 
 
-def _assigned(group: Group) -> dict[str, frozenset[object]]:
+def _assignments(group: Group) -> dict[str, frozenset[object]]:
     return {member.id: frozenset(member.assignment) for member in group.members}
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 _LENGTH_AT, _MAGIC_AT, _CRC_AT, _SUMMED_AT = 8, 16, 17, 21
 _HEAD = Struct(">qiibIhi")
 _MAGIC = 2
-_LEAST_BYTES = 61
+_MIN_BATCH_BYTES = 61
 """A batch without records is only its header; compaction leaves such ones."""
 
 
@@ -54,7 +54,7 @@ def batches(records: bytes) -> Iterator[Batch]:
         if magic in (0, 1):
             raise OldFormatError
         end = at + 12 + length
-        if magic != _MAGIC or end - at < _LEAST_BYTES or first < 0 or delta < 0:
+        if magic != _MAGIC or end - at < _MIN_BATCH_BYTES or first < 0 or delta < 0:
             raise UnreadableError
         if end > size:
             return
@@ -73,7 +73,7 @@ Record = tuple[int, bytes]
 """A record's time in milliseconds, and its key, value and headers as they are written."""
 
 
-def records(batch: bytes) -> dict[int, Record] | None:
+def read_records(batch: bytes) -> dict[int, Record] | None:
     """Return a batch's records by offset; None when they cannot be read."""
     try:
         return _records(batch)
@@ -87,7 +87,7 @@ def first_difference(one: bytes, other: bytes, *, compacted: bool = False) -> in
     With `compacted` only offsets count that both have. Raises ValueError when one of them cannot
     be read.
     """
-    left, right = records(one), records(other)
+    left, right = read_records(one), read_records(other)
     if left is None or right is None:
         raise ValueError
     both = left.keys() & right.keys() if compacted else left.keys() | right.keys()
@@ -127,7 +127,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError
 
 
-def _plain(data: bytes) -> bytes:
+def _uncompressed(data: bytes) -> bytes:
     return data
 
 
@@ -135,7 +135,7 @@ def _gzip(data: bytes) -> bytes:
     return zlib.decompress(data, wbits=31)
 
 
-def _streamed(codec: str) -> Callable[[bytes], bytes]:
+def _stream_decompressor(codec: str) -> Callable[[bytes], bytes]:
     def read(data: bytes) -> bytes:
         found: bytes = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
         return found
@@ -170,9 +170,9 @@ def _snappy_block(data: bytes) -> bytes:
 
 
 _CODECS: dict[int, Callable[[bytes], bytes]] = {
-    0: _plain,
+    0: _uncompressed,
     1: _gzip,
     2: _snappy,
-    3: _streamed("lz4"),
-    4: _streamed("zstd"),
+    3: _stream_decompressor("lz4"),
+    4: _stream_decompressor("zstd"),
 }

@@ -19,7 +19,7 @@ from core.watch.replicas.batches import (
 )
 
 
-class What(Enum):
+class DifferenceKind(Enum):
     """How replicas differ."""
 
     CORRUPT = "corrupt"
@@ -42,7 +42,7 @@ class Difference:
     majority. `others` are those that agree with each other.
     """
 
-    what: What
+    what: DifferenceKind
     first: int
     last: int
     brokers: tuple[int, ...]
@@ -52,7 +52,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonResult:
     """How far several replicas were compared: below offset `until`, `size_bytes` of each."""
 
     until: int
@@ -66,7 +66,7 @@ class Compared:
 
 def compare(
     at: int, read: Mapping[int, bytes], ended: Mapping[int, int], *, compacted: bool
-) -> Compared:
+) -> ComparisonResult:
     """Compare what each broker gave from offset `at` on, as far as all of them go.
 
     `ended` tells of brokers that gave nothing because there is nothing below that offset.
@@ -76,14 +76,16 @@ def compare(
     size = len(read[shortest])
     if size and all(body[:size] == read[shortest] for body in read.values()):
         # The same, as nearly always: one of them stands for all.
-        held = _Held.of(read[shortest])
+        held = _ReplicaBatches.of(read[shortest])
         if held.batches and not held.broken and all(batch.sound for batch in held.batches):
-            return Compared(held.batches[-1].last + 1, held.batches[-1].end)
-    return _differing(at, {b: _Held.of(body) for b, body in read.items()}, ended, compacted)
+            return ComparisonResult(held.batches[-1].last + 1, held.batches[-1].end)
+    return _compare_batches(
+        at, {b: _ReplicaBatches.of(body) for b, body in read.items()}, ended, compacted
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _ReplicaBatches:
     """What one replica gave: its whole batches, and whether something follows that is none.
 
     `old` when that looks like messages from before batches, as it also does by one flipped bit.
@@ -95,7 +97,7 @@ class _Held:
     old: bool = False
 
     @classmethod
-    def of(cls, body: bytes) -> _Held:
+    def of(cls, body: bytes) -> _ReplicaBatches:
         found: list[Batch] = []
         try:
             for batch in batches(body):
@@ -108,9 +110,9 @@ class _Held:
         return self.body[batch.start : batch.end]
 
 
-def _differing(
-    at: int, held: Mapping[int, _Held], ended: Mapping[int, int], compacted: bool
-) -> Compared:
+def _compare_batches(
+    at: int, held: Mapping[int, _ReplicaBatches], ended: Mapping[int, int], compacted: bool
+) -> ComparisonResult:
     reach = {
         broker: max(at, one.batches[-1].last + 1 if one.batches else ended.get(broker, at))
         for broker, one in held.items()
@@ -123,7 +125,7 @@ def _differing(
             raise OldFormatError
         # While others have still to tell, what looks old may be that, or broken.
         broken = tuple(b for b in stopped if held[b].broken and not (short and held[b].old))
-        return Compared(at, 0, (), short, broken)
+        return ComparisonResult(at, 0, (), short, broken)
     by_first: dict[int, dict[int, Batch]] = {}
     for broker, one in held.items():
         for batch in one.batches:
@@ -131,40 +133,47 @@ def _differing(
                 by_first.setdefault(batch.first, {})[broker] = batch
     found: list[Difference] = []
     for first in sorted(by_first):
-        found += _judged(by_first[first], held, compacted)
+        found += _batch_differences(by_first[first], held, compacted)
     size = max(
         sum(b.end - b.start for b in one.batches if b.first < until) for one in held.values()
     )
-    return Compared(until, size, tuple(found))
+    return ComparisonResult(until, size, tuple(found))
 
 
-def _judged(
-    having: Mapping[int, Batch], held: Mapping[int, _Held], compacted: bool
+def _batch_differences(
+    having: Mapping[int, Batch], held: Mapping[int, _ReplicaBatches], compacted: bool
 ) -> Iterator[Difference]:
     """Yield what is wrong with the batch that begins at one offset, of those that have it."""
     sound = {broker: batch for broker, batch in having.items() if batch.sound}
     bodies = {broker: held[broker].bytes_of(batch) for broker, batch in having.items()}
-    groups = _grouped(sound, bodies, compacted)
+    groups = _group_replicas(sound, bodies, compacted)
     agreed = groups[0] if groups else ()
     any_batch = next(iter((sound or having).values()))
     first, last = any_batch.first, any_batch.last
     corrupt = tuple(sorted(having.keys() - sound.keys()))
     if corrupt:
-        offset = _where(bodies[corrupt[0]], bodies[agreed[0]]) if agreed else None
-        yield Difference(What.CORRUPT, first, last, corrupt, agreed, offset)
+        offset = _first_offset(bodies[corrupt[0]], bodies[agreed[0]]) if agreed else None
+        yield Difference(DifferenceKind.CORRUPT, first, last, corrupt, agreed, offset)
     if len(groups) > 1:
         if len(agreed) == len(groups[1]):
             agreed = ()
         odd = tuple(sorted(broker for broker in sound if broker not in agreed))
-        offset = _where(bodies[groups[0][0]], bodies[groups[1][0]], compacted)
+        offset = _first_offset(bodies[groups[0][0]], bodies[groups[1][0]], compacted)
         alike = len({sound[group[0]].crc for group in groups}) == 1
-        yield Difference(What.EPOCH if alike else What.OTHER, first, last, odd, agreed, offset)
+        yield Difference(
+            DifferenceKind.EPOCH if alike else DifferenceKind.OTHER,
+            first,
+            last,
+            odd,
+            agreed,
+            offset,
+        )
     lacking = tuple(sorted(held.keys() - having.keys()))
     if lacking and not compacted:
-        yield Difference(What.MISSING, first, last, lacking, tuple(sorted(having)), first)
+        yield Difference(DifferenceKind.MISSING, first, last, lacking, tuple(sorted(having)), first)
 
 
-def _grouped(
+def _group_replicas(
     sound: Mapping[int, Batch], bodies: Mapping[int, bytes], compacted: bool
 ) -> list[tuple[int, ...]]:
     """Return brokers by what they hold, the most first."""
@@ -175,7 +184,7 @@ def _grouped(
             if (batch.last, batch.crc) == (other.last, other.crc):
                 alike = batch.epoch == other.epoch
             else:
-                alike = compacted and _agree(bodies[broker], bodies[group[0]])
+                alike = compacted and _agree_compacted(bodies[broker], bodies[group[0]])
             if alike:
                 group.append(broker)
                 break
@@ -184,7 +193,7 @@ def _grouped(
     return [tuple(group) for group in sorted(groups, key=len, reverse=True)]
 
 
-def _agree(one: bytes, other: bytes) -> bool:
+def _agree_compacted(one: bytes, other: bytes) -> bool:
     """Return whether two batches agree in the offsets that compaction has left in both."""
     try:
         return first_difference(one, other, compacted=True) is None
@@ -192,7 +201,7 @@ def _agree(one: bytes, other: bytes) -> bool:
         return False
 
 
-def _where(one: bytes, other: bytes, compacted: bool = False) -> int | None:
+def _first_offset(one: bytes, other: bytes, compacted: bool = False) -> int | None:
     try:
         return first_difference(one, other, compacted=compacted)
     except ValueError:

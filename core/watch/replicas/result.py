@@ -10,7 +10,7 @@ from core.cluster.metadata import PartitionRow, TopicPartition
 from core.watch.replicas.compare import Difference
 
 
-class Standing(Enum):
+class ReplicaStatus(Enum):
     SAME = "same"
     """All replicas hold the same records, up to where the verification began."""
     DIFFERENT = "different"
@@ -19,7 +19,7 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PartitionResult:
     """One partition. Offsets `start` to `until` were compared, of those below `end`.
 
     `end` is the smallest high watermark that replicas in the ISR told first, None when none did;
@@ -43,10 +43,10 @@ class Verdict:
     """Why a broker's replica was not compared, or not to the end; None stands for all of them."""
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ReplicaStatus:
         if self.different:
-            return Standing.DIFFERENT
-        return Standing.INCOMPLETE if self.left_out else Standing.SAME
+            return ReplicaStatus.DIFFERENT
+        return ReplicaStatus.INCOMPLETE if self.left_out else ReplicaStatus.SAME
 
     @property
     def compared(self) -> bool:
@@ -69,7 +69,7 @@ class Verdict:
 class Verification:
     """All partitions that were asked for, and what it took."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PartitionResult, ...]
     read_bytes: int
     """From all replicas together."""
     seconds: float
@@ -81,16 +81,16 @@ class Verification:
     def compared_bytes(self) -> int:
         return sum(verdict.size_bytes for verdict in self.verdicts)
 
-    def count(self, standing: Standing) -> int:
+    def count(self, standing: ReplicaStatus) -> int:
         return sum(verdict.standing is standing for verdict in self.verdicts)
 
 
-KEPT = 10
+MAX_DIFFERENCES = 10
 """Differences that are kept of a partition; more are counted."""
 
 
 @dataclass(slots=True)
-class Work:
+class Comparison:
     """One partition on its way."""
 
     row: PartitionRow
@@ -126,10 +126,10 @@ class Work:
 
     def differ(self, found: Sequence[Difference]) -> None:
         self.different += len(found)
-        self.differences += found[: max(0, KEPT - len(self.differences))]
+        self.differences += found[: max(0, MAX_DIFFERENCES - len(self.differences))]
 
-    def verdict(self) -> Verdict:
-        return Verdict(
+    def verdict(self) -> PartitionResult:
+        return PartitionResult(
             self.tp,
             self.row.leader if self.row.leader >= 0 else None,
             self.row.replicas,

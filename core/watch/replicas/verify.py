@@ -18,15 +18,17 @@ from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 from core.plan.checks.catalogue import named
 from core.watch.replicas.batches import OldFormatError
-from core.watch.replicas.compare import Difference, What, compare
-from core.watch.replicas.result import KEPT, Verification, Work
+from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.result import MAX_DIFFERENCES, Comparison, Verification
 
 CORRUPT = "CORRUPT_MESSAGE"
 _PIECE_BYTES = 16 << 10
 """Brokers give the first batch whole whatever its size, and that is the one that differed."""
 
 
-def look_again(client: ClusterClient, state: ClusterState, works: Iterable[Work]) -> list[str]:
+def recheck_differences(
+    client: ClusterClient, state: ClusterState, works: Iterable[Comparison]
+) -> list[str]:
     """Take back what differs no more; return notes on what was not read a second time, and why."""
     suspects = [work for work in works if work.differences]
     if not suspects:
@@ -34,46 +36,46 @@ def look_again(client: ClusterClient, state: ClusterState, works: Iterable[Work]
     try:
         now = client.describe()
     except (AccessDeniedError, UnreachableError) as error:
-        return [_unread([work.tp for work in suspects], error.title.rstrip("."))]
+        return [_recheck_note([work.tp for work in suspects], error.title.rstrip("."))]
     unread: dict[str, list[TopicPartition]] = {}
     for work in suspects:
         before, after = state.topic(work.tp.topic), now.topic(work.tp.topic)
         if after is None or (before is not None and before.id != after.id):
             work.differences, work.different = [], 0
             work.leave(None, "the topic was deleted meanwhile")
-        elif why := _take_back(client, work):
+        elif why := _drop_resolved(client, work):
             unread.setdefault(why, []).append(work.tp)
-    return [_unread(tps, why) for why, tps in unread.items()]
+    return [_recheck_note(tps, why) for why, tps in unread.items()]
 
 
-def _unread(tps: list[TopicPartition], why: str) -> str:
+def _recheck_note(tps: list[TopicPartition], why: str) -> str:
     return (
         f"What differs in {named(tps)} was not read a second time ({why}): verify again to see "
         "whether it still does."
     )
 
 
-def _take_back(client: ClusterClient, work: Work) -> str:
+def _drop_resolved(client: ClusterClient, work: Comparison) -> str:
     """Drop a partition's differences that are no more; returns why some were not read, or ""."""
     for suspect in tuple(work.differences):
         try:
-            if not _still(client, work, suspect):
+            if not _still_differs(client, work, suspect):
                 work.differences.remove(suspect)
                 work.different -= 1
-        except _UnreadError as error:
+        except _RecheckError as error:
             return str(error)
     if not work.different:
         work.leave(None, "what differed is the same now: try again")
     elif not work.differences:
-        return f"the first {KEPT} are the same now"
+        return f"the first {MAX_DIFFERENCES} are the same now"
     return ""
 
 
-class _UnreadError(Exception):
+class _RecheckError(Exception):
     """A broker that did not give its replica again, and its reason."""
 
 
-def _still(client: ClusterClient, work: Work, suspect: Difference) -> bool:
+def _still_differs(client: ClusterClient, work: Comparison, suspect: Difference) -> bool:
     """Return whether it is still so; raises _UnreadError when not all of its brokers tell."""
     brokers = sorted({*suspect.brokers, *suspect.others})
     answers = client.read_replicas({b: {work.tp: suspect.first} for b in brokers}, _PIECE_BYTES)
@@ -82,7 +84,7 @@ def _still(client: ClusterClient, work: Work, suspect: Difference) -> bool:
         return True
     if faults:
         broker, fault = min(faults.items(), key=lambda one: one[0])
-        raise _UnreadError(f"broker {broker}: {fault}")
+        raise _RecheckError(f"broker {broker}: {fault}")
     read = {b: answer for (_, b), answer in answers.items() if not isinstance(answer, Fault)}
     bodies = {broker: answer.records for broker, answer in read.items()}
     ended = {broker: answer.high_watermark for broker, answer in read.items() if not answer.records}
@@ -95,16 +97,16 @@ def _still(client: ClusterClient, work: Work, suspect: Difference) -> bool:
 
 
 PIECE_BYTES = 1 << 20
-AT_ONCE = 16
+MAX_PARTITIONS = 16
 """Partitions in a round; with three replicas of each it holds 48 MiB."""
-_LEAST_BYTES = 16 << 10
+_MIN_BYTES = 16 << 10
 _OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 
-Tell = Callable[[float, int], None]
+OnProgress = Callable[[float, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class VerifyLimits:
     """How long it may take, and how many bytes it may read from all replicas together."""
 
     seconds: float
@@ -119,23 +121,23 @@ class Verifier:
         client: ClusterClient,
         state: ClusterState,
         rows: Iterable[int],
-        bounds: Bounds,
+        bounds: VerifyLimits,
         clock: Clock,
-        tell: Tell = lambda share, read: None,
+        tell: OnProgress = lambda share, read: None,
     ) -> None:
         self._client, self._state, self._clock, self._tell = client, state, clock, tell
         self._bounds = bounds
         self._began = clock.monotonic()
         self._read_bytes = 0
         self._notes: list[str] = []
-        self._work = {(row := state.row(i)).tp: Work(row, False) for i in rows}
+        self._work = {(row := state.row(i)).tp: Comparison(row, False) for i in rows}
 
     def run(self) -> Verification:
         """Verify all; raises AccessDeniedError and UnreachableError only when nothing is known."""
         self._learn_compaction()
         self._begin()
         ended = self._rounds()
-        self._notes += look_again(self._client, self._state, self._work.values())
+        self._notes += recheck_differences(self._client, self._state, self._work.values())
         return Verification(
             tuple(work.verdict() for work in self._work.values()),
             self._read_bytes,
@@ -206,7 +208,7 @@ class Verifier:
             if isinstance(end, int) and isinstance(leads, int):
                 self._work[tp].lags[broker] = max(0, leads - end)
 
-    def _parts(self, works: Iterable[Work]) -> dict[int, list[TopicPartition]]:
+    def _parts(self, works: Iterable[Comparison]) -> dict[int, list[TopicPartition]]:
         found: dict[int, list[TopicPartition]] = {}
         for work in works:
             for broker in work.part:
@@ -220,7 +222,7 @@ class Verifier:
         waiting = deque(work for work in self._work.values() if work.open)
         ended = ""
         while waiting and not (ended := self._bound()):
-            taken = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+            taken = [waiting.popleft() for _ in range(min(MAX_PARTITIONS, len(waiting)))]
             hurried = self._round(taken)
             waiting.extend(work for work in taken if work.open and work not in hurried)
             waiting.extendleft(reversed([work for work in hurried if work.open]))
@@ -243,14 +245,14 @@ class Verifier:
         left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
         return done / (done + left) if done + left else 1.0
 
-    def _round(self, taken: Sequence[Work]) -> list[Work]:
+    def _round(self, taken: Sequence[Comparison]) -> list[Comparison]:
         """Compare a piece of each; returns those that need to be asked first the next time."""
         asked: dict[int, dict[TopicPartition, int]] = {}
         for work in taken:
             for broker in work.part:
                 asked.setdefault(broker, {})[work.tp] = work.at
         replicas = sum(map(len, asked.values()))
-        piece = max(_LEAST_BYTES, min(PIECE_BYTES, self._left() // replicas))
+        piece = max(_MIN_BYTES, min(PIECE_BYTES, self._left() // replicas))
         answers = self._client.read_replicas(asked, piece)
         hurried = []
         for work in taken:
@@ -267,7 +269,7 @@ class Verifier:
                     work.high[broker] = answer.high_watermark
                     read[broker] = answer.records
                     self._read_bytes += len(answer.records)
-            _unreadable(work, corrupt, asked_at)
+            _mark_unreadable(work, corrupt, asked_at)
             if work.at > asked_at:
                 continue  # what was read begins before what is left to compare
             first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
@@ -275,7 +277,7 @@ class Verifier:
                 hurried.append(work)
         return hurried
 
-    def _faulted(self, work: Work, broker: int, fault: Fault, asked_at: int) -> None:
+    def _faulted(self, work: Comparison, broker: int, fault: Fault, asked_at: int) -> None:
         if fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
         else:
@@ -288,7 +290,9 @@ class Verifier:
             else:
                 work.leave(broker, f"it ends before offset {asked_at}")
 
-    def _compared(self, work: Work, read: Mapping[int, bytes], first: Collection[int]) -> bool:
+    def _compared(
+        self, work: Comparison, read: Mapping[int, bytes], first: Collection[int]
+    ) -> bool:
         """Take in a piece of one partition; returns whether it must be asked first to go on."""
         if work.end is None and read:
             told = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
@@ -307,15 +311,17 @@ class Verifier:
             return False
         work.at, work.size = found.until, work.size + found.size_bytes
         work.differ(found.differences)
-        _unreadable(work, [*found.unreadable, *(b for b in found.short if b in first)], work.at)
+        _mark_unreadable(
+            work, [*found.unreadable, *(b for b in found.short if b in first)], work.at
+        )
         return bool(found.short)
 
 
-def _unreadable(work: Work, brokers: Collection[int], at: int) -> None:
+def _mark_unreadable(work: Comparison, brokers: Collection[int], at: int) -> None:
     """Tell that some replicas cannot be read from an offset on, if any, and go on without them."""
     if not brokers:
         return
     others = tuple(sorted(work.part - {*brokers}))
-    work.differ([Difference(What.UNREADABLE, at, at, tuple(sorted(brokers)), others, at)])
+    work.differ([Difference(DifferenceKind.UNREADABLE, at, at, tuple(sorted(brokers)), others, at)])
     for broker in brokers:
         work.leave(broker, f"it cannot be read from offset {at} on")

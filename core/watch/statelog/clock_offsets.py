@@ -15,23 +15,29 @@ from functools import lru_cache
 from statistics import median
 from zlib import crc32
 
-from core.watch.statelog.event import Event, Kind
+from core.watch.statelog.event import LogEvent, LogEventKind
 
-KEPT_MOST = 10_000
+MAX_SAMPLE = 10_000
 """Changes in the sample at most."""
 NEIGHBOURS = 8
 """With how many others a broker is compared at each change."""
-SURE_MOMENTS = 3
-SURE_WITHIN_MS = 1_000
+MIN_MOMENTS = 3
+MAX_SPREAD_MS = 1_000
 _ONE_MOMENT_MS = 1_000
-_APPLIED = (Kind.FOLLOWER, Kind.LEADER, Kind.ISR, Kind.METADATA, Kind.REQUEST)
+_APPLIED = (
+    LogEventKind.FOLLOWER,
+    LogEventKind.LEADER,
+    LogEventKind.ISR,
+    LogEventKind.METADATA,
+    LogEventKind.REQUEST,
+)
 
-Key = tuple[str, int, int, int | None]
+ChangeKey = tuple[str, int, int, int | None]
 """Topic, partition, leader epoch, partition epoch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offset:
+class ClockOffset:
     """One broker's clock against the one that stands in the middle."""
 
     broker: int
@@ -45,19 +51,19 @@ class Offset:
     @property
     def sure(self) -> bool:
         return self.ahead_ms is not None and (
-            self.moments >= SURE_MOMENTS and self.within_ms <= SURE_WITHIN_MS
+            self.moments >= MIN_MOMENTS and self.within_ms <= MAX_SPREAD_MS
         )
 
 
-class Clocks:
+class ClockOffsets:
     """Notes changes as they pass; says at any time how far clocks are apart."""
 
-    def __init__(self, most: int = KEPT_MOST) -> None:
+    def __init__(self, most: int = MAX_SAMPLE) -> None:
         self._most, self._mask = most, 0
-        self._seen: dict[Key, dict[int, int]] = {}
+        self._seen: dict[ChangeKey, dict[int, int]] = {}
         self._brokers: set[int] = set()
 
-    def note(self, event: Event) -> None:
+    def note(self, event: LogEvent) -> None:
         """Keep when this broker applied this change, if the change is in the sample."""
         at_ms, broker, by_controller, _, _, change, _, _, _, _ = event
         if broker is None:
@@ -76,7 +82,7 @@ class Clocks:
         if len(self._seen) > self._most:
             self._thin()
 
-    def join(self, other: Clocks) -> None:
+    def join(self, other: ClockOffsets) -> None:
         """Take in what another one noted of other files."""
         self._brokers |= other._brokers
         self._mask = max(self._mask, other._mask)
@@ -93,17 +99,17 @@ class Clocks:
             self._mask = self._mask * 2 + 1
             self._seen = {k: v for k, v in self._seen.items() if not _mark(k) & self._mask}
 
-    def offsets(self) -> tuple[Offset, ...]:
+    def offsets(self) -> tuple[ClockOffset, ...]:
         """Return every broker's offset, by id."""
         pairs = _pairs(self._seen.values())
-        between = {pair: _between(times) for pair, times in pairs.items()}
-        paths = _from(_most_told(between, self._brokers), between)
+        between = {pair: _pair_offset(times) for pair, times in pairs.items()}
+        paths = _reachable_offsets(_reference_broker(between, self._brokers), between)
         known = sorted(ahead for ahead, _, _ in paths.values())
         middle = known[(len(known) - 1) // 2] if known else 0
         return tuple(
-            Offset(broker, paths[broker][0] - middle, *paths[broker][1:])
+            ClockOffset(broker, paths[broker][0] - middle, *paths[broker][1:])
             if broker in paths
-            else Offset(broker, None, 0, 0)
+            else ClockOffset(broker, None, 0, 0)
             for broker in sorted(self._brokers)
         )
 
@@ -113,19 +119,19 @@ def _name_mark(topic: str) -> int:
     return crc32(topic.encode("utf-8", "replace"))
 
 
-def _mark(key: Key) -> int:
+def _mark(key: ChangeKey) -> int:
     """Return a number that is the same in each process, and spreads keys evenly."""
     topic, partition, epoch, version = key
     # Of whole numbers only: what Python makes of a text, or of None, is each process's own.
     return hash((_name_mark(topic), partition, epoch, version or 0))
 
 
-Pair = tuple[int, int]
+BrokerPair = tuple[int, int]
 
 
-def _pairs(seen: Iterable[Mapping[int, int]]) -> dict[Pair, list[tuple[int, int]]]:
+def _pairs(seen: Iterable[Mapping[int, int]]) -> dict[BrokerPair, list[tuple[int, int]]]:
     """Return the times at which two brokers applied the same changes."""
-    pairs: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
+    pairs: dict[BrokerPair, list[tuple[int, int]]] = defaultdict(list)
     for times in seen:
         brokers = sorted(times)
         for at, one in enumerate(brokers):
@@ -134,7 +140,7 @@ def _pairs(seen: Iterable[Mapping[int, int]]) -> dict[Pair, list[tuple[int, int]
     return pairs
 
 
-def _between(times: list[tuple[int, int]]) -> tuple[int, int, int]:
+def _pair_offset(times: list[tuple[int, int]]) -> tuple[int, int, int]:
     """Return how far the first is ahead, within what, and how many moments tell it.
 
     It is the middle of the shortest stretch that holds more than half of the moments: a broker
@@ -160,7 +166,9 @@ def _moments(times: list[tuple[int, int]]) -> list[int]:
     return [round(median(moment)) for moment in moments]
 
 
-def _most_told(between: Mapping[Pair, tuple[int, int, int]], brokers: set[int]) -> int | None:
+def _reference_broker(
+    between: Mapping[BrokerPair, tuple[int, int, int]], brokers: set[int]
+) -> int | None:
     """Return the broker that shares the most moments with others."""
     told: dict[int, int] = defaultdict(int)
     for (one, other), (_, _, moments) in between.items():
@@ -171,8 +179,8 @@ def _most_told(between: Mapping[Pair, tuple[int, int, int]], brokers: set[int]) 
     return max(sorted(told), key=lambda broker: told[broker])
 
 
-def _from(
-    root: int | None, between: Mapping[Pair, tuple[int, int, int]]
+def _reachable_offsets(
+    root: int | None, between: Mapping[BrokerPair, tuple[int, int, int]]
 ) -> dict[int, tuple[int, int, int]]:
     """Return (ahead, within, moments) of the brokers that can be reached from one, surest first."""
     if root is None or not between:
@@ -187,7 +195,7 @@ def _from(
         # Well-told pairs first, whatever lies between; then the narrowest.
         best = min(
             open_edges,
-            key=lambda e: (e[1][3] < SURE_MOMENTS, found[e[0]][1] + e[1][2], -e[1][3], e[1][0]),
+            key=lambda e: (e[1][3] < MIN_MOMENTS, found[e[0]][1] + e[1][2], -e[1][3], e[1][0]),
         )
         at, (broker, ahead, within, moments) = best
         ahead_before, within_before, moments_before = found[at]

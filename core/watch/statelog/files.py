@@ -16,17 +16,17 @@ from stat import S_ISREG
 from typing import IO, NamedTuple, cast
 
 from core.errors import UsageError
-from core.watch.statelog.event import made
+from core.watch.statelog.event import new_tuple
 from core.watch.statelog.timestamps import (
     LEVELS,
-    LONGEST,
+    MAX_LINE,
     STAMP,
     TIMED,
-    Times,
-    Zones,
-    again_ms,
-    decoded,
-    set_back_ms,
+    TimestampParser,
+    TimeZones,
+    clock_set_back_ms,
+    decode_line,
+    last_repeat_ms,
 )
 
 GZIP = b"\x1f\x8b"
@@ -55,7 +55,7 @@ class Record(NamedTuple):
 
 
 @dataclass(slots=True)
-class Source:
+class LogFile:
     """One file: what is known of it before it is read, and what became of it."""
 
     path: Path
@@ -82,7 +82,7 @@ class Source:
     stop_ms: int | None = None
     """Reading ends at the first record after this time."""
 
-    def become(self, read: Source) -> None:
+    def become(self, read: LogFile) -> None:
         """Take over what became of this file where another process read it."""
         self.lines, self.headless, self.read_bytes = read.lines, read.headless, read.read_bytes
         self.strange = read.strange
@@ -90,45 +90,45 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LogFiles:
     """The files of a merge, and those that cannot be part of it with the reason."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[LogFile, ...]
     left_out: tuple[tuple[Path, str], ...]
     twice: tuple[Path, ...] = ()
     """Named more than once; read once."""
 
 
 @dataclass(slots=True)
-class _Named:
+class _NamedPaths:
     paths: list[Path] = field(default_factory=list)
     left_out: list[tuple[Path, str]] = field(default_factory=list)
     twice: list[Path] = field(default_factory=list)
 
 
-def find(named: Iterable[Path], zones: Zones) -> Found:
+def find_log_files(named: Iterable[Path], zones: TimeZones) -> LogFiles:
     """Return the logs that are named, and those in the folders that are named.
 
     Raises UsageError for a name that is not there, and for a folder without any such log.
     """
     found = _paths(named)
-    sources: list[Source] = []
+    sources: list[LogFile] = []
     left_out = found.left_out
     for path in sorted(found.paths):
         try:
-            sources.append(_peek(path, len(sources), zones))
+            sources.append(_open_log_file(path, len(sources), zones))
         except OSError as error:
             left_out.append((path, error.strerror or "it is no gzip file"))
         except (EOFError, zlib.error):
             left_out.append((path, "it is no whole gzip file"))
         except ValueError as error:
             left_out.append((path, str(error)))
-    _tell_hours_apart(sources)
-    return Found(tuple(sources), tuple(left_out), tuple(found.twice))
+    _resolve_repeated_hours(sources)
+    return LogFiles(tuple(sources), tuple(left_out), tuple(found.twice))
 
 
-def _paths(named: Iterable[Path]) -> _Named:
-    found, seen = _Named(), set[tuple[int, int]]()
+def _paths(named: Iterable[Path]) -> _NamedPaths:
+    found, seen = _NamedPaths(), set[tuple[int, int]]()
 
     def take(path: Path) -> None:
         try:
@@ -160,7 +160,7 @@ def _paths(named: Iterable[Path]) -> _Named:
     return found
 
 
-def _inside(folder: Path, found: _Named) -> Iterator[Path]:
+def _inside(folder: Path, found: _NamedPaths) -> Iterator[Path]:
     def refused(error: OSError) -> None:
         found.left_out.append((Path(str(error.filename)), error.strerror or "it cannot be read"))
 
@@ -170,7 +170,7 @@ def _inside(folder: Path, found: _Named) -> Iterator[Path]:
                 yield Path(place) / name
 
 
-def _peek(path: Path, number: int, zones: Zones) -> Source:
+def _open_log_file(path: Path, number: int, zones: TimeZones) -> LogFile:
     """Return a file's source; raises ValueError when no line in its beginning has a time."""
     first: re.Match[str] | None = None
     broker: int | None = None
@@ -178,7 +178,7 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
     with _opened(path) as (stream, _):
         beginning = stream.read1(CHUNK_BYTES)
         while True:
-            for line in decoded(beginning).split("\n"):
+            for line in decode_line(beginning).split("\n"):
                 if (stamp := STAMP.match(line)) is None:
                     continue
                 if broker is None and (writer := _WRITER.match(stamp[5])):
@@ -193,17 +193,17 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
                 break
             beginning += more
     if not beginning:
-        return Source(path, number, size, zones.of(None), None, 0)
+        return LogFile(path, number, size, zones.of(None), None, 0)
     # In the zone of who wrote it, which a later line may be the first to say.
     first_ms = None if first is None else _ms(first, zones.of(broker))
     if first_ms is None:
         raise ValueError("no line in its beginning has a time that is known here")
-    return Source(path, number, size, zones.of(broker), broker, first_ms)
+    return LogFile(path, number, size, zones.of(broker), broker, first_ms)
 
 
 def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
     try:
-        return Times(zone).ms(stamp)
+        return TimestampParser(zone).ms(stamp)
     except ValueError:
         return None
 
@@ -222,7 +222,7 @@ def _unpacked(raw: IO[bytes]) -> io.BufferedReader:
     return cast(io.BufferedReader, stream)  # both have read1, which is all that is used
 
 
-def _texts(source: Source) -> Iterator[list[str]]:
+def _read_lines(source: LogFile) -> Iterator[list[str]]:
     """Yield whole lines, many at a time; sets the source's trouble when it breaks off."""
     rest = b""
     try:
@@ -234,10 +234,10 @@ def _texts(source: Source) -> Iterator[list[str]]:
                 data = rest + data
                 end = data.rfind(b"\n") + 1
                 if end:
-                    yield decoded(data[:end])[:-1].split("\n")
-                elif len(data) >= LONGEST:
+                    yield decode_line(data[:end])[:-1].split("\n")
+                elif len(data) >= MAX_LINE:
                     end = len(data)
-                    yield [decoded(data)]
+                    yield [decode_line(data)]
                 rest = data[end:]
     except (EOFError, zlib.error, gzip.BadGzipFile):
         source.trouble, source.whole = "the gzip file is cut short or damaged", False
@@ -246,21 +246,21 @@ def _texts(source: Source) -> Iterator[list[str]]:
     if rest:
         if source.trouble is None:
             source.trouble = "its last line is cut short, or still being written"
-        yield [decoded(rest)]
+        yield [decode_line(rest)]
 
 
-def records(source: Source) -> Iterator[Record]:
+def read_records(source: LogFile) -> Iterator[Record]:
     """Yield a file's records as they stand in it, each with the lines that follow it.
 
     Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
     on in another one of the same time.
     """
-    times = Times(source.zone, source.since_ms)
+    times = TimestampParser(source.zone, source.since_ms)
     match, number = STAMP.match, source.number
     held: Record | None = None
     line, length = 0, 0
     at_ms: int | None
-    for texts in _texts(source):
+    for texts in _read_lines(source):
         for text in texts:
             line += 1
             try:
@@ -280,11 +280,11 @@ def records(source: Source) -> Iterator[Record]:
                 if source.stop_ms is not None and at_ms > source.stop_ms:
                     source.lines = line
                     return
-                held, length = made(Record, (at_ms, number, line, level, body, [])), 0
+                held, length = new_tuple(Record, (at_ms, number, line, level, body, [])), 0
             elif held is None:
                 source.headless += 1
                 yield Record(source.first_ms, number, line, "", text, [])
-            elif length > LONGEST:
+            elif length > MAX_LINE:
                 yield held
                 held, length = Record(held.at_ms, number, line, "", text, []), 0
             else:
@@ -298,15 +298,15 @@ def records(source: Source) -> Iterator[Record]:
         yield held
 
 
-def _tell_hours_apart(sources: Iterable[Source]) -> None:
+def _resolve_repeated_hours(sources: Iterable[LogFile]) -> None:
     """Find out which files begin in the second one of an hour that comes twice.
 
     In the first one a broker still wrote to the file before: one beside it that goes on from then.
     """
-    known: list[Source] = []
+    known: list[LogFile] = []
     for source in sorted(sources, key=lambda source: source.first_ms):
         at_ms = source.first_ms
-        if (later_ms := again_ms(source.zone, at_ms)) != at_ms:
+        if (later_ms := last_repeat_ms(source.zone, at_ms)) != at_ms:
             before = [
                 other
                 for other in known
@@ -314,27 +314,27 @@ def _tell_hours_apart(sources: Iterable[Source]) -> None:
                 and other.first_ms <= at_ms
             ]
             last = max(before, key=lambda other: other.first_ms, default=None)
-            if last is not None and _goes_on(last, at_ms + _OVERLAP_MS):
+            if last is not None and _has_records_after(last, at_ms + _OVERLAP_MS):
                 source.first_ms = source.since_ms = later_ms
         known.append(source)
 
 
-def _goes_on(source: Source, after_ms: int) -> bool:
-    return any(record.at_ms > after_ms for record in records(replace(source)))
+def _has_records_after(source: LogFile, after_ms: int) -> bool:
+    return any(record.at_ms > after_ms for record in read_records(replace(source)))
 
 
-def total_bytes(sources: Sequence[Source]) -> int:
+def total_bytes(sources: Sequence[LogFile]) -> int:
     return sum(source.size_bytes for source in sources)
 
 
 SLACK_MS = 60_000
 """Read before and after the range: clocks differ, and threads write out of order."""
 _CLOSE_BYTES = 1 << 16
-_LOOKED_AT_BYTES = 1 << 20
+_MAX_SEARCH_BYTES = 1 << 20
 """How far a time is looked for: a stack trace has none."""
 
 
-def narrowed(sources: Iterable[Source], from_ms: int, to_ms: int) -> tuple[Source, ...]:
+def select_time_range(sources: Iterable[LogFile], from_ms: int, to_ms: int) -> tuple[LogFile, ...]:
     """Return the sources that have something in a range, each as far as it lies there.
 
     Times are milliseconds since 1970. A clock that is off by more than SLACK_MS, or was set back
@@ -347,23 +347,23 @@ def narrowed(sources: Iterable[Source], from_ms: int, to_ms: int) -> tuple[Sourc
     )
 
 
-def _from(source: Source, from_ms: int) -> int:
+def _from(source: LogFile, from_ms: int) -> int:
     """Return the time to begin at, so that times rise from there on and are known.
 
     A probe takes each time for the first one in an hour that comes twice. What begins before that
     hour, and looks as if it were so much earlier still, has all of it behind it.
     """
-    return from_ms - SLACK_MS - 2 * set_back_ms(source.zone, from_ms - SLACK_MS)
+    return from_ms - SLACK_MS - 2 * clock_set_back_ms(source.zone, from_ms - SLACK_MS)
 
 
-def _begin(source: Source, from_ms: int) -> int:
+def _begin(source: LogFile, from_ms: int) -> int:
     """Return where a record begins before which all are older than `from_ms`."""
-    if source.first_ms >= from_ms or _packed(source):
+    if source.first_ms >= from_ms or _is_gzip(source):
         return 0
     low, high = 0, source.size_bytes
     while high - low > _CLOSE_BYTES:
         middle = (low + high) // 2
-        found = _first_time(source, middle, _LOOKED_AT_BYTES)
+        found = _first_time(source, middle, _MAX_SEARCH_BYTES)
         if found is None or found[1] >= from_ms or found[0] >= high:
             high = middle
         else:
@@ -371,7 +371,7 @@ def _begin(source: Source, from_ms: int) -> int:
     return low
 
 
-def _first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | None:
+def _first_time(source: LogFile, at_byte: int, within: int) -> tuple[int, int] | None:
     """Return where the first record that begins after a byte of a plain file is, and its time.
 
     None when there is none within so many bytes.
@@ -380,15 +380,15 @@ def _first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | 
         raw.seek(at_byte)
         at_byte += len(raw.readline(within))
         data = raw.read(within)
-    times = Times(source.zone, source.since_ms)
+    times = TimestampParser(source.zone, source.since_ms)
     for line in data.split(b"\n"):
-        if (stamp := STAMP.match(decoded(line[:LONGEST]))) is not None:
+        if (stamp := STAMP.match(decode_line(line[:MAX_LINE]))) is not None:
             with suppress(ValueError):
                 return at_byte, times.ms(stamp)
         at_byte += len(line) + 1
     return None
 
 
-def _packed(source: Source) -> bool:
+def _is_gzip(source: LogFile) -> bool:
     with source.path.open("rb") as raw:
         return raw.read(len(GZIP)) == GZIP

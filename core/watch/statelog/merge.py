@@ -18,12 +18,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from core.watch.statelog import messages
-from core.watch.statelog.clock_offsets import Clocks
-from core.watch.statelog.event import Change, Event, Kind, made
-from core.watch.statelog.files import Record, Source, records
-from core.watch.statelog.mixed_clusters import TOPICS_MOST, Strangers
+from core.watch.statelog.clock_offsets import ClockOffsets
+from core.watch.statelog.event import Change, LogEvent, LogEventKind, new_tuple
+from core.watch.statelog.files import LogFile, Record, read_records
+from core.watch.statelog.mixed_clusters import MAX_TOPICS, MixedClusterCheck
 
-HELD = 64
+BUFFERED_RECORDS = 64
 """Records of one file that are held back, so that late ones find their place among them."""
 EARLY_MS = 10_000
 """How long before its first time a file is opened, as that may not be its earliest."""
@@ -42,8 +42,8 @@ class Disorder:
     """The furthest that one of them lies back."""
 
 
-def in_order(
-    sources: Sequence[Source],
+def merge_records(
+    sources: Sequence[LogFile],
     disorder: Disorder,
     shifts_ms: Mapping[int, int] = MappingProxyType({}),
     counted_ms: tuple[int, int] = (-(2**62), 2**62),
@@ -61,7 +61,9 @@ def in_order(
 
     def open_next() -> None:
         source = closed.pop()
-        keyed = opened[source.number] = _keyed(source, shifts[source.number], disorder, counted_ms)
+        keyed = opened[source.number] = _with_keys(
+            source, shifts[source.number], disorder, counted_ms
+        )
         first = next(keyed, None)
         if first is not None:
             heappush(heap, first)
@@ -84,17 +86,17 @@ def in_order(
         yield record._replace(at_ms=record.at_ms + shift) if shift else record
 
 
-def _broker(source: Source) -> int:
+def _broker(source: LogFile) -> int:
     return -1 if source.broker is None else source.broker
 
 
-def _keyed(
-    source: Source, shift_ms: int, disorder: Disorder, counted_ms: tuple[int, int]
+def _with_keys(
+    source: LogFile, shift_ms: int, disorder: Disorder, counted_ms: tuple[int, int]
 ) -> Iterator[_Keyed]:
     """Yield one source's records with a key (time, file, place) that never goes back."""
     number = source.number
     last_ms = -(2**62)
-    for place, record in enumerate(_mended(source)):
+    for place, record in enumerate(_sorted_records(source)):
         at_ms = record.at_ms + shift_ms
         if at_ms >= last_ms:
             last_ms = at_ms
@@ -104,23 +106,23 @@ def _keyed(
         yield last_ms, number, place, record
 
 
-def _mended(source: Source) -> Iterator[Record]:
+def _sorted_records(source: LogFile) -> Iterator[Record]:
     """Yield one source's records, late ones in their place as far as HELD of them reach."""
     held: deque[Record] = deque()
-    for record in records(source):
+    for record in read_records(source):
         if held and record < held[-1]:  # records compare by time, then by line
             insort(held, record)
         else:
             held.append(record)
-        if len(held) > HELD:
+        if len(held) > BUFFERED_RECORDS:
             yield held.popleft()
     yield from held
 
 
-_UNKNOWN = Kind.UNKNOWN
+_UNKNOWN = LogEventKind.UNKNOWN
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
-_ANOTHER = re.compile(r" \((?!state\.change\.logger\))[\w.$]+\)(?: \[.*\])?$")
+_OTHER_LOGGER = re.compile(r" \((?!state\.change\.logger\))[\w.$]+\)(?: \[.*\])?$")
 """The end of a record of a logger that tells no state changes, as most of server.log is."""
 _BROKER = re.compile(r"(Broker|Controller) id=(\d{1,10})(?: epoch=(\d{1,10}))?")
 _PARTITION = re.compile(r"Partition ([a-zA-Z0-9._-]+)-(\d{1,10}) broker=(\d{1,10})")
@@ -128,7 +130,7 @@ _NAMES = re.compile(r"[\s,]([^\s,]+)-(\d{1,10})(?=[\s,])")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventFilter:
     """Which events are asked for; times in milliseconds since 1970, the later one not included."""
 
     from_ms: int | None = None
@@ -139,7 +141,7 @@ class Wanted:
     unknown: bool = False
     """Records of unknown form, too."""
 
-    def keeps(self, event: Event) -> bool:
+    def keeps(self, event: LogEvent) -> bool:
         """Return whether an event of the wanted time is about a wanted partition."""
         if self.topic is None and self.partitions is None:
             return True
@@ -147,7 +149,7 @@ class Wanted:
         if change.topic is not None or change.partition is not None:
             return self._names(change.topic or "", change.partition)
         # Some records name several partitions.
-        return change.kind is Kind.OFFLINE and any(
+        return change.kind is LogEventKind.OFFLINE and any(
             self._names(topic, int(partition)) for topic, partition in _NAMES.findall(event.text)
         )
 
@@ -158,7 +160,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Tally:
+class MergeTally:
     """What is noted of events as they pass, whether they are given out or not."""
 
     events: int = 0
@@ -172,17 +174,17 @@ class Tally:
     """The span of what was given out."""
     topics: set[str] = field(default_factory=set)
     """Topics seen in the wanted time, whether wanted or not; TOPICS_MOST of them at most."""
-    clocks: Clocks = field(default_factory=Clocks)
-    strangers: Strangers = field(default_factory=Strangers)
+    clocks: ClockOffsets = field(default_factory=ClockOffsets)
+    strangers: MixedClusterCheck = field(default_factory=MixedClusterCheck)
     disorder: Disorder = field(default_factory=Disorder)
 
-    def join(self, other: Tally) -> None:
+    def join(self, other: MergeTally) -> None:
         """Take in what was noted of other files."""
         self.events += other.events
         self.unknown += other.unknown
         self.strange += other.strange
-        self.first_ms = min(_known(self.first_ms, other.first_ms), default=None)
-        self.last_ms = max(_known(self.last_ms, other.last_ms), default=None)
+        self.first_ms = min(_not_none(self.first_ms, other.first_ms), default=None)
+        self.last_ms = max(_not_none(self.last_ms, other.last_ms), default=None)
         self.topics |= other.topics
         self.clocks.join(other.clocks)
         self.strangers.join(other.strangers)
@@ -190,7 +192,7 @@ class Tally:
         self.disorder.longest_ms = max(self.disorder.longest_ms, other.disorder.longest_ms)
 
 
-def _known(*times: int | None) -> list[int]:
+def _not_none(*times: int | None) -> list[int]:
     return [at_ms for at_ms in times if at_ms is not None]
 
 
@@ -198,20 +200,20 @@ def _known(*times: int | None) -> list[int]:
 class Merge:
     """Yields events by iterating, once; then the tally is whole."""
 
-    sources: Sequence[Source]
-    wanted: Wanted = field(default_factory=Wanted)
+    sources: Sequence[LogFile]
+    wanted: EventFilter = field(default_factory=EventFilter)
     shifts_ms: Mapping[int, int] = field(default_factory=dict)
     """What is added to the times of a broker."""
-    tally: Tally = field(default_factory=Tally)
+    tally: MergeTally = field(default_factory=MergeTally)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[LogEvent]:
         wanted, tally = self.wanted, self.tally
         from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
-        readers = {source.number: Reader(source).event for source in self.sources}
+        readers = {source.number: RecordReader(source).event for source in self.sources}
         note, watch, topics = tally.clocks.note, tally.strangers.note, tally.topics
         everything = wanted.topic is None and wanted.partitions is None
-        for record in in_order(self.sources, tally.disorder, self.shifts_ms, (from_ms, to_ms)):
+        for record in merge_records(self.sources, tally.disorder, self.shifts_ms, (from_ms, to_ms)):
             if not from_ms <= record.at_ms < to_ms:
                 continue
             event = readers[record.source](record)
@@ -220,11 +222,11 @@ class Merge:
             change = event.change
             if change.kind is _UNKNOWN:
                 tally.unknown += 1
-                if record.level and _ANOTHER.search(record.body) is None:
+                if record.level and _OTHER_LOGGER.search(record.body) is None:
                     tally.strange += 1
                 if not wanted.unknown:
                     continue
-            elif change.topic is not None and len(topics) < TOPICS_MOST:
+            elif change.topic is not None and len(topics) < MAX_TOPICS:
                 topics.add(change.topic)
             if not everything and not wanted.keeps(event):
                 continue
@@ -245,14 +247,14 @@ class Writer(NamedTuple):
     partition: int | None = None
 
 
-class Reader:
+class RecordReader:
     """Reads what the records of one file tell; mostly the same broker wrote one as the last."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LogFile) -> None:
         self._file, self._unsaid = str(source.path), Writer(source.broker)
         self._head, self._writer = "", self._unsaid
 
-    def event(self, record: Record) -> Event:
+    def event(self, record: Record) -> LogEvent:
         """Return what a record tells."""
         at_ms, _, line, level, body, following = record
         end = len(body)
@@ -266,12 +268,12 @@ class Reader:
             begin, writer = self._begin(body)
             text = body[begin:end]
         broker, by_controller, epoch, topic, _ = writer
-        change = messages.read(text)
+        change = messages.parse_message(text)
         if topic is not None and change.kind is not _UNKNOWN:
-            change = _about(change, writer)
+            change = _with_writer_partition(change, writer)
         more = tuple(following) if following else ()
-        return made(
-            Event,
+        return new_tuple(
+            LogEvent,
             (at_ms, broker, by_controller, epoch, level, change, text, more, self._file, line),
         )
 
@@ -295,7 +297,7 @@ def _writer(text: str) -> Writer | None:
     return None
 
 
-def _about(change: Change, writer: Writer) -> Change:
+def _with_writer_partition(change: Change, writer: Writer) -> Change:
     if change.topic is not None:
         return change
     return change._replace(topic=writer.topic, partition=writer.partition)

@@ -10,11 +10,16 @@ import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from core.watch.statelog.event import Change, Kind, made
+from core.watch.statelog.event import Change, LogEventKind, new_tuple
 
-UNKNOWN = Change(Kind.UNKNOWN)
+UNKNOWN = Change(LogEventKind.UNKNOWN)
 # Members are looked up slowly, and these for each line.
-_LEADER, _FOLLOWER, _ISR, _SKIPPED = Kind.LEADER, Kind.FOLLOWER, Kind.ISR, Kind.SKIPPED
+_LEADER, _FOLLOWER, _ISR, _SKIPPED = (
+    LogEventKind.LEADER,
+    LogEventKind.FOLLOWER,
+    LogEventKind.ISR,
+    LogEventKind.SKIPPED,
+)
 _NAME = "[a-zA-Z0-9._-]+"
 """A topic's: Kafka allows no other characters. Spelt out: `\\w` takes longer."""
 _TP = rf"(?P<topic>{_NAME})-(?P<partition>[0-9]+)"
@@ -25,10 +30,10 @@ class _Form(NamedTuple):
     """One form of message: how it begins, what it means, and what else to look for in it."""
 
     pattern: re.Pattern[str]
-    kind: Kind
+    kind: LogEventKind
 
 
-def _form(kind: Kind, pattern: str) -> _Form:
+def _form(kind: LogEventKind, pattern: str) -> _Form:
     return _Form(re.compile(pattern), kind)
 
 
@@ -45,7 +50,7 @@ _STARTS = re.compile(
     rf".*?[Pp]revious (?:leader (?:Some\(([0-9]+)\)|None) and previous )?"
     rf"[Ll]eader [Ee]poch was:? ({_INT})"
 )
-_KEPT = re.compile(
+_SKIPPED_FORM = re.compile(
     rf"Skipped the become-(?:leader|follower) state change for ({_NAME})-([0-9]+)"
     rf" with topic id {_TOPIC_ID}"
     rf"(?:, partition registration PartitionRegistration\(replicas=\[({_IDS})\],"
@@ -54,14 +59,14 @@ _KEPT = re.compile(
 )
 
 
-def _starts(text: str) -> Change | None:
+def _parse_start(text: str) -> Change | None:
     found = _STARTS.match(text)
     if found is None:
         return None
     role, topic, partition, topic_id, epoch, offset, version, isr, now, before, until = (
         found.groups()
     )
-    return made(
+    return new_tuple(
         Change,
         (
             _FOLLOWER if role == "Follower" else _LEADER,
@@ -82,17 +87,17 @@ def _starts(text: str) -> Change | None:
     )
 
 
-def _kept(text: str) -> Change | None:
-    found = _KEPT.match(text)
+def _parse_skipped(text: str) -> Change | None:
+    found = _SKIPPED_FORM.match(text)
     if found is None:
         return None
     topic, partition, topic_id, replicas, isr, leader, epoch, version, rest = found.groups()
     if "storage error" in rest:
-        return Change(Kind.FAILED, topic, int(partition), topic_id=topic_id)
+        return Change(LogEventKind.FAILED, topic, int(partition), topic_id=topic_id)
     kind = _SKIPPED if "at a newer partition epoch" in rest else _ISR
     if leader is None:
-        return _values(rest, Change(kind, topic, int(partition), topic_id=topic_id))
-    return made(
+        return _with_bracket_values(rest, Change(kind, topic, int(partition), topic_id=topic_id))
+    return new_tuple(
         Change,
         (
             kind,
@@ -116,85 +121,102 @@ def _kept(text: str) -> Change | None:
 # -- all others: the first that fits, by the message's first word ----------------------------------
 
 _FORMS: dict[str, tuple[_Form, ...]] = {
-    "A": (_form(Kind.FAILED, rf"A ZooKeeper client exception .*{_FOR}"),),
-    "Add": (_form(Kind.METADATA, r"Add (?P<count>\d+) partitions and deleted "),),
-    "Cached": (_form(Kind.METADATA, rf"Cached leader info .*? for partition {_TP} in response"),),
+    "A": (_form(LogEventKind.FAILED, rf"A ZooKeeper client exception .*{_FOR}"),),
+    "Add": (_form(LogEventKind.METADATA, r"Add (?P<count>\d+) partitions and deleted "),),
+    "Cached": (
+        _form(LogEventKind.METADATA, rf"Cached leader info .*? for partition {_TP} in response"),
+    ),
     "Changed": (
         _form(
-            Kind.CREATED,
+            LogEventKind.CREATED,
             rf"Changed partition {_TP} state from \w+ to NewPartition"
             r" with assigned replicas (?P<replicas>[\d,]*)",
         ),
-        _form(Kind.OFFLINE, rf"Changed partition {_TP} state from \w+ to OfflinePartition"),
-        _form(Kind.DELETED, rf"Changed partition {_TP} state from \w+ to NonExistentPartition"),
-        _form(Kind.ELECTED, rf"Changed partition {_TP} from \w+ to OnlinePartition with state "),
+        _form(LogEventKind.OFFLINE, rf"Changed partition {_TP} state from \w+ to OfflinePartition"),
         _form(
-            Kind.OFFLINE,
+            LogEventKind.DELETED, rf"Changed partition {_TP} state from \w+ to NonExistentPartition"
+        ),
+        _form(
+            LogEventKind.ELECTED,
+            rf"Changed partition {_TP} from \w+ to OnlinePartition with state ",
+        ),
+        _form(
+            LogEventKind.OFFLINE,
             rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+"
             r" to OfflineReplica",
         ),
         _form(
-            Kind.REPLICA,
+            LogEventKind.REPLICA,
             rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+ to \w+",
         ),
     ),
-    "Completed": (_form(Kind.REQUEST, rf"Completed LeaderAndIsr request .*{_FOR}"),),
+    "Completed": (_form(LogEventKind.REQUEST, rf"Completed LeaderAndIsr request .*{_FOR}"),),
     "Controller": (
         _form(
-            Kind.FAILED,
+            LogEventKind.FAILED,
             r"Controller \d+ epoch \d+ (?:failed to change state|initiated state change of replica"
             rf" (?P<replica>\d+)) for partition {_TP} from ",
         ),
     ),
     "Creating": (
-        _form(Kind.CREATED, rf"Creating new partition {_TP} with topic id (?P<topic_id>[\w-]+)"),
-    ),
-    "Deleted": (_form(Kind.DELETED, rf"Deleted partition {_TP} from metadata cache"),),
-    "Deleting": (_form(Kind.DELETED, r"Deleting (?P<count>\d+) partition\(s\)"),),
-    "Error": (
-        _form(Kind.FAILED, rf"Error while processing LeaderAndIsr request .*{_FOR}"),
-        _form(Kind.FAILED, r"Error while processing LeaderAndIsr request "),
-    ),
-    "Expanding": (_form(Kind.ISR, r"Expanding ISR from [\d,]* to (?P<isr>[\d,]+)"),),
-    "Expected": (
-        _form(Kind.CREATED, rf"Expected partition {_TP} with topic id (?P<topic_id>[\w-]+)"),
-    ),
-    "Failed": (_form(Kind.FAILED, rf"Failed to send LeaderAndIsr request .*{_FOR}"),),
-    "Finished": (
-        _form(Kind.DELETED, rf"Finished handling stop replica \(delete=true\) for partition {_TP}"),
-        _form(Kind.REQUEST, rf"Finished handling stop replica .* for partition {_TP}"),
         _form(
-            Kind.REQUEST,
+            LogEventKind.CREATED,
+            rf"Creating new partition {_TP} with topic id (?P<topic_id>[\w-]+)",
+        ),
+    ),
+    "Deleted": (_form(LogEventKind.DELETED, rf"Deleted partition {_TP} from metadata cache"),),
+    "Deleting": (_form(LogEventKind.DELETED, r"Deleting (?P<count>\d+) partition\(s\)"),),
+    "Error": (
+        _form(LogEventKind.FAILED, rf"Error while processing LeaderAndIsr request .*{_FOR}"),
+        _form(LogEventKind.FAILED, r"Error while processing LeaderAndIsr request "),
+    ),
+    "Expanding": (_form(LogEventKind.ISR, r"Expanding ISR from [\d,]* to (?P<isr>[\d,]+)"),),
+    "Expected": (
+        _form(
+            LogEventKind.CREATED, rf"Expected partition {_TP} with topic id (?P<topic_id>[\w-]+)"
+        ),
+    ),
+    "Failed": (_form(LogEventKind.FAILED, rf"Failed to send LeaderAndIsr request .*{_FOR}"),),
+    "Finished": (
+        _form(
+            LogEventKind.DELETED,
+            rf"Finished handling stop replica \(delete=true\) for partition {_TP}",
+        ),
+        _form(LogEventKind.REQUEST, rf"Finished handling stop replica .* for partition {_TP}"),
+        _form(
+            LogEventKind.REQUEST,
             r"Finished LeaderAndIsr request .* for (?P<count>\d+) partitions",
         ),
     ),
     "Handling": (
-        _form(Kind.REQUEST, rf"Handling stop replica .* for partition {_TP}"),
-        _form(Kind.REQUEST, rf"Handling LeaderAndIsr request .*{_FOR}"),
+        _form(LogEventKind.REQUEST, rf"Handling stop replica .* for partition {_TP}"),
+        _form(LogEventKind.REQUEST, rf"Handling LeaderAndIsr request .*{_FOR}"),
         _form(
-            Kind.REQUEST,
+            LogEventKind.REQUEST,
             r"Handling (?:LeaderAndIsr|StopReplica) request .* for (?P<count>\d+) partitions",
         ),
     ),
     "ISR": (
         _form(
-            Kind.ISR,
+            LogEventKind.ISR,
             r"ISR updated to \[?(?P<isr>[\d,]+)\]? .*?(?:version|zkVersion) updated to"
             r" \[?(?P<partition_epoch>\d+)",
         ),
     ),
     "Ignoring": (
-        _form(Kind.OFFLINE, rf"Ignoring .*{_FOR} (?:as|due to) .*(?:offline log|storage)"),
-        _form(Kind.SKIPPED, rf"Ignoring .*{_FOR}"),
-        _form(Kind.SKIPPED, r"Ignoring (?:LeaderAndIsr|StopReplica) request from controller "),
+        _form(LogEventKind.OFFLINE, rf"Ignoring .*{_FOR} (?:as|due to) .*(?:offline log|storage)"),
+        _form(LogEventKind.SKIPPED, rf"Ignoring .*{_FOR}"),
+        _form(
+            LogEventKind.SKIPPED, r"Ignoring (?:LeaderAndIsr|StopReplica) request from controller "
+        ),
     ),
     "Mark": (
-        _form(Kind.OFFLINE, rf"Mark replicas {_TP} on broker (?P<replica>\d+) as offline"),
-        _form(Kind.OFFLINE, r"Mark replicas \S+ on broker (?P<replica>\d+) as offline"),
+        _form(LogEventKind.OFFLINE, rf"Mark replicas {_TP} on broker (?P<replica>\d+) as offline"),
+        _form(LogEventKind.OFFLINE, r"Mark replicas \S+ on broker (?P<replica>\d+) as offline"),
     ),
     "Partition": (
         _form(
-            Kind.ISR,
+            LogEventKind.ISR,
             rf"Partition {_TP} state changed to \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[\d,]*),"
             r"LeaderEpoch:(?P<leader_epoch>-?\d+),(?:LeaderRecoveryState:\w+,)?"
             r"(?:ZkVersion|PartitionEpoch):(?P<partition_epoch>\d+).* replica (?P<replica>\d+) ",
@@ -202,81 +224,88 @@ _FORMS: dict[str, tuple[_Form, ...]] = {
     ),
     "Received": (
         _form(
-            Kind.FAILED,
+            LogEventKind.FAILED,
             rf"Received LeaderAndIsrRequest .*{_FOR}.* new leader (?P<leader>-?\d+) is unavailable",
         ),
-        _form(Kind.REQUEST, rf"Received (?:LeaderAndIsr|StopReplica) request .*{_FOR}"),
-        _form(Kind.REQUEST, r"Received (?:LeaderAndIsr|StopReplica) request .*correlation id"),
-        _form(Kind.REQUEST, r"Received response "),
-        _form(Kind.SKIPPED, r"Received (?:update metadata|stop replica) request .* old controller"),
-        _form(Kind.FAILED, r"Received error "),
+        _form(LogEventKind.REQUEST, rf"Received (?:LeaderAndIsr|StopReplica) request .*{_FOR}"),
+        _form(
+            LogEventKind.REQUEST, r"Received (?:LeaderAndIsr|StopReplica) request .*correlation id"
+        ),
+        _form(LogEventKind.REQUEST, r"Received response "),
+        _form(
+            LogEventKind.SKIPPED,
+            r"Received (?:update metadata|stop replica) request .* old controller",
+        ),
+        _form(LogEventKind.FAILED, r"Received error "),
     ),
     "Sending": (
         _form(
-            Kind.REQUEST,
+            LogEventKind.REQUEST,
             rf"Sending .*request .* for partition {_TP}$",
         ),
         _form(
-            Kind.REQUEST,
+            LogEventKind.REQUEST,
             r"Sending (?:a )?(?:LeaderAndIsr|UpdateMetadata|StopReplica|stop replica) request ",
         ),
     ),
-    "Sent": (_form(Kind.ASSIGNED, rf"Sent LeaderAndIsr request .*{_FOR}"),),
-    "Shrinking": (_form(Kind.ISR, r"Shrinking ISR from [\d,]* to (?P<isr>[\d,]+)"),),
+    "Sent": (_form(LogEventKind.ASSIGNED, rf"Sent LeaderAndIsr request .*{_FOR}"),),
+    "Shrinking": (_form(LogEventKind.ISR, r"Shrinking ISR from [\d,]* to (?P<isr>[\d,]+)"),),
     "Skipped": (
-        _form(Kind.OFFLINE, rf"Skipped the become-.*{_FOR}.* is offline due to "),
-        _form(Kind.SKIPPED, rf"Skipped the .*{_FOR}"),
+        _form(LogEventKind.OFFLINE, rf"Skipped the become-.*{_FOR}.* is offline due to "),
+        _form(LogEventKind.SKIPPED, rf"Skipped the .*{_FOR}"),
     ),
     "Started": (
-        _form(Kind.FETCHERS, rf"Started fetcher .*{_FOR} with leader .*?(?P<leader>\d+)"),
-        _form(Kind.FETCHERS, r"Started fetchers .* for (?P<count>\d+) partitions"),
+        _form(LogEventKind.FETCHERS, rf"Started fetcher .*{_FOR} with leader .*?(?P<leader>\d+)"),
+        _form(LogEventKind.FETCHERS, r"Started fetchers .* for (?P<count>\d+) partitions"),
     ),
     "Stopped": (
-        _form(Kind.FETCHERS, rf"Stopped fetchers .*{_FOR}"),
-        _form(Kind.FETCHERS, r"Stopped fetchers .* for (?P<count>\d+) partitions"),
+        _form(LogEventKind.FETCHERS, rf"Stopped fetchers .*{_FOR}"),
+        _form(LogEventKind.FETCHERS, r"Stopped fetchers .* for (?P<count>\d+) partitions"),
     ),
-    "The": (_form(Kind.METADATA, rf"The topic partition {_TP} was marked as RECOVERING"),),
-    "Topic": (_form(Kind.FAILED, rf"Topic I[Dd] in memory: .*{_FOR} "),),
+    "The": (_form(LogEventKind.METADATA, rf"The topic partition {_TP} was marked as RECOVERING"),),
+    "Topic": (_form(LogEventKind.FAILED, rf"Topic I[Dd] in memory: .*{_FOR} "),),
     "Transitioning": (
         _form(
-            Kind.FETCHERS,
+            LogEventKind.FETCHERS,
             r"Transitioning (?P<count>\d+) partition\(s\) to local (?:leaders|followers)",
         ),
     ),
-    "Truncated": (_form(Kind.FETCHERS, rf"Truncated logs .*{_FOR}"),),
+    "Truncated": (_form(LogEventKind.FETCHERS, rf"Truncated logs .*{_FOR}"),),
     "Unable": (
-        _form(Kind.OFFLINE, rf"Unable to [\w ]+ {_TP} .*(?:offline log|storage error)"),
-        _form(Kind.FAILED, rf"Unable to [\w ]+ {_TP} "),
+        _form(LogEventKind.OFFLINE, rf"Unable to [\w ]+ {_TP} .*(?:offline log|storage error)"),
+        _form(LogEventKind.FAILED, rf"Unable to [\w ]+ {_TP} "),
     ),
-    "Updating": (_form(Kind.METADATA, rf"Updating (?:log|PartitionFetchState) for {_TP} to "),),
-    "While": (_form(Kind.REQUEST, r"While handling full LeaderAndIsr request .* stray"),),
+    "Updating": (
+        _form(LogEventKind.METADATA, rf"Updating (?:log|PartitionFetchState) for {_TP} to "),
+    ),
+    "While": (_form(LogEventKind.REQUEST, r"While handling full LeaderAndIsr request .* stray"),),
 }
 _NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch", "replica", "partition_count")
 _LISTS = ("isr", "replicas")
 
 
-def read(text: str) -> Change:
+def parse_message(text: str) -> Change:
     """Return what a message says; UNKNOWN for a form that is not known, or one that is damaged."""
     try:
         if text.startswith(("Follower ", "Leader ")):
-            change = _starts(text)
+            change = _parse_start(text)
         else:
-            change = _kept(text) if text.startswith("Skipped ") else None
-        return change or _other(text)
+            change = _parse_skipped(text) if text.startswith("Skipped ") else None
+        return change or _parse_other(text)
     except ValueError:  # letters where a form has a number
         return UNKNOWN
 
 
-def _other(text: str) -> Change:
+def _parse_other(text: str) -> Change:
     for form in _FORMS.get(text.partition(" ")[0], ()):
         found = form.pattern.match(text)
         if found is not None:
-            return _values(text, _named(form.kind, found))
+            return _with_bracket_values(text, _named_change(form.kind, found))
     # Until 2.7 a new leader said so in server.log, with the partition in front.
-    return _starts(text) or UNKNOWN
+    return _parse_start(text) or UNKNOWN
 
 
-def _named(kind: Kind, found: re.Match[str]) -> Change:
+def _named_change(kind: LogEventKind, found: re.Match[str]) -> Change:
     # Groups are named as the fields are.
     fields: dict[str, Any] = {k: v for k, v in found.groupdict().items() if v is not None}
     if "count" in fields:
@@ -301,7 +330,7 @@ _BRACKETED = ("LeaderAndIsr(", "PartitionState(", "PartitionRegistration(")
 _MEMBER = re.compile(r"brokerId=(\d+)")
 
 
-def _values(text: str, change: Change) -> Change:
+def _with_bracket_values(text: str, change: Change) -> Change:
     """Return a change with what the brackets in its message say, where it is not said yet."""
     if not any(name in text for name in _BRACKETED):
         return change

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from core.watch.statelog.event import Event
-from core.watch.statelog.files import Source
+from core.watch.statelog.event import LogEvent
+from core.watch.statelog.files import LogFile
 
 SAME_TIME_MS = 60_000
 """Two files that one broker wrote at once for longer than this are of two brokers, or copies."""
 BOTH_MS = 60_000
 """A topic that is told with two ids by turns for longer than this is two topics."""
-TOPICS_MOST = 100_000
+MAX_TOPICS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Suspicion:
 
 
 @dataclass(slots=True)
-class Strangers:
+class MixedClusterCheck:
     """Notes events as they pass: when brokers wrote in which files, and topics' ids were told."""
 
     _spans: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _ids: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
-    def note(self, event: Event, source: int) -> None:
+    def note(self, event: LogEvent, source: int) -> None:
         """Stretch the spans of its broker in this file, and of its topic's id, to its time."""
         at_ms, change = event.at_ms, event.change
         if event.broker is not None:
@@ -49,17 +49,17 @@ class Strangers:
             span = self._ids.get((change.topic, change.topic_id))
             if span is not None:
                 span[1] = at_ms
-            elif len(self._ids) < TOPICS_MOST:
+            elif len(self._ids) < MAX_TOPICS:
                 self._ids[change.topic, change.topic_id] = [at_ms, at_ms]
 
-    def join(self, other: Strangers) -> None:
+    def join(self, other: MixedClusterCheck) -> None:
         """Take in what another one noted of other files."""
         self._spans |= other._spans
         for key, span in other._ids.items():
             mine = self._ids.setdefault(key, span)
             mine[:] = min(mine[0], span[0]), max(mine[1], span[1])
 
-    def suspicions(self, sources: Sequence[Source]) -> tuple[Suspicion, ...]:
+    def suspicions(self, sources: Sequence[LogFile]) -> tuple[Suspicion, ...]:
         """Return one for each broker, and each topic, that is in two places at once."""
         found: list[Suspicion] = []
         paths = {source.number: source.path for source in sources}

@@ -10,53 +10,53 @@ from typing import Any
 from core.text.json import escaped
 from core.text.terminal import printable
 from core.units import counted, format_duration, format_time
-from core.watch.statelog.clock_offsets import SURE_MOMENTS, Offset
-from core.watch.statelog.event import Change, Event, Kind, moment
-from core.watch.statelog.files import Found, Source
-from core.watch.statelog.merge import Tally
+from core.watch.statelog.clock_offsets import MIN_MOMENTS, ClockOffset
+from core.watch.statelog.event import Change, LogEvent, LogEventKind, to_datetime
+from core.watch.statelog.files import LogFile, LogFiles
+from core.watch.statelog.merge import MergeTally
 from core.watch.statelog.mixed_clusters import Suspicion
-from core.watch.statelog.timestamps import Zones
+from core.watch.statelog.timestamps import TimeZones
 
 _QUARTER_MS = 15 * 60 * 1000
 _NEAR_QUARTER_MS = 60 * 1000
-FILES_TOLD = 20
-NOT_UNDERSTOOD_MOST = 0.01
+MAX_FILES_LISTED = 20
+MAX_UNKNOWN_PART = 0.01
 """The part of all lines that may be of no known form before the answer counts as incomplete."""
 
 _MS = tuple(f"{ms:03d}Z  " for ms in range(1000))
-_KINDS = {kind: f"{kind:<8}  " for kind in Kind}
-_FOLLOWER, _LEADER = Kind.FOLLOWER, Kind.LEADER  # members are looked up slowly
-_WITH_LEADER = (Kind.ISR, Kind.ELECTED)
+_KINDS = {kind: f"{kind:<8}  " for kind in LogEventKind}
+_FOLLOWER, _LEADER = LogEventKind.FOLLOWER, LogEventKind.LEADER  # members are looked up slowly
+_WITH_LEADER = (LogEventKind.ISR, LogEventKind.ELECTED)
 
 
-class Lines:
+class TextFormatter:
     """Events as aligned lines; a name that is wider than its column pushes the rest."""
 
     def __init__(self) -> None:
         self._second_ms, self._stamp = 2**62, ""
         self._who: dict[tuple[int | None, bool], str] = {}
 
-    def text(self, event: Event) -> str:
+    def text(self, event: LogEvent) -> str:
         """Return one line for an event and one for each line that follows it, with their ends."""
         at_ms, broker, by_controller, _, _, change, _, more, _, _ = event
         ms = at_ms - self._second_ms
         if not 0 <= ms < 1000:
             ms = at_ms % 1000
             self._second_ms = at_ms - ms
-            self._stamp = format_time(moment(self._second_ms))[:-4]
+            self._stamp = format_time(to_datetime(self._second_ms))[:-4]
         who = self._who.get((broker, by_controller))
         if who is None:
             what = "controller" if by_controller else "broker"
             name = f"{what} {'?' if broker is None else broker}"
             who = self._who[broker, by_controller] = f"{name:<13}  "
         name = "" if change.topic is None else f"{change.topic}-{change.partition}"
-        line = f"{self._stamp}{_MS[ms]}{who}{_KINDS[change[0]]}{name:<24}  {sentence(event)}\n"
+        line = f"{self._stamp}{_MS[ms]}{who}{_KINDS[change[0]]}{name:<24}  {event_text(event)}\n"
         if more:
             line += "".join(f"    {printable(text)}\n" for text in more)
         return line
 
 
-def sentence(event: Event) -> str:
+def event_text(event: LogEvent) -> str:
     """Return what an event says, in a few words where they are known, fit for a terminal."""
     kind, _, _, leader, epoch, version, isr, _, before, until, offset, _, replica, _ = event.change
     if kind is _FOLLOWER:
@@ -91,7 +91,7 @@ _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _NAMES = Change._fields[1:]
 
 
-class Documents:
+class JsonFormatter:
     """Events as JSON documents, a line each; what a record does not say is left out.
 
     Written out by hand: a dictionary of each and json's own encoder take more than twice as long.
@@ -100,12 +100,12 @@ class Documents:
     def __init__(self) -> None:
         self._second, self._stamp = -1, ""
 
-    def text(self, event: Event) -> str:
+    def text(self, event: LogEvent) -> str:
         """Return one event's document, with its end."""
         at_ms, broker, by_controller, epoch, level, change, text, more, file, line = event
         second, ms = divmod(at_ms, 1000)
         if second != self._second:
-            self._second, self._stamp = second, format_time(moment(second * 1000))[:-4]
+            self._second, self._stamp = second, format_time(to_datetime(second * 1000))[:-4]
         who = "null" if broker is None else broker
         by = "controller" if by_controller else "broker"
         said = "".join(
@@ -135,7 +135,7 @@ def _plain(value: object) -> str:
 
 
 def summary_document(
-    tally: Tally, found: Found, zones: Zones, aligned: dict[int, int]
+    tally: MergeTally, found: LogFiles, zones: TimeZones, aligned: dict[int, int]
 ) -> dict[str, Any]:
     """Return the last document of a merge."""
     return {
@@ -181,21 +181,21 @@ def summary_document(
     }
 
 
-def not_understood(tally: Tally, found: Found) -> int:
+def not_understood(tally: MergeTally, found: LogFiles) -> int:
     """Return how many lines are state changes, as far as is known, and of no known form."""
     return tally.strange + sum(source.strange for source in found.sources)
 
 
-def is_incomplete(tally: Tally, found: Found) -> bool:
+def is_incomplete(tally: MergeTally, found: LogFiles) -> bool:
     """Return whether so much was not understood that what is told is not the story."""
-    return not_understood(tally, found) > _lines(found) * NOT_UNDERSTOOD_MOST
+    return not_understood(tally, found) > _lines(found) * MAX_UNKNOWN_PART
 
 
-def _lines(found: Found) -> int:
+def _lines(found: LogFiles) -> int:
     return sum(source.lines for source in found.sources)
 
 
-def _file_document(source: Source) -> dict[str, Any]:
+def _file_document(source: LogFile) -> dict[str, Any]:
     return {
         "file": str(source.path),
         "broker": source.broker,
@@ -208,11 +208,15 @@ def _file_document(source: Source) -> dict[str, Any]:
 
 
 def _time(at_ms: int | None) -> str | None:
-    return None if at_ms is None else format_time(moment(at_ms))
+    return None if at_ms is None else format_time(to_datetime(at_ms))
 
 
 def summary_lines(
-    tally: Tally, found: Found, zones: Zones, aligned: dict[int, int], unknown_shown: bool
+    tally: MergeTally,
+    found: LogFiles,
+    zones: TimeZones,
+    aligned: dict[int, int],
+    unknown_shown: bool,
 ) -> Iterator[str]:
     """Yield the summary in words, a line each."""
     files = len(found.sources)
@@ -228,10 +232,12 @@ def summary_lines(
         yield f"from {_time(tally.first_ms)} to {_time(tally.last_ms)}, {span}"
     yield f"times without a zone are taken as {zones.words}; --zone says another"
     yield from _clock_lines(tally.clocks.offsets(), aligned)
-    yield from doubts(tally, found)
+    yield from doubt_lines(tally, found)
 
 
-def doubts(tally: Tally, found: Found, more: str = "--json has them all") -> Iterator[str]:
+def doubt_lines(
+    tally: MergeTally, found: LogFiles, more: str = "--json has them all"
+) -> Iterator[str]:
     """Yield what speaks against the logs themselves, a line each; `more` says where the rest is."""
     if tally.disorder.records:
         longest = format_duration(tally.disorder.longest_ms / 1000)
@@ -246,10 +252,10 @@ def doubts(tally: Tally, found: Found, more: str = "--json has them all") -> Ite
             "here: not all that happened is told"
         )
     yield from _file_lines(found, more)
-    yield from map(_suspicion, tally.strangers.suspicions(found.sources))
+    yield from map(_suspicion_line, tally.strangers.suspicions(found.sources))
 
 
-def _clock_lines(offsets: tuple[Offset, ...], aligned: dict[int, int]) -> Iterator[str]:
+def _clock_lines(offsets: tuple[ClockOffset, ...], aligned: dict[int, int]) -> Iterator[str]:
     if len(offsets) > 1:
         yield "clocks, told by changes that several brokers applied (each also takes its time):"
     for offset in offsets if len(offsets) > 1 else ():
@@ -257,22 +263,22 @@ def _clock_lines(offsets: tuple[Offset, ...], aligned: dict[int, int]) -> Iterat
             yield f"  broker {offset.broker}: unknown, no change in common with the others"
             continue
         ahead = f"{offset.ahead_ms / 1000:+.3f} s"
-        if offset.moments >= SURE_MOMENTS:
+        if offset.moments >= MIN_MOMENTS:
             ahead += f" ± {offset.within_ms / 1000:.3f} s"
         moments = counted(offset.moments, "common moment")
         unsure = "" if offset.sure else ", unsure"
         if offset.broker in aligned:
             unsure += f"; shifted by {aligned[offset.broker] / 1000:+.3f} s"
         yield f"  broker {offset.broker}: {ahead}, {moments}{unsure}"
-        if another_zone(offset):
+        if is_in_other_zone(offset):
             yield f"  {zone_hint(offset)}"
 
 
-def zone_hint(offset: Offset) -> str:
+def zone_hint(offset: ClockOffset) -> str:
     return f"broker {offset.broker} seems to log in another zone: --zone {offset.broker}=…"
 
 
-def another_zone(offset: Offset) -> bool:
+def is_in_other_zone(offset: ClockOffset) -> bool:
     """Return whether a clock is off by nearly a whole number of quarters, as zones are."""
     ahead = abs(offset.ahead_ms or 0)
     off = ahead % _QUARTER_MS
@@ -281,7 +287,7 @@ def another_zone(offset: Offset) -> bool:
     )
 
 
-def _file_lines(found: Found, more: str) -> Iterator[str]:
+def _file_lines(found: LogFiles, more: str) -> Iterator[str]:
     troubled = [
         *(f"{path}: left out, {why}" for path, why in found.left_out),
         *(f"{s.path}: {s.trouble}, after {s.lines:,} lines" for s in found.sources if s.trouble),
@@ -292,12 +298,12 @@ def _file_lines(found: Found, more: str) -> Iterator[str]:
         ),
         *(f"{path}: named twice, read once" for path in found.twice),
     ]
-    yield from troubled[:FILES_TOLD]
-    if len(troubled) > FILES_TOLD:
-        yield f"… and {len(troubled) - FILES_TOLD:,} more of this kind; {more}"
+    yield from troubled[:MAX_FILES_LISTED]
+    if len(troubled) > MAX_FILES_LISTED:
+        yield f"… and {len(troubled) - MAX_FILES_LISTED:,} more of this kind; {more}"
 
 
-def _suspicion(sign: Suspicion) -> str:
+def _suspicion_line(sign: Suspicion) -> str:
     when = f"{_time(sign.from_ms)} to {_time(sign.to_ms)}"
     if sign.topic is not None:
         return f"topic {sign.topic} has two ids by turns, {when}: logs of two clusters?"

@@ -16,16 +16,16 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from core.errors import TrimtabError
-from core.watch.statelog.event import Event
-from core.watch.statelog.files import Source
-from core.watch.statelog.merge import Merge, Tally, Wanted
-from core.watch.statelog.output import Documents, Lines
+from core.watch.statelog.event import LogEvent
+from core.watch.statelog.files import LogFile
+from core.watch.statelog.merge import EventFilter, Merge, MergeTally
+from core.watch.statelog.output import JsonFormatter, TextFormatter
 
 BATCH = 2_000
 """Events that a worker hands over at once."""
-WORTH_BYTES = 20_000_000
+MIN_BYTES = 20_000_000
 """Less than this is read sooner than an interpreter starts."""
-PROCESSES_MOST = 4
+MAX_PROCESSES = 4
 """More would be faster, but each takes some 25 MB."""
 
 _BETWEEN = "\0"
@@ -35,7 +35,7 @@ Line = tuple[int, int, int, str]
 """By what it is ordered (time, file, place in its worker), and the line itself, or several."""
 
 
-class _Batch(NamedTuple):
+class _LineBatch(NamedTuple):
     """Lines by columns: a fraction of what as many tuples cost on their way."""
 
     begin: int
@@ -51,16 +51,16 @@ class _Batch(NamedTuple):
         )
 
 
-class _End(NamedTuple):
-    tally: Tally
-    sources: list[Source]
+class _WorkerResult(NamedTuple):
+    tally: MergeTally
+    sources: list[LogFile]
 
 
-def lines(
-    sources: Sequence[Source],
-    wanted: Wanted,
+def merge_lines(
+    sources: Sequence[LogFile],
+    wanted: EventFilter,
     shifts_ms: Mapping[int, int],
-    tally: Tally,
+    tally: MergeTally,
     *,
     as_json: bool,
     processes: int,
@@ -69,8 +69,8 @@ def lines(
 
     Raises TrimtabError when a worker has died.
     """
-    shares = _shares(sources, min(processes, PROCESSES_MOST))
-    if len(shares) < 2 or sum(source.size_bytes for source in sources) < WORTH_BYTES:
+    shares = _split_files(sources, min(processes, MAX_PROCESSES))
+    if len(shares) < 2 or sum(source.size_bytes for source in sources) < MIN_BYTES:
         text = renderer(as_json=as_json)
         for event in Merge(sources, wanted, shifts_ms, tally):
             yield text(event)
@@ -82,25 +82,27 @@ def lines(
             here, there = context.Pipe(duplex=False)
             running.callback(here.close)
             worker = context.Process(
-                target=_work, args=(share, wanted, dict(shifts_ms), as_json, there), daemon=True
+                target=_run_worker,
+                args=(share, wanted, dict(shifts_ms), as_json, there),
+                daemon=True,
             )
             worker.start()
             there.close()
             running.callback(worker.join)
             running.callback(worker.terminate)
-            streams.append(_received(here, {s.number: s for s in share}, tally))
+            streams.append(_receive_lines(here, {s.number: s for s in share}, tally))
         for line in merge(*streams):
             yield line[3]
 
 
-def renderer(*, as_json: bool) -> Callable[[Event], str]:
+def renderer(*, as_json: bool) -> Callable[[LogEvent], str]:
     """Return what makes an event's line, with its end."""
-    return (Documents() if as_json else Lines()).text
+    return (JsonFormatter() if as_json else TextFormatter()).text
 
 
-def _shares(sources: Sequence[Source], processes: int) -> list[list[Source]]:
+def _split_files(sources: Sequence[LogFile], processes: int) -> list[list[LogFile]]:
     """Return the sources in so many shares of about the same size, none of them empty."""
-    shares: list[list[Source]] = [[] for _ in range(max(processes, 1))]
+    shares: list[list[LogFile]] = [[] for _ in range(max(processes, 1))]
     sizes = [0] * len(shares)
     for source in sorted(sources, key=lambda s: s.size_bytes, reverse=True):
         least = sizes.index(min(sizes))
@@ -109,16 +111,18 @@ def _shares(sources: Sequence[Source], processes: int) -> list[list[Source]]:
     return [sorted(share, key=lambda s: s.number) for share in shares if share]
 
 
-def _received(here: Connection, sources: Mapping[int, Source], tally: Tally) -> Iterator[Line]:
+def _receive_lines(
+    here: Connection, sources: Mapping[int, LogFile], tally: MergeTally
+) -> Iterator[Line]:
     while True:
         try:
-            told: _Batch | _End = here.recv()
+            told: _LineBatch | _WorkerResult = here.recv()
         except EOFError as error:
             raise TrimtabError(
                 "A process that reads logs has died.",
                 next="Look whether memory ran out, and try again with fewer files at a time.",
             ) from error
-        if isinstance(told, _Batch):
+        if isinstance(told, _LineBatch):
             for number, read_bytes in told.read_bytes.items():
                 sources[number].read_bytes = read_bytes
             yield from told.lines()
@@ -129,16 +133,16 @@ def _received(here: Connection, sources: Mapping[int, Source], tally: Tally) -> 
         return
 
 
-def _work(
-    sources: list[Source],
-    wanted: Wanted,
+def _run_worker(
+    sources: list[LogFile],
+    wanted: EventFilter,
     shifts_ms: dict[int, int],
     as_json: bool,
     there: Connection,
 ) -> None:
     """Send batches of lines, and at the end what was noted; ends when nobody listens any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
-    tally = Tally()
+    tally = MergeTally()
     text = renderer(as_json=as_json)
     numbers = {str(source.path): source.number for source in sources}
     key, begin = -(2**62), 0
@@ -148,7 +152,7 @@ def _work(
 
     def send() -> None:
         read = {source.number: source.read_bytes for source in sources}
-        there.send(_Batch(begin, keys, files, _BETWEEN.join(texts), read))
+        there.send(_LineBatch(begin, keys, files, _BETWEEN.join(texts), read))
 
     try:
         for event in Merge(sources, wanted, shifts_ms, tally):
@@ -163,6 +167,6 @@ def _work(
                 keys, files, texts = [], [], []
         if keys:
             send()
-        there.send(_End(tally, sources))
+        there.send(_WorkerResult(tally, sources))
     except BrokenPipeError:
         return

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from core.errors import UsageError
-from core.watch.statelog.event import milliseconds, moment
+from core.watch.statelog.event import to_datetime, to_milliseconds
 
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _DISORDER_MS = 5 * 60 * 1000
@@ -21,7 +21,7 @@ _NEAR = timedelta(hours=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Zones:
+class TimeZones:
     """Which zone logs are in: one for all, and others for some brokers."""
 
     common: tzinfo = UTC
@@ -37,7 +37,7 @@ class Zones:
         return ", ".join([str(self.common), *others])
 
 
-def parse_zones(texts: Sequence[str]) -> Zones:
+def parse_zones(texts: Sequence[str]) -> TimeZones:
     """Return the zones of `Europe/Berlin`, `+02:00`, and `3=America/New_York` for broker 3 only.
 
     Raises UsageError for one that is not known.
@@ -55,7 +55,7 @@ def parse_zones(texts: Sequence[str]) -> Zones:
                 f"--zone {text}: {broker!r} is no broker's id.",
                 next="Write it like 3=Europe/Berlin.",
             )
-    return Zones(common, of_broker)
+    return TimeZones(common, of_broker)
 
 
 def parse_offset(text: str) -> tzinfo | None:
@@ -86,18 +86,19 @@ def _zone(text: str) -> tzinfo:
         ) from error
 
 
-def set_back_ms(zone: tzinfo, ms: int) -> int:
+def clock_set_back_ms(zone: tzinfo, ms: int) -> int:
     """Return by how much clocks are set back within hours of a time; 0 on nearly all days."""
     before, after = (
-        (moment(ms) + side).astimezone(zone).utcoffset() or timedelta() for side in (-_NEAR, _NEAR)
+        (to_datetime(ms) + side).astimezone(zone).utcoffset() or timedelta()
+        for side in (-_NEAR, _NEAR)
     )
     return max(0, (before - after) // timedelta(milliseconds=1))
 
 
-def again_ms(zone: tzinfo, ms: int) -> int:
+def last_repeat_ms(zone: tzinfo, ms: int) -> int:
     """Return when the wall clock shows the same time for the last time; `ms` itself, mostly."""
-    shown = moment(ms).astimezone(zone)
-    return max(ms, milliseconds(shown.replace(fold=1)))
+    shown = to_datetime(ms).astimezone(zone)
+    return max(ms, to_milliseconds(shown.replace(fold=1)))
 
 
 class WallClock:
@@ -114,15 +115,15 @@ class WallClock:
     def minute_ms(self, text: str) -> int:
         """Return the start of `2026-01-31 02:30`; raises ValueError for what is no time."""
         written = datetime.fromisoformat(text)
-        ms = milliseconds(written.replace(tzinfo=self.zone))
+        ms = to_milliseconds(written.replace(tzinfo=self.zone))
         if self._last_ms is not None and ms < self._last_ms - _DISORDER_MS:
             # Only where the zone has this time twice do the two differ.
-            ms = max(ms, milliseconds(written.replace(tzinfo=self.zone, fold=1)))
+            ms = max(ms, to_milliseconds(written.replace(tzinfo=self.zone, fold=1)))
         self._last_ms = ms if self._last_ms is None else max(self._last_ms, ms)
         return ms
 
 
-LONGEST = 1 << 16
+MAX_LINE = 1 << 16
 """Bytes of one line, and characters that may follow a record: what is longer is cut in pieces."""
 
 LEVELS = ("INFO", "TRACE", "ERROR", "WARN", "DEBUG", "FATAL")
@@ -140,12 +141,12 @@ _EDGES = ("0001", "9999")
 """Years that are no dates any more in another zone; no broker wrote in them."""
 
 
-def decoded(data: bytes) -> str:
+def decode_line(data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-class Times:
+class TimestampParser:
     """Stamps of one file become milliseconds; a second is reckoned once."""
 
     def __init__(self, zone: tzinfo, since_ms: int | None = None) -> None:
@@ -166,4 +167,4 @@ class Times:
         if stamp[3] is None:
             return self.second_ms(stamp[1]) + int(stamp[2])
         zone = parse_offset(stamp[3])
-        return Times(zone or self._clock.zone).second_ms(stamp[1]) + int(stamp[2])
+        return TimestampParser(zone or self._clock.zone).second_ms(stamp[1]) + int(stamp[2])

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic, TopicPartition
 from core.cluster.state import ClusterState, Int64, frozen
-from core.watch.timeline.codec import flags_in, flags_of, state_of
+from core.watch.timeline.codec import build_state, replica_flags, state_flags
 from core.watch.timeline.events import Event, Kind, Replicas
 
 
-def changes(before: ClusterState, after: ClusterState) -> list[Event]:
+def find_changes(before: ClusterState, after: ClusterState) -> list[Event]:
     """Return what changed, brokers first, then topics, then partitions by name and number.
 
     Seen at `after.fetched_at`. Of a topic that came only its partitions tell more; of one that
@@ -41,11 +41,11 @@ def _controller(before: ClusterState, after: ClusterState, at: datetime) -> Iter
 
 def _brokers(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
     for id in sorted(before.broker_by_id.keys() | after.broker_by_id.keys()):
-        old, new = (_bare(state.broker_by_id.get(id)) for state in (before, after))
+        old, new = (_without_disks(state.broker_by_id.get(id)) for state in (before, after))
         if old == new:
             continue
         kind = Kind(0)
-        if old is None or new is None or _moved(old, new):
+        if old is None or new is None or _has_moved(old, new):
             kind |= Kind.BROKER
         was, now = old is not None and old.alive, new is not None and new.alive
         if was and not now:
@@ -56,14 +56,14 @@ def _brokers(before: ClusterState, after: ClusterState, at: datetime) -> Iterato
             yield Event(at, kind, old, new)
 
 
-def _bare(broker: Broker | None) -> Broker | None:
+def _without_disks(broker: Broker | None) -> Broker | None:
     """Return a broker without what is not kept: disks fill all the time."""
     if broker is None:
         return None
     return Broker(broker.id, broker.rack, broker.host, broker.port, broker.alive)
 
 
-def _moved(old: Broker, new: Broker) -> bool:
+def _has_moved(old: Broker, new: Broker) -> bool:
     """Return whether a broker has another rack or address; one that is down may be without."""
     return (
         old.alive and new.alive and (old.rack, old.host, old.port) != (new.rack, new.host, new.port)
@@ -77,8 +77,8 @@ def _topics(before: ClusterState, after: ClusterState, at: datetime) -> Iterator
     new = {topic.name: topic for topic in after.topics}
     for name in sorted(old.keys() | new.keys()):
         was, now = old.get(name), new.get(name)
-        if was is not None and now is not None and _same(was, now):
-            if _differ(was, now):
+        if was is not None and now is not None and _is_same_topic(was, now):
+            if _has_config_change(was, now):
                 yield Event(at, Kind.CONFIG, was, now, name)
             continue
         if was is not None:
@@ -87,12 +87,12 @@ def _topics(before: ClusterState, after: ClusterState, at: datetime) -> Iterator
             yield Event(at, Kind.TOPIC_CREATED, None, now, name)
 
 
-def _same(was: Topic, now: Topic) -> bool:
+def _is_same_topic(was: Topic, now: Topic) -> bool:
     """Return whether two of the same name are the same topic."""
     return None in (was.id, now.id) or was.id == now.id
 
 
-def _differ(was: Topic, now: Topic) -> bool:
+def _has_config_change(was: Topic, now: Topic) -> bool:
     """Return whether configs that are known of both are others now."""
     pairs = zip(was.configs.values(), now.configs.values(), strict=True)
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
@@ -102,16 +102,16 @@ def _differ(was: Topic, now: Topic) -> bool:
 
 
 def _partitions(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
-    old, new = _aligned(before, after)
+    old, new = _align_partitions(before, after)
     both = (old >= 0) & (new >= 0)
     differs = np.zeros(len(old), np.bool_)
-    differs[both] = _differing(before, after, old[both], new[both])
+    differs[both] = _find_differences(before, after, old[both], new[both])
     for place in np.flatnonzero(differs | ~both).tolist():
         was = replicas_of(before, int(old[place])) if old[place] >= 0 else None
         now = replicas_of(after, int(new[place])) if new[place] >= 0 else None
         state, row = (before, old) if now is None else (after, new)
         tp = state.tp(int(row[place]))
-        kind = Kind.PARTITION if was is None or now is None else _kind(was, now)
+        kind = Kind.PARTITION if was is None or now is None else _change_kind(was, now)
         yield Event(at, kind, was, now, tp.topic, tp.partition)
 
 
@@ -121,13 +121,13 @@ def replicas_of(state: ClusterState, index: int) -> Replicas:
     return Replicas(row.leader, row.replicas, row.isr, row.adding, row.removing)
 
 
-def with_moves_of(last: ClusterState, state: ClusterState) -> ClusterState:
+def keep_moves(last: ClusterState, state: ClusterState) -> ClusterState:
     """Return `state` with what was in flight and has its replicas still: nobody saw it end."""
     adding, removing = state.adding.copy(), state.removing.copy()
     for before in np.flatnonzero(last.reassigning).tolist():
         tp = last.tp(before)
         row, was, now = state.find(tp), last.topic(tp.topic), state.topic(tp.topic)
-        if row is None or was is None or now is None or not _same(was, now):
+        if row is None or was is None or now is None or not _is_same_topic(was, now):
             continue
         if last.replicas(before) == state.replicas(row):
             here, there = state.replica_slice(row), last.replica_slice(before)
@@ -135,7 +135,7 @@ def with_moves_of(last: ClusterState, state: ClusterState) -> ClusterState:
     return replace(state, adding=frozen(adding), removing=frozen(removing))
 
 
-def _kind(was: Replicas, now: Replicas) -> Kind:
+def _change_kind(was: Replicas, now: Replicas) -> Kind:
     kind = Kind(0)
     if was.leader != now.leader:
         kind |= Kind.OFFLINE if now.leader < 0 else Kind.LEADER
@@ -149,7 +149,7 @@ def _kind(was: Replicas, now: Replicas) -> Kind:
     return kind
 
 
-def _aligned(before: ClusterState, after: ClusterState) -> tuple[Int64, Int64]:
+def _align_partitions(before: ClusterState, after: ClusterState) -> tuple[Int64, Int64]:
     """Return row numbers of the same partitions side by side, -1 where one has none.
 
     A topic that was made anew is another one, whatever its name.
@@ -167,7 +167,7 @@ def _aligned(before: ClusterState, after: ClusterState) -> tuple[Int64, Int64]:
         of_topic = np.empty(len(state.topics), np.int64)
         for i, topic in enumerate(state.topics):
             known = other.topic(topic.name)
-            anew = state is after and known is not None and not _same(known, topic)
+            anew = state is after and known is not None and not _is_same_topic(known, topic)
             of_topic[i] = ranks.setdefault((topic.name, int(anew)), len(ranks))
         topics = of_topic[state.topic_of] if len(of_topic) else np.empty(0, np.int64)
         keys.append((topics << 32) | state.partition)
@@ -182,7 +182,7 @@ def _rows(every: Int64, keys: Int64) -> Int64:
     return rows
 
 
-def _differing(
+def _find_differences(
     before: ClusterState, after: ClusterState, old: Int64, new: Int64
 ) -> npt.NDArray[np.bool_]:
     """Return which of these pairs of rows tell different things."""
@@ -200,7 +200,7 @@ def _differing(
     return found
 
 
-def replayed(state: ClusterState, events: Iterable[Event], at: datetime) -> ClusterState:
+def apply_changes(state: ClusterState, events: Iterable[Event], at: datetime) -> ClusterState:
     """Return `state` after these events, in their order, as of `at`."""
     controller = state.controller
     brokers = dict(state.broker_by_id)
@@ -225,10 +225,10 @@ def replayed(state: ClusterState, events: Iterable[Event], at: datetime) -> Clus
                 latest[event.tp] = None
             case _ if event.kind is Kind.CONTROLLER and isinstance(event.after, int):
                 controller = event.after
-    return _with(state, at, controller, brokers.values(), topics, anew, latest)
+    return _rebuild_state(state, at, controller, brokers.values(), topics, anew, latest)
 
 
-def _with(
+def _rebuild_state(
     state: ClusterState,
     at: datetime,
     controller: int | None,
@@ -240,10 +240,10 @@ def _with(
     """Return the state with these topics, and these partitions instead of its own."""
     names = sorted(topics)
     if not anew and names == [topic.name for topic in state.topics]:
-        columns = _in_place(state, latest)
+        columns = _update_in_place(state, latest)
         if columns is not None:
             known = [topics[name] for name in names]
-            return state_of(state.cluster_id, at, controller, list(brokers), known, columns)
+            return build_state(state.cluster_id, at, controller, list(brokers), known, columns)
     number = {name: i for i, name in enumerate(names)}
     stays = np.array(
         [number.get(t.name, -1) if t.name not in anew else -1 for t in state.topics], np.int64
@@ -261,14 +261,14 @@ def _with(
     counts = np.concatenate(
         [np.diff(state.replica_start)[rows], [len(now.replicas) for _, now in put]]
     ).astype(np.int64)
-    flags = flags_in(state)
-    at_kept = _expanded(state.replica_start[rows], counts[: len(rows)])
+    flags = state_flags(state)
+    at_kept = _expand_runs(state.replica_start[rows], counts[: len(rows)])
     replica = np.concatenate(
         [state.replica_broker[at_kept], [b for _, now in put for b in now.replicas]]
     )
-    flags = np.concatenate([flags[at_kept], [f for _, now in put for f in flags_of(now)]])
+    flags = np.concatenate([flags[at_kept], [f for _, now in put for f in replica_flags(now)]])
     start = np.cumsum(counts) - counts
-    in_order = _expanded(start[order], counts[order])
+    in_order = _expand_runs(start[order], counts[order])
     leader = np.concatenate([state.leader[rows], [now.leader for _, now in put]])
     epoch = np.concatenate([state.leader_epoch[rows], np.full(len(put), UNKNOWN)])
     columns = {
@@ -281,10 +281,10 @@ def _with(
         "flags": flags[in_order].astype(np.uint8),
     }
     known = [topics[name] for name in names]
-    return state_of(state.cluster_id, at, controller, list(brokers), known, columns)
+    return build_state(state.cluster_id, at, controller, list(brokers), known, columns)
 
 
-def _in_place(
+def _update_in_place(
     state: ClusterState, latest: dict[TopicPartition, Replicas | None]
 ) -> dict[str, Any] | None:
     """Return the columns where no partition comes, goes, or has another number of replicas.
@@ -298,13 +298,13 @@ def _in_place(
     if (rows < 0).any() or (sizes[rows] != counts).any():
         return None
     put = [now for _, now in found if now is not None]
-    at = _expanded(state.replica_start[rows], counts)
+    at = _expand_runs(state.replica_start[rows], counts)
     leader, epoch = state.leader.copy(), state.leader_epoch.copy()
-    replica, flags = state.replica_broker.copy(), flags_in(state)
+    replica, flags = state.replica_broker.copy(), state_flags(state)
     leader[rows] = [now.leader for now in put]
     epoch[rows] = UNKNOWN
     replica[at] = [b for now in put for b in now.replicas]
-    flags[at] = [f for now in put for f in flags_of(now)]
+    flags[at] = [f for now in put for f in replica_flags(now)]
     return {
         "topic_of": state.topic_of,
         "partition": state.partition,
@@ -316,7 +316,7 @@ def _in_place(
     }
 
 
-def _expanded(start: Int64, counts: Int64) -> Int64:
+def _expand_runs(start: Int64, counts: Int64) -> Int64:
     """Return the places of all items of these runs, run after run."""
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(start, counts) + within

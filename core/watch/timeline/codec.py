@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic
 from core.cluster.state import ClusterState, frozen
-from core.watch.timeline.events import Replicas, Thing, Told
+from core.watch.timeline.events import Note, Replicas, Thing
 
 _HEAD = struct.Struct("<iB")
 _REPLICA = struct.Struct("<iB")
@@ -27,7 +27,7 @@ _COLUMNS = (
 )
 
 
-def packed(thing: Thing | None) -> bytes | None:
+def encode(thing: Thing | None) -> bytes | None:
     """Return a thing in bytes; None stays None."""
     match thing:
         case None:
@@ -40,11 +40,11 @@ def packed(thing: Thing | None) -> bytes | None:
             return _json(astuple(thing))  # by place: a new one comes last
         case int():
             return _json(thing)
-        case Told():
+        case Note():
             raise TypeError("what is told has a table of its own")
 
 
-def replicas(data: bytes) -> Replicas:
+def decode_replicas(data: bytes) -> Replicas:
     leader, count = _HEAD.unpack_from(data)
     held = list(_REPLICA.iter_unpack(data[_HEAD.size : _HEAD.size + count * _REPLICA.size]))
     if len(held) != count:
@@ -60,20 +60,20 @@ def replicas(data: bytes) -> Replicas:
     )
 
 
-def broker(data: bytes) -> Broker:
+def decode_broker(data: bytes) -> Broker:
     id, rack, host, port, alive = json.loads(data)
     return Broker(id, rack, host, port, alive)
 
 
-def topic(data: bytes) -> Topic:
+def decode_topic(data: bytes) -> Topic:
     return Topic(*json.loads(data))
 
 
-def controller(data: bytes) -> int:
+def decode_controller(data: bytes) -> int:
     return int(json.loads(data))
 
 
-def unpacked(data: bytes | None, read: Callable[[bytes], Thing]) -> Thing | None:
+def decode(data: bytes | None, read: Callable[[bytes], Thing]) -> Thing | None:
     return None if data is None else read(data)
 
 
@@ -92,17 +92,17 @@ def _json(value: object) -> bytes:
 # -- a whole picture ------------------------------------------------------------------------------
 
 
-def packed_state(state: ClusterState) -> bytes:
+def encode_state(state: ClusterState) -> bytes:
     """Return a picture without sizes, lags and log dirs: a JSON head, then columns."""
     columns = {name: getattr(state, name) for name in _COLUMNS if name != "flags"}
-    columns["flags"] = flags_in(state)
+    columns["flags"] = state_flags(state)
     # One after the other columns differ by little, and that packs far better.
     columns["replica_start"] = np.diff(state.replica_start)
     head = {
         "cluster_id": state.cluster_id,
         "controller": state.controller,
-        "brokers": [json.loads(packed(_bare(broker)) or b"") for broker in state.brokers],
-        "topics": [json.loads(packed(topic) or b"") for topic in state.topics],
+        "brokers": [json.loads(encode(_bare(broker)) or b"") for broker in state.brokers],
+        "topics": [json.loads(encode(topic) or b"") for topic in state.topics],
         "columns": [(name, columns[name].dtype.str, len(columns[name])) for name in _COLUMNS],
     }
     text = _json(head)
@@ -114,7 +114,7 @@ def _bare(broker: Broker) -> Broker:
     return Broker(broker.id, broker.rack, broker.host, broker.port, broker.alive)
 
 
-def unpacked_state(data: bytes, at: datetime) -> ClusterState:
+def decode_state(data: bytes, at: datetime) -> ClusterState:
     """Return the picture, as of `at`."""
     raw = zlib.decompress(data)
     (length,) = struct.unpack_from("<I", raw)
@@ -123,7 +123,7 @@ def unpacked_state(data: bytes, at: datetime) -> ClusterState:
     for name, kind, count in head["columns"]:
         columns[name] = np.frombuffer(raw, np.dtype(kind), count, place)
         place += columns[name].nbytes
-    return state_of(
+    return build_state(
         head["cluster_id"],
         at,
         head["controller"],
@@ -133,7 +133,7 @@ def unpacked_state(data: bytes, at: datetime) -> ClusterState:
     )
 
 
-def state_of(
+def build_state(
     cluster_id: str,
     at: datetime,
     controller: int | None,
@@ -167,7 +167,7 @@ def state_of(
     )
 
 
-def flags_in(state: ClusterState) -> UInt8:
+def state_flags(state: ClusterState) -> UInt8:
     """Return one byte for each replica of a picture, shape [R]."""
     flags = state.in_sync.view(np.uint8) * np.uint8(_IN_SYNC)
     flags |= state.adding.view(np.uint8) * np.uint8(_ADDING)
@@ -175,7 +175,7 @@ def flags_in(state: ClusterState) -> UInt8:
     return flags
 
 
-def flags_of(of: Replicas) -> list[int]:
+def replica_flags(of: Replicas) -> list[int]:
     """Return one byte for each replica, in order."""
     return [
         _IN_SYNC * (b in of.isr) | _ADDING * (b in of.adding) | _REMOVING * (b in of.removing)
@@ -183,10 +183,10 @@ def flags_of(of: Replicas) -> list[int]:
     ]
 
 
-def milliseconds(at: datetime) -> int:
+def to_milliseconds(at: datetime) -> int:
     """Return a time as the timeline keeps it, since 1970."""
     return round(at.timestamp() * 1000)
 
 
-def time_of(milliseconds: int) -> datetime:
+def from_milliseconds(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -13,7 +13,7 @@ from core.watch.timeline.events import Kind
 from core.watch.timeline.store import Timeline
 
 
-def known_topics(timeline: Timeline) -> list[str]:
+def list_topics(timeline: Timeline) -> list[str]:
     """Return the topics that there are, or that anything was kept or told of, by name."""
     span = timeline.span
     state = None if span is None else timeline.state_at(span[1])
@@ -21,7 +21,7 @@ def known_topics(timeline: Timeline) -> list[str]:
     return sorted({*now, *timeline.topics})
 
 
-def known_brokers(timeline: Timeline) -> list[int]:
+def list_brokers(timeline: Timeline) -> list[int]:
     """Return the brokers that there are, that were there, or that anything was told of."""
     found: set[int] = set(timeline.told_brokers)
     span = timeline.span
@@ -33,12 +33,12 @@ def known_brokers(timeline: Timeline) -> list[int]:
     return sorted(found)
 
 
-SILENT = timedelta(seconds=30)
+MAX_SILENCE = timedelta(seconds=30)
 """Longer than this without a look, and nobody records now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class Gap:
     """A time in which nobody looked."""
 
     began: datetime
@@ -48,9 +48,9 @@ class Unseen:
     """Whether the timeline itself has it among what happened, at its end."""
 
 
-def unseen(
+def find_gaps(
     timeline: Timeline, since: datetime | None, until: datetime | None, now: datetime
-) -> list[Unseen]:
+) -> list[Gap]:
     """Return the times unseen that a range touches, in order; none where nobody ever looked.
 
     Without `since` the range begins with what was recorded. Raises TimelineError.
@@ -62,15 +62,15 @@ def unseen(
     end = until or now
     begin = since or min(first, end)
     never = datetime.min.replace(tzinfo=UTC)
-    found = [Unseen(never, first, f"Nothing was recorded before {format_time(first)}.")]
+    found = [Gap(never, first, f"Nothing was recorded before {format_time(first)}.")]
     for event in timeline.events(since, None, Kind.UNSEEN):
         seconds = event.after if isinstance(event.after, int) else 0
         if seconds < 0:  # the clock was set back
             continue
         began = event.at - timedelta(seconds=seconds)
         text = f"Nobody looked from {format_time(began)} to {format_time(event.at)}."
-        found.append(Unseen(began, event.at, text, kept=True))
-    if now - last > SILENT:
+        found.append(Gap(began, event.at, text, kept=True))
+    if now - last > MAX_SILENCE:
         ago = format_duration((now - last).total_seconds())
-        found.append(Unseen(last, now, f"Recorded until {format_time(last)}, {ago} ago."))
+        found.append(Gap(last, now, f"Recorded until {format_time(last)}, {ago} ago."))
     return [gap for gap in found if gap.began < end and gap.ended > begin]

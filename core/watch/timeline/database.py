@@ -12,7 +12,7 @@ from typing import Final
 from core import files, paths
 from core.errors import TrimtabError
 from core.watch.timeline import notes_table as told_table
-from core.watch.timeline.codec import milliseconds
+from core.watch.timeline.codec import to_milliseconds
 
 FORMAT: Final = 2
 """The first had no table of what is told."""
@@ -51,7 +51,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         with suppress(FileExistsError):
             open(path.resolve(), "xb", opener=files.private).close()
     except OSError as error:
-        raise unusable(path, error) from error
+        raise unusable_timeline(path, error) from error
     with _opened(path, str(path)) as database:
         if _version(database) < FORMAT:
             with files.locked(path.parent / ".lock"):  # several may begin at the same moment
@@ -79,13 +79,13 @@ def _opened(path: Path, address: str) -> Iterator[sqlite3.Connection]:
     try:
         database = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None)
     except sqlite3.Error as error:
-        raise unusable(path, error) from error
+        raise unusable_timeline(path, error) from error
     try:
         yield database
     except BaseException as error:
         database.close()
         if isinstance(error, (OSError, sqlite3.Error)):
-            raise unusable(path, error) from error
+            raise unusable_timeline(path, error) from error
         raise
 
 
@@ -99,18 +99,18 @@ def _make(path: Path, database: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def guarded(path: Path) -> Iterator[None]:
+def sqlite_errors(path: Path) -> Iterator[None]:
     """Tell what SQLite has against a timeline as TimelineError."""
     try:
         yield
     except sqlite3.Error as error:
-        raise unusable(path, error) from error
+        raise unusable_timeline(path, error) from error
 
 
 @contextmanager
-def whole(path: Path, database: sqlite3.Connection) -> Iterator[None]:
+def transaction(path: Path, database: sqlite3.Connection) -> Iterator[None]:
     """Change all of it or nothing. Raises TimelineError: a full disk may show only at the end."""
-    with guarded(path):
+    with sqlite_errors(path):
         database.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -142,7 +142,7 @@ def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
     return database
 
 
-def unusable(path: Path, error: Exception) -> TimelineError:
+def unusable_timeline(path: Path, error: Exception) -> TimelineError:
     return TimelineError(
         f"The timeline cannot be read or written: {error}.",
         detail=str(path),
@@ -150,17 +150,19 @@ def unusable(path: Path, error: Exception) -> TimelineError:
     )
 
 
-TOLD_STEP: Final = 1_000
+NOTES_STEP: Final = 1_000
 """So many that were told go at once, where there is no room: some 150 kB."""
 
 
-def forget(path: Path, database: sqlite3.Connection, before: datetime, most_bytes: int) -> None:
+def apply_retention(
+    path: Path, database: sqlite3.Connection, before: datetime, most_bytes: int
+) -> None:
     """Let go of what is older, and of the oldest while more is in use. Raises TimelineError."""
-    with guarded(path):
-        with whole(path, database):
+    with sqlite_errors(path):
+        with transaction(path, database):
             told_table.forget(database, before)
-            _forget_seen(database, _oldest_needed(database, before))
-        while used_bytes(database) > most_bytes and _forget_oldest(path, database):
+            _delete_changes(database, _oldest_needed_state(database, before))
+        while used_bytes(database) > most_bytes and _delete_oldest(path, database):
             pass
         if _pragma(database, "freelist_count"):
             # A page a step, and Python's `execute` makes one step of what returns no columns.
@@ -177,29 +179,29 @@ def _pragma(database: sqlite3.Connection, name: str) -> int:
     return int(database.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _oldest_needed(database: sqlite3.Connection, before: datetime) -> int:
+def _oldest_needed_state(database: sqlite3.Connection, before: datetime) -> int:
     """Return the number of the last picture before that time but the newest, 0 for none."""
     found = database.execute(
         "SELECT max(seq) FROM pictures WHERE at <= ? AND seq < (SELECT max(seq) FROM pictures)",
-        (milliseconds(before),),
+        (to_milliseconds(before),),
     ).fetchone()
     return int(found[0] or 0)
 
 
-def _forget_oldest(path: Path, database: sqlite3.Connection) -> bool:
+def _delete_oldest(path: Path, database: sqlite3.Connection) -> bool:
     """Let go of what was seen before the second picture, or of some that was told before that."""
     seen = database.execute("SELECT seq, at FROM pictures ORDER BY seq LIMIT 1 OFFSET 1").fetchone()
-    told = told_table.oldest(database, TOLD_STEP)
+    told = told_table.oldest(database, NOTES_STEP)
     if seen is None and told is None:
         return False
-    with whole(path, database):
-        if told is None or (seen is not None and seen[1] <= milliseconds(told)):
-            _forget_seen(database, seen[0])
+    with transaction(path, database):
+        if told is None or (seen is not None and seen[1] <= to_milliseconds(told)):
+            _delete_changes(database, seen[0])
         else:
             told_table.forget(database, told, included=True)
     return True
 
 
-def _forget_seen(database: sqlite3.Connection, seq: int) -> None:
+def _delete_changes(database: sqlite3.Connection, seq: int) -> None:
     for table in ("looks", "changes", "pictures"):
         database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))

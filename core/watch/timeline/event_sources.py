@@ -21,10 +21,10 @@ from core.run.journal.records import Kind as Wrote
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import Level, RunEvent
 from core.units import counted, format_rate
-from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.events import Event, Kind, Note
 
 
-class Onlooker(Protocol):
+class EventSource(Protocol):
     def news(self, state: ClusterState) -> list[Event]:
         """Return what there is to tell since the last call; `state` is what was just seen.
 
@@ -36,11 +36,11 @@ class Onlooker(Protocol):
 
 RECORDER: Final = "recorder"
 """Who tells of the recorder's own limits, beside those that tell of the cluster."""
-LASTS_SECONDS: Final = 75.0
+SETTLE_SECONDS: Final = 75.0
 """Some topics' configs are asked for again after a minute: until then they may be late."""
 
 
-class Unread:
+class AccessNotice:
     """Whether something of one kind can be read, told when that changes."""
 
     def __init__(self, kind: Kind, what: str) -> None:
@@ -53,15 +53,15 @@ class Unread:
             return []
         self._unread = bool(why)
         text = f"could not read {self._what}: {why}" if why else f"could read {self._what} again"
-        return [Event(at, self._kind, None, Told(RECORDER, text))]
+        return [Event(at, self._kind, None, Note(RECORDER, text))]
 
 
-class ConfigsUnread:
+class ConfigAccess:
     """Looks on for topics whose configs the recorder may not read: no change of them shows."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._unread = Unread(Kind.CONFIG, "configs of topics")
+        self._unread = AccessNotice(Kind.CONFIG, "configs of topics")
         self._since: float | None = None
 
     def news(self, state: ClusterState) -> list[Event]:
@@ -72,39 +72,39 @@ class ConfigsUnread:
             return self._unread.seen(state.fetched_at, "")
         now = self._clock.monotonic()
         self._since = now if self._since is None else self._since
-        if count < len(state.topics) and now - self._since < LASTS_SECONDS:
+        if count < len(state.topics) and now - self._since < SETTLE_SECONDS:
             return []
         why = f"changes of {counted(count, 'topic')} of {len(state.topics):,} do not show"
         return self._unread.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
 
 
-class MovesUnread:
+class ReassignmentAccess:
     """Looks on for moves that the recorder may not see: that one begins does not show."""
 
     def __init__(self) -> None:
-        self._unread = Unread(Kind.ASSIGNMENT, "what is in flight")
+        self._unread = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
 
     def news(self, state: ClusterState) -> list[Event]:
         """Return that it cannot be read, or can again, when that is new."""
         return self._unread.seen(state.fetched_at, state.moves_unknown)
 
 
-def refused(answers: Iterable[object]) -> str:
+def authorization_fault(answers: Iterable[object]) -> str:
     """Return the first of the answers that says that a right is missing, or ""."""
     faults = (answer for answer in answers if isinstance(answer, Fault))
     return next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
 
 
-BACK: Final = 1.2
+RECOVERED: Final = 1.2
 """Under this many times its fair share a broker is in the band again; over SKEW it leaves it."""
-LOOK_SECONDS: Final = 10.0
-LASTS: Final = timedelta(seconds=60)
+POLL_SECONDS: Final = 10.0
+MIN_DURATION: Final = timedelta(seconds=60)
 """What comes and goes in less is not told."""
 _LEFT, _CAME_BACK = "left the band", "came back into the band"
 _Key = tuple[int, str]
 
 
-class LoadNews:
+class LoadEvents:
     """Compares each new snapshot with the fair shares; what was told before, `told`, holds on."""
 
     def __init__(
@@ -120,7 +120,7 @@ class LoadNews:
         self._turned: dict[_Key, datetime] = {}
         """Since when a broker has been on the other side of the band's edge."""
         for event in told:
-            if isinstance(event.after, Told) and event.after.brokers:
+            if isinstance(event.after, Note) and event.after.brokers:
                 key = (event.after.brokers[0], event.after.by.rpartition(" ")[2])
                 (self._out.add if event.after.text.startswith(_LEFT) else self._out.discard)(key)
 
@@ -128,7 +128,7 @@ class LoadNews:
         """Return who left the band or came back, once it has lasted. Raises DocumentError."""
         if (now := self._clock.monotonic()) < self._due:
             return []
-        self._due = now + LOOK_SECONDS
+        self._due = now + POLL_SECONDS
         snapshot = self._snapshot()
         if snapshot is None or snapshot.window_end == self._last:
             return []
@@ -145,7 +145,7 @@ class LoadNews:
                 if since is not None:
                     text = f"{ratio:.1f} × its fair share, {format_rate(float(values[column]))}"
                     left = (broker, metric.value) in self._out
-                    told = Told(
+                    told = Note(
                         f"broker {broker} {metric.value}",
                         f"{_LEFT if left else _CAME_BACK}: {text}",
                         (broker,),
@@ -156,24 +156,24 @@ class LoadNews:
     def _since(self, key: _Key, ratio: float, at: datetime) -> datetime | None:
         """Return since when a broker is on the other side, once it has stayed there."""
         out = key in self._out
-        turned = ratio < BACK if out else ratio >= SKEW
+        turned = ratio < RECOVERED if out else ratio >= SKEW
         if not turned:
             self._turned.pop(key, None)
             return None
         since = self._turned.setdefault(key, at)
-        if at - since < LASTS:
+        if at - since < MIN_DURATION:
             return None
         del self._turned[key]
         (self._out.discard if out else self._out.add)(key)
         return since
 
 
-LEAST_SECONDS: Final = 2.0
-AT_MOST_PART: Final = 20.0
+MIN_INTERVAL_SECONDS: Final = 2.0
+COST: Final = 20.0
 """Reading journals takes no more than the 20th part of the time."""
 
 
-class RunNews:
+class RunEvents:
     """Reads the journals of a cluster's runs on this machine, those that have changed.
 
     What was told by recorders before is not told again: `since` is the end of that.
@@ -203,7 +203,7 @@ class RunNews:
             except JournalError as error:
                 refused[run] = error
         spent = self._clock.monotonic() - began
-        self._due = began + max(LEAST_SECONDS, spent * AT_MOST_PART)
+        self._due = began + max(MIN_INTERVAL_SECONDS, spent * COST)
         if not found:
             self._say(refused)
         return sorted(found, key=lambda event: event.at)
@@ -227,16 +227,16 @@ class RunNews:
             return []  # it ended before
         events = read_journal(self._cluster_id, run).view.events
         self._stamps[run] = stamp
-        lines = [line for line in events if _matters(line)]
+        lines = [line for line in events if _is_relevant(line)]
         first = self._told.get(run)
         if first is None:
             first = sum(line.at <= self._since for line in lines)
         self._told[run] = len(lines)
         by = f"run {run}"
-        return [Event(line.at, Kind.RUN, None, Told(by, line.text)) for line in lines[first:]]
+        return [Event(line.at, Kind.RUN, None, Note(by, line.text)) for line in lines[first:]]
 
 
-def _matters(line: RunEvent) -> bool:
+def _is_relevant(line: RunEvent) -> bool:
     """Return whether a line is of the whole run: partitions and rates would drown the rest."""
     if line.kind == Wrote.MOVED.value:
         return line.level is not Level.GOOD

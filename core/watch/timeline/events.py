@@ -36,7 +36,7 @@ class Kind(IntFlag):
 
     Less than none: the clock was set back by so many.
     """
-    # From here on what is told, not seen: `Told` says by whom.
+    # From here on what is told, not seen: `Note` says by whom.
     RUN = 16384
     """A run began, ended, or did something that an operator wants to know of."""
     GROUP = 32768
@@ -51,9 +51,9 @@ class Kind(IntFlag):
     """What the autopilot decided."""
 
 
-EVERY: Final = Kind(0)
+ALL_KINDS: Final = Kind(0)
 """No kind left out."""
-WORDS: dict[str, Kind] = {
+KIND_FILTERS: dict[str, Kind] = {
     "broker": Kind.BROKER_DOWN | Kind.BROKER_UP | Kind.BROKER,
     "controller": Kind.CONTROLLER,
     "leader": Kind.LEADER | Kind.OFFLINE,
@@ -87,7 +87,7 @@ class Replicas:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Note:
     """What somebody told of: `by` whom ("group payments"), `text` one clause in the past tense."""
 
     by: str
@@ -96,13 +96,13 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged(Told):
+class LogNote(Note):
     """What a broker wrote into its own log, `file`."""
 
     file: str = ""
 
 
-Thing = Replicas | Broker | Topic | int | Told
+Thing = Replicas | Broker | Topic | int | Note
 """What an event is about, before or after: a partition, a broker, a topic, the controller's id.
 
 What was told stands as `after`, and there is nothing before it.
@@ -136,16 +136,16 @@ class Event:
             case (Broker() as broker, _) | (_, Broker() as broker):
                 return frozenset({broker.id})
             case Replicas() as before, Replicas() as after:
-                return _touched(before, after)
+                return _changed_brokers(before, after)
             case (Replicas() as only, None) | (None, Replicas() as only):
                 return frozenset(only.replicas)
-            case (_, Told(_, _, brokers)):
+            case (_, Note(_, _, brokers)):
                 return frozenset(brokers)
             case _:
                 return frozenset(b for b in (self.before, self.after) if isinstance(b, int))
 
 
-def _touched(before: Replicas, after: Replicas) -> frozenset[int]:
+def _changed_brokers(before: Replicas, after: Replicas) -> frozenset[int]:
     found = set(before.isr) ^ set(after.isr) | set(before.replicas) ^ set(after.replicas)
     if before.leader != after.leader:
         found |= {before.leader, after.leader}

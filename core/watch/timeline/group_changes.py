@@ -12,31 +12,31 @@ from core.clock import Clock, SystemClock
 from core.cluster.client import ClusterClient
 from core.cluster.groups import ActiveGroups
 from core.errors import AccessDeniedError, TrimtabError
-from core.watch.groups.rebalances import Rebalance, Watched, watching
-from core.watch.timeline.event_sources import RECORDER, Unread
-from core.watch.timeline.events import Event, Kind, Told
-from core.watch.timeline.publisher import Teller
+from core.watch.groups.rebalances import Rebalance, WatchedGroups, start_watching
+from core.watch.timeline.event_sources import RECORDER, AccessNotice
+from core.watch.timeline.events import Event, Kind, Note
+from core.watch.timeline.publisher import Publisher
 
 log = logging.getLogger("trimtab.record")
 
-MOST = 200
+MAX_GROUPS = 200
 """So many groups with members are watched; each costs its coordinator a request a look."""
-LOOK_SECONDS, COST = 1.0, 10.0
+POLL_SECONDS, COST = 1.0, 10.0
 """A look a second while it takes a tenth of that, else at ten times its duration."""
-AGAIN_SECONDS, DENIED_SECONDS = 2.0, 60.0
+RETRY_SECONDS, DENIED_SECONDS = 2.0, 60.0
 """After a look that failed, and after one that may not be had."""
 END_SECONDS = 5.0
 
 
-class GroupWatch:
+class GroupEvents:
     """Watches the groups of one cluster; for one thread."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, teller: Teller) -> None:
+    def __init__(self, client: ClusterClient, clock: Clock, teller: Publisher) -> None:
         self._client, self._clock, self._teller = client, clock, teller
-        self._watched: Watched | None = None
+        self._watched: WatchedGroups | None = None
         self._left_out = 0
         self._others: frozenset[tuple[str, str]] | None = None
-        self._unread = Unread(Kind.GROUP, "consumer groups")
+        self._unread = AccessNotice(Kind.GROUP, "consumer groups")
 
     def look(self) -> list[Event]:
         """Look once, tell what has happened since the last look, and return it; at first nothing.
@@ -44,26 +44,26 @@ class GroupWatch:
         Raises UnreachableError or AccessDeniedError.
         """
         try:
-            found = self._client.active_groups(MOST)
+            found = self._client.active_groups(MAX_GROUPS)
         except AccessDeniedError as error:
             self._teller.tell_all(self._unread.seen(self._clock.now(), error.title))
             raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
         if self._watched is None:
-            self._watched = watching(found.groups, found.up_to)
+            self._watched = start_watching(found.groups, found.up_to)
         else:
             self._watched, happened = self._watched.then(
                 at, found.groups, complete=found.complete, up_to=found.up_to
             )
         events = self._unread.seen(at, "") + [
-            Event(one.at, Kind.GROUP, None, Told(f"group {one.group}", one.text), one.topic)
+            Event(one.at, Kind.GROUP, None, Note(f"group {one.group}", one.text), one.topic)
             for one in happened
         ]
         if found.left_out and not self._left_out:
             many = found.left_out + len(found.groups)
             text = f"left out {found.left_out:,} of {many:,} groups with members"
-            events.append(Event(at, Kind.GROUP, None, Told(RECORDER, text)))
+            events.append(Event(at, Kind.GROUP, None, Note(RECORDER, text)))
         events += self._of_others(at, found)
         self._left_out = found.left_out
         self._teller.tell_all(events)
@@ -86,13 +86,13 @@ class GroupWatch:
         came = [told for told in came if told[0] not in {id for id, _ in before}]
         went = [(id, f"{type} group lost its last member") for id, type in gone]
         return [
-            Event(at, Kind.GROUP, None, Told(f"group {id}", text))
+            Event(at, Kind.GROUP, None, Note(f"group {id}", text))
             for id, text in sorted([*came, *went])
         ]
 
 
 @contextmanager
-def groups_watched(
+def watch_in_thread(
     client: ClusterClient,
     cluster_id: str,
     keep_on: Callable[[], bool],
@@ -112,8 +112,8 @@ def groups_watched(
 
     def work() -> None:
         try:
-            with Teller(cluster_id) as teller:
-                watch = GroupWatch(client, SystemClock(), teller)
+            with Publisher(cluster_id) as teller:
+                watch = GroupEvents(client, SystemClock(), teller)
                 watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
         except BaseException as error:  # noqa: BLE001 - raised below, where it is dealt with
             failed.append(error)
@@ -130,7 +130,7 @@ def groups_watched(
 
 
 def watch_groups(
-    watch: GroupWatch,
+    watch: GroupEvents,
     clock: Clock,
     keep_on: Callable[[], bool],
     tell: Callable[[list[Event]], None] = lambda events: None,
@@ -145,13 +145,13 @@ def watch_groups(
             if str(error) != failed:
                 log.warning("groups: %s", error)
             failed = str(error)
-            wait = DENIED_SECONDS if isinstance(error, AccessDeniedError) else AGAIN_SECONDS
+            wait = DENIED_SECONDS if isinstance(error, AccessDeniedError) else RETRY_SECONDS
         else:
             failed = ""
             if found:
                 tell(found)
             took = clock.monotonic() - began
-            wait = max(LOOK_SECONDS - took, COST * took if took > LOOK_SECONDS / COST else 0.0)
+            wait = max(POLL_SECONDS - took, COST * took if took > POLL_SECONDS / COST else 0.0)
         due = clock.monotonic() + wait
         while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, LOOK_SECONDS))
+            clock.sleep(min(left, POLL_SECONDS))

@@ -9,45 +9,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from core.watch.statelog import event as log
-from core.watch.statelog.event import milliseconds
-from core.watch.statelog.files import SLACK_MS, Source, narrowed
-from core.watch.statelog.merge import Merge, Tally, Wanted
-from core.watch.statelog.output import sentence
-from core.watch.timeline.events import EVERY, Event, Kind, Logged
+from core.watch.statelog.event import to_milliseconds
+from core.watch.statelog.files import SLACK_MS, LogFile, select_time_range
+from core.watch.statelog.merge import EventFilter, Merge, MergeTally
+from core.watch.statelog.output import event_text
+from core.watch.timeline.events import ALL_KINDS, Event, Kind, LogNote
 
-_KINDS: Mapping[log.Kind, Kind] = {
-    log.Kind.LEADER: Kind.LEADER,
-    log.Kind.FOLLOWER: Kind.LEADER,
-    log.Kind.ELECTED: Kind.LEADER,
-    log.Kind.ISR: Kind.ISR_SHRINK | Kind.ISR_EXPAND,
-    log.Kind.OFFLINE: Kind.OFFLINE,
-    log.Kind.ASSIGNED: Kind.ASSIGNMENT,
-    log.Kind.CREATED: Kind.PARTITION,
-    log.Kind.DELETED: Kind.PARTITION,
-    log.Kind.FAILED: Kind.LEADER,
+_KINDS: Mapping[log.LogEventKind, Kind] = {
+    log.LogEventKind.LEADER: Kind.LEADER,
+    log.LogEventKind.FOLLOWER: Kind.LEADER,
+    log.LogEventKind.ELECTED: Kind.LEADER,
+    log.LogEventKind.ISR: Kind.ISR_SHRINK | Kind.ISR_EXPAND,
+    log.LogEventKind.OFFLINE: Kind.OFFLINE,
+    log.LogEventKind.ASSIGNED: Kind.ASSIGNMENT,
+    log.LogEventKind.CREATED: Kind.PARTITION,
+    log.LogEventKind.DELETED: Kind.PARTITION,
+    log.LogEventKind.FAILED: Kind.LEADER,
 }
 
 
-class Logs:
+class LogEvents:
     """Brokers' logs from `since` to `until`, both included; only that part of them is read.
 
     `shifts_ms` is what was added to the times of each broker, `unsure` whose clock is not known.
     """
 
     def __init__(
-        self, sources: Sequence[Source], since: datetime, until: datetime, *, whole: bool = True
+        self, sources: Sequence[LogFile], since: datetime, until: datetime, *, whole: bool = True
     ) -> None:
-        self._from_ms, self._to_ms = milliseconds(since), milliseconds(until) + 1
-        self.sources = narrowed(sources, self._from_ms, self._to_ms)
+        self._from_ms, self._to_ms = to_milliseconds(since), to_milliseconds(until) + 1
+        self.sources = select_time_range(sources, self._from_ms, self._to_ms)
         self.shifts_ms: dict[int, int] = {}
         self.unsure: tuple[int, ...] = ()
         self._whole = whole
-        self.tally = Tally()
+        self.tally = MergeTally()
         """Of this time, and a little around it."""
 
     def align(self) -> None:
         """Learn how far the clocks of brokers are apart in this time; reads it once."""
-        around = Wanted(self._from_ms - SLACK_MS, self._to_ms + SLACK_MS)
+        around = EventFilter(self._from_ms - SLACK_MS, self._to_ms + SLACK_MS)
         for _ in Merge(self.sources, around, tally=self.tally):
             pass
         offsets = self.tally.clocks.offsets()
@@ -59,22 +59,22 @@ class Logs:
         """Return whether all that was named could be read, as far as it was."""
         return self._whole and all(source.whole for source in self.sources)
 
-    def events(self, kinds: Kind = EVERY) -> Iterator[Event]:
+    def events(self, kinds: Kind = ALL_KINDS) -> Iterator[Event]:
         """Yield what is of one of these kinds, in the order of its corrected time."""
-        wanted = Wanted(self._from_ms, self._to_ms)
+        wanted = EventFilter(self._from_ms, self._to_ms)
         for told in Merge(self.sources, wanted, self.shifts_ms):
             kind = _KINDS.get(told.change.kind)
             if kind is not None and (not kinds or kind & kinds):
                 yield _event(told, kind)
 
 
-def _event(told: log.Event, kind: Kind) -> Event:
+def _event(told: log.LogEvent, kind: Kind) -> Event:
     change = told.change
     who = "?" if told.broker is None else str(told.broker)
     named = (told.broker, change.leader, change.previous_leader, change.replica)
-    logged = Logged(
+    logged = LogNote(
         f"log of {'controller' if told.by_controller else 'broker'} {who}",
-        sentence(told),
+        event_text(told),
         tuple(sorted({broker for broker in named if broker is not None and broker >= 0})),
         told.file,
     )

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
-from core.watch.timeline.codec import milliseconds, time_of
-from core.watch.timeline.events import EVERY, Event, Kind, Told
+from core.watch.timeline.codec import from_milliseconds, to_milliseconds
+from core.watch.timeline.events import ALL_KINDS, Event, Kind, Note
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS told (
@@ -24,12 +24,12 @@ def add(database: sqlite3.Connection, events: Iterable[Event]) -> None:
     """Keep events whose `after` is Told; within a transaction of the caller's."""
     rows = []
     for event in events:
-        if not isinstance(event.after, Told):
+        if not isinstance(event.after, Note):
             raise TypeError(f"nobody told {event}")
         of = event.after
         rows.append(
             (
-                *(milliseconds(event.at), int(event.kind), event.topic, event.partition),
+                *(to_milliseconds(event.at), int(event.kind), event.topic, event.partition),
                 *(of.by, of.text, json.dumps(of.brokers)),
             )
         )
@@ -44,7 +44,7 @@ def read(
     database: sqlite3.Connection,
     since: datetime | None = None,
     until: datetime | None = None,
-    kinds: Kind = EVERY,
+    kinds: Kind = ALL_KINDS,
 ) -> Iterator[Event]:
     """Yield what was told of from `since` to `until`, both included, in the order of its times."""
     if not _is_there(database):
@@ -53,14 +53,14 @@ def read(
         "SELECT at, kind, topic, partition, by, text, brokers FROM told"
         " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
         (
-            -(2**62) if since is None else milliseconds(since),
-            2**62 if until is None else milliseconds(until),
+            -(2**62) if since is None else to_milliseconds(since),
+            2**62 if until is None else to_milliseconds(until),
             *(int(kinds), int(kinds)),
         ),
     )
     for at, kind, topic, partition, by, text, brokers in rows:
-        told = Told(by, text, tuple(json.loads(brokers)))
-        yield Event(time_of(at), Kind(kind), None, told, topic, partition)
+        told = Note(by, text, tuple(json.loads(brokers)))
+        yield Event(from_milliseconds(at), Kind(kind), None, told, topic, partition)
 
 
 def last(database: sqlite3.Connection) -> int:
@@ -76,7 +76,7 @@ def span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
     if not _is_there(database):
         return None
     first, latest = database.execute("SELECT min(at), max(at) FROM told").fetchone()
-    return None if first is None else (time_of(first), time_of(latest))
+    return None if first is None else (from_milliseconds(first), from_milliseconds(latest))
 
 
 def topics(database: sqlite3.Connection) -> set[str]:
@@ -102,7 +102,7 @@ def newest(database: sqlite3.Connection, count: int) -> datetime | None:
     found = database.execute(
         "SELECT at FROM told ORDER BY at DESC LIMIT 1 OFFSET ?", (count,)
     ).fetchone()
-    return None if found is None else time_of(found[0] + 1)
+    return None if found is None else from_milliseconds(found[0] + 1)
 
 
 def oldest(database: sqlite3.Connection, count: int) -> datetime | None:
@@ -110,12 +110,12 @@ def oldest(database: sqlite3.Connection, count: int) -> datetime | None:
     found = database.execute(
         "SELECT max(at) FROM (SELECT at FROM told ORDER BY at LIMIT ?)", (count,)
     ).fetchone()[0]
-    return None if found is None else time_of(found)
+    return None if found is None else from_milliseconds(found)
 
 
 def forget(database: sqlite3.Connection, before: datetime, *, included: bool = False) -> None:
     """Let go of what is older, `included` of that moment itself."""
-    database.execute("DELETE FROM told WHERE at < ?", (milliseconds(before) + included,))
+    database.execute("DELETE FROM told WHERE at < ?", (to_milliseconds(before) + included,))
 
 
 def _is_there(database: sqlite3.Connection) -> bool:

@@ -11,13 +11,13 @@ from types import TracebackType
 from core import paths
 from core.cluster.drills.drill import Drill, DrillGround, told
 from core.watch.timeline.database import TimelineError
-from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
 
 log = logging.getLogger("trimtab.timeline")
 
 
-class Teller:
+class Publisher:
     """Adds to a cluster's timeline, beside its recorder; for one thread.
 
     What is told is beside the point of whoever tells it: where it cannot be kept (a full disk, a
@@ -29,7 +29,7 @@ class Teller:
         self._timeline: Timeline | None = None
         self.trouble: TimelineError | None = None
 
-    def __enter__(self) -> Teller:
+    def __enter__(self) -> Publisher:
         return self
 
     def __exit__(
@@ -57,7 +57,7 @@ class Teller:
         at: datetime | None = None,
     ) -> None:
         """Tell one thing: `by` whom, `text` a clause in the past tense; `at` now when not given."""
-        told = Told(by, text, tuple(brokers))
+        told = Note(by, text, tuple(brokers))
         self.tell_all([Event(at or datetime.now(UTC), kind, None, told, topic, partition)])
 
     def tell_all(self, events: Sequence[Event]) -> None:
@@ -75,7 +75,7 @@ class Teller:
             self.trouble = error
 
 
-def carry_out(ground: DrillGround, drill: Drill) -> str | None:
+def run_drill(ground: DrillGround, drill: Drill) -> str | None:
     """Do a drill, and return what was done; None where there was nothing to do.
 
     It is told as of when it began: what follows from it comes after it. Raises TrimtabError when
@@ -86,7 +86,7 @@ def carry_out(ground: DrillGround, drill: Drill) -> str | None:
         return None
     text = told(drill)
     if ground.timeline is not None:
-        with Teller(ground.timeline) as teller:
+        with Publisher(ground.timeline) as teller:
             brokers = () if drill.broker is None else (drill.broker,)
             teller.tell(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
     return text

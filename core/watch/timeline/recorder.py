@@ -13,26 +13,26 @@ from core.cluster.observer import Observer
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.load.lookup import newest_snapshot
-from core.watch.timeline.changes import changes, with_moves_of
+from core.watch.timeline.changes import find_changes, keep_moves
 from core.watch.timeline.event_sources import (
-    ConfigsUnread,
-    LoadNews,
-    MovesUnread,
-    Onlooker,
-    RunNews,
+    ConfigAccess,
+    EventSource,
+    LoadEvents,
+    ReassignmentAccess,
+    RunEvents,
 )
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.group_changes import groups_watched
-from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
-from core.watch.timeline.throttle_changes import ThrottleNews
+from core.watch.timeline.group_changes import watch_in_thread
+from core.watch.timeline.store import MAX_BYTES, RETENTION, Timeline
+from core.watch.timeline.throttle_changes import ThrottleEvents
 
 GAP_SECONDS = 15.0
 """So much longer than looks are apart is a gap that is told: order and causes are lost in it."""
 SET_BACK_SECONDS = 1.0
 """A clock that is set back by more is told: what follows has the times of the last look."""
-SEEN_SECONDS = 5.0
+NOTE_POLL_SECONDS = 5.0
 FORGET_SECONDS = 3600.0
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 """After a look that failed."""
 
 
@@ -44,10 +44,10 @@ class Recorder:
         client: ClusterClient,
         clock: Clock,
         timeline: Timeline,
-        onlookers: Sequence[Onlooker] = (),
+        onlookers: Sequence[EventSource] = (),
         *,
-        kept: timedelta = KEPT,
-        most_bytes: int = KEPT_BYTES,
+        kept: timedelta = RETENTION,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         self._observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
@@ -81,8 +81,8 @@ class Recorder:
         state, last = self._observer.poll(), self._last
         if last is not None and last.cluster_id == state.cluster_id:
             if state.moves_unknown:
-                state = with_moves_of(last, state)
-            found = changes(last, state)
+                state = keep_moves(last, state)
+            found = find_changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
             if away > GAP_SECONDS + self._apart_seconds or away < -SET_BACK_SECONDS:
                 found.insert(0, Event(state.fetched_at, Kind.UNSEEN, None, round(away)))
@@ -112,7 +112,7 @@ class Recorder:
     def _note_seen(self, state: ClusterState) -> None:
         """Keep that nothing changed, too: else who comes next takes it for a time unseen."""
         now = self._clock.monotonic()
-        if now - self._noted >= SEEN_SECONDS:
+        if now - self._noted >= NOTE_POLL_SECONDS:
             self._noted = now
             self._timeline.note_seen(state.fetched_at)
 
@@ -127,7 +127,7 @@ class Recorder:
         return self._observer.next_due()
 
 
-def record(
+def run_recorder(
     recorder: Recorder,
     clock: Clock,
     *,
@@ -140,7 +140,7 @@ def record(
             found = recorder.look()
         except TrimtabError as error:
             tell(error)
-            wait = AGAIN_SECONDS
+            wait = RETRY_SECONDS
         else:
             if found:
                 tell(found)
@@ -168,25 +168,25 @@ def record_cluster(
     clock = SystemClock()
     throttles = timeline.told(kinds=Kind.CONFIG)
     looking_on = (
-        *_onlookers(cluster_id, clock, timeline, snapshots),
-        ConfigsUnread(clock),
-        MovesUnread(),
-        ThrottleNews(connection.client, cluster_id, clock, throttles),
+        *_event_sources(cluster_id, clock, timeline, snapshots),
+        ConfigAccess(clock),
+        ReassignmentAccess(),
+        ThrottleEvents(connection.client, cluster_id, clock, throttles),
     )
     recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
-    with groups_watched(connection.client, cluster_id, keep_on, tell) as going:
-        record(recorder, clock, keep_on=going, tell=tell)
+    with watch_in_thread(connection.client, cluster_id, keep_on, tell) as going:
+        run_recorder(recorder, clock, keep_on=going, tell=tell)
 
 
-def _onlookers(
+def _event_sources(
     cluster_id: str, clock: Clock, timeline: Timeline, snapshots: str | None
-) -> tuple[Onlooker, ...]:
+) -> tuple[EventSource, ...]:
     """Return those that go on where the recorder before left off."""
     runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
     span = timeline.span
     since = max((*runs, datetime.now(UTC) if span is None else span[0]))
     load = timeline.told(kinds=Kind.LOAD)
     return (
-        RunNews(cluster_id, clock, since),
-        LoadNews(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
+        RunEvents(cluster_id, clock, since),
+        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
     )

@@ -20,17 +20,17 @@ from core.errors import UsageError
 from core.watch.timeline import codec as packing
 from core.watch.timeline import database as forgetting
 from core.watch.timeline import notes_table as told_table
-from core.watch.timeline.changes import replayed
-from core.watch.timeline.codec import milliseconds, time_of
-from core.watch.timeline.database import guarded, open_to_read, open_to_write, whole
-from core.watch.timeline.events import EVERY, Event, Kind
+from core.watch.timeline.changes import apply_changes
+from core.watch.timeline.codec import from_milliseconds, to_milliseconds
+from core.watch.timeline.database import open_to_read, open_to_write, sqlite_errors, transaction
+from core.watch.timeline.events import ALL_KINDS, Event, Kind
 
-PICTURE_CHANGES: Final = 5_000
+STATE_CHANGES: Final = 5_000
 """After so many changes a whole picture is kept: a jump applies no more than these."""
-PICTURE_MS: Final = 86_400_000
+STATE_MS: Final = 86_400_000
 """And with the first change after a day: what is old is let go up to a picture."""
-KEPT: Final = timedelta(days=30)
-KEPT_BYTES: Final = 200_000_000
+RETENTION: Final = timedelta(days=30)
+MAX_BYTES: Final = 200_000_000
 
 
 class Timeline:
@@ -50,7 +50,7 @@ class Timeline:
         """Open for who records or tells, made when it is not there. Raises TimelineError."""
         timeline = cls(path, open_to_write(path))
         try:
-            with guarded(path):
+            with sqlite_errors(path):
                 timeline._topics = timeline._numbers()
                 timeline._since_picture = timeline._changes_since_picture()
                 timeline._picture_ms = timeline._last_picture_ms()
@@ -77,8 +77,8 @@ class Timeline:
 
     def begin(self, state: ClusterState) -> None:
         """Keep a whole picture; what is written next came after it. Raises TimelineError."""
-        with whole(self.path, self._database):
-            at = max(milliseconds(state.fetched_at), self._last_ms())
+        with transaction(self.path, self._database):
+            at = max(to_milliseconds(state.fetched_at), self._last_ms())
             self._keep(state, self._next_seq(), at)
         self._since_picture = 0
 
@@ -86,11 +86,11 @@ class Timeline:
         """Keep what was seen at one look, and the picture when it is time for one."""
         if not events:
             return
-        with whole(self.path, self._database):
+        with transaction(self.path, self._database):
             seq = self._next_seq()
             added = self._add_topics(events)
             topics = self._topics | added if added else self._topics
-            at = max(milliseconds(events[0].at), self._last_ms() + 1)
+            at = max(to_milliseconds(events[0].at), self._last_ms() + 1)
             self._database.execute("INSERT INTO looks VALUES (?, ?)", (seq, at))
             self._database.executemany(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)",
@@ -98,13 +98,13 @@ class Timeline:
                     (
                         *(seq + n, int(e.kind), None if e.topic is None else topics[e.topic]),
                         e.partition,
-                        *(packing.packed(e.before), packing.packed(e.after)),
+                        *(packing.encode(e.before), packing.encode(e.after)),
                     )
                     for n, e in enumerate(events)
                 ),
             )
             since_picture = self._since_picture + len(events)
-            if since_picture >= PICTURE_CHANGES or at - self._picture_ms >= PICTURE_MS:
+            if since_picture >= STATE_CHANGES or at - self._picture_ms >= STATE_MS:
                 self._keep(after, seq + len(events), at)
                 since_picture = 0
         # Only now: what was not kept must not be counted on.
@@ -112,33 +112,35 @@ class Timeline:
 
     def note_seen(self, at: datetime) -> None:
         """Note that the cluster was looked at, and was as it was. Raises TimelineError."""
-        with whole(self.path, self._database):
-            self._database.execute("INSERT OR REPLACE INTO seen VALUES (1, ?)", (milliseconds(at),))
+        with transaction(self.path, self._database):
+            self._database.execute(
+                "INSERT OR REPLACE INTO seen VALUES (1, ?)", (to_milliseconds(at),)
+            )
 
     def tell(self, events: Sequence[Event]) -> None:
         """Keep what somebody tells of; `after` of each is Told. Raises TimelineError."""
         if not events:
             return
-        with whole(self.path, self._database):
+        with transaction(self.path, self._database):
             told_table.add(self._database, events)
 
-    def forget(self, before: datetime, most_bytes: int = KEPT_BYTES) -> None:
+    def forget(self, before: datetime, most_bytes: int = MAX_BYTES) -> None:
         """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
 
         The picture that the rest begins with stays. Raises TimelineError.
         """
-        forgetting.forget(self.path, self._database, before, most_bytes)
+        forgetting.apply_retention(self.path, self._database, before, most_bytes)
 
     @property
     def bytes(self) -> int:
         """Return how large the file is, what is free in it left out."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             return forgetting.used_bytes(self._database)
 
     def _keep(self, state: ClusterState, seq: int, at: int) -> None:
         self._database.execute(
             "INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)",
-            (seq, at, packing.packed_state(state)),
+            (seq, at, packing.encode_state(state)),
         )
         self._picture_ms = at
 
@@ -182,7 +184,7 @@ class Timeline:
     @contextmanager
     def as_of_now(self) -> Iterator[None]:
         """Read all within as of one moment, whatever is kept or let go of meanwhile."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             self._database.execute("BEGIN")
             try:
                 yield
@@ -193,26 +195,26 @@ class Timeline:
     @property
     def span(self) -> tuple[datetime, datetime] | None:
         """Return from when to when the cluster is known; None when nothing was recorded."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             first = self._database.execute("SELECT min(at) FROM pictures").fetchone()[0]
             last = self._database.execute(
                 "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
                 " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
             ).fetchone()[0]
-        return None if first is None else (time_of(first), time_of(last))
+        return None if first is None else (from_milliseconds(first), from_milliseconds(last))
 
     @property
     def noted(self) -> datetime | None:
         """Return when the cluster was last noted as looked at, by the clock as it was then."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             found = self._database.execute("SELECT at FROM seen").fetchone()
-        return None if found is None else time_of(found[0])
+        return None if found is None else from_milliseconds(found[0])
 
     def events(
         self,
         since: datetime | None = None,
         until: datetime | None = None,
-        kinds: Kind = EVERY,
+        kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
         """Yield what was seen or told from `since` to `until`, both included, of `kinds` or all."""
         seen = self._events(since, until, kinds)
@@ -221,59 +223,59 @@ class Timeline:
 
     def seen(self, since: datetime | None = None) -> Iterator[Event]:
         """Yield what was seen since then, without what was told."""
-        return self._events(since, None, EVERY)
+        return self._events(since, None, ALL_KINDS)
 
     def told(
         self,
         since: datetime | None = None,
         until: datetime | None = None,
-        kinds: Kind = EVERY,
+        kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
         """Yield what was told of in that time, without what was seen."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             yield from told_table.read(self._database, since, until, kinds)
 
     @property
     def last_told(self) -> int:
         """Return a number that rises with each thing that is told."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             return told_table.last(self._database)
 
     @property
     def told_span(self) -> tuple[datetime, datetime] | None:
         """Return of which times something was told; None for nothing."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             return told_table.span(self._database)
 
     @property
     def topics(self) -> set[str]:
         """Return the topics that anything was kept or told of."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             return {*self._numbers(), *told_table.topics(self._database)}
 
     @property
     def told_brokers(self) -> set[int]:
         """Return the brokers that anything was told of."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             return told_table.brokers(self._database)
 
     def since_newest_told(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             return told_table.newest(self._database, count)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             rows = self._database.execute(
                 "SELECT at FROM looks WHERE seq >= ? AND seq < ? ORDER BY seq",
                 (self._from(since), self._to(until)),
             )
-            return [time_of(at) for (at,) in rows]
+            return [from_milliseconds(at) for (at,) in rows]
 
     def since_newest(self, count: int) -> datetime | None:
         """Return since when there are at most `count` changes, or one look; None for all."""
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
             least = self._next_seq() - count
             if first is None or first >= least:
@@ -281,31 +283,33 @@ class Timeline:
             found = self._database.execute(
                 "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(least, last),)
             ).fetchone()
-            return time_of(found[0])
+            return from_milliseconds(found[0])
 
     def state_at(self, moment: datetime) -> ClusterState | None:
         """Return the cluster as it was; None before it was first seen.
 
         Sizes, lags and log dirs are not kept.
         """
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             # A picture that was kept with the last change of a look is as new as that look.
             found = self._database.execute(
                 "SELECT seq, at, data FROM pictures WHERE at <= ? ORDER BY seq DESC LIMIT 1",
-                (milliseconds(moment),),
+                (to_milliseconds(moment),),
             ).fetchone()
             if found is None:
                 return None
             seq, at, data = found
-            state = packing.unpacked_state(data, time_of(at))
-            return replayed(state, self._between(seq, self._to(moment), EVERY, onward=True), moment)
+            state = packing.decode_state(data, from_milliseconds(at))
+            return apply_changes(
+                state, self._between(seq, self._to(moment), ALL_KINDS, onward=True), moment
+            )
 
     def _from(self, since: datetime | None) -> int:
         """Return the number of the first change that was seen at `since` or later."""
         if since is None:
             return 0
         found = self._database.execute(
-            "SELECT seq FROM looks WHERE at >= ? ORDER BY seq LIMIT 1", (milliseconds(since),)
+            "SELECT seq FROM looks WHERE at >= ? ORDER BY seq LIMIT 1", (to_milliseconds(since),)
         ).fetchone()
         return found[0] if found else self._next_seq()
 
@@ -314,14 +318,14 @@ class Timeline:
         if until is None:
             return self._next_seq()
         found = self._database.execute(
-            "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (milliseconds(until),)
+            "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (to_milliseconds(until),)
         ).fetchone()
         return found[0] if found else self._next_seq()
 
     def _events(
         self, since: datetime | None, until: datetime | None, kinds: Kind
     ) -> Iterator[Event]:
-        with guarded(self.path):
+        with sqlite_errors(self.path):
             yield from self._between(self._from(since), self._to(until), kinds)
 
     def _between(
@@ -345,10 +349,10 @@ class Timeline:
                 look += 1
             read = _reader(kind, partition)
             yield Event(
-                time_of(looks[look][1]),
+                from_milliseconds(looks[look][1]),
                 Kind(kind),
-                None if onward and after is not None else packing.unpacked(before, read),
-                packing.unpacked(after, read),
+                None if onward and after is not None else packing.decode(before, read),
+                packing.decode(after, read),
                 names.get(topic),
                 partition,
             )
@@ -356,7 +360,11 @@ class Timeline:
 
 def _reader(kind: int, partition: int | None) -> Any:
     if partition is not None:
-        return packing.replicas
+        return packing.decode_replicas
     if kind & (Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP):
-        return packing.broker
-    return packing.controller if kind & (Kind.CONTROLLER | Kind.UNSEEN) else packing.topic
+        return packing.decode_broker
+    return (
+        packing.decode_controller
+        if kind & (Kind.CONTROLLER | Kind.UNSEEN)
+        else packing.decode_topic
+    )

@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 from core.cluster.metadata import Broker, Topic
 from core.text.tables import markdown_cell
 from core.units import format_duration
-from core.watch.timeline.events import EVERY, Event, Kind, Logged, Replicas, Told
+from core.watch.timeline.events import ALL_KINDS, Event, Kind, LogNote, Note, Replicas
 
-TOGETHER = timedelta(seconds=5)
+MAX_PAUSE = timedelta(seconds=5)
 """What follows within this time belongs to the same happening."""
 NOBODY = "nobody"
-NAMED = 3
+MAX_NAMED = 3
 """So many topics of a happening are named; of more only how many there are."""
 
 
-def told(event: Event) -> str:
+def format_event(event: Event) -> str:
     """Return one event as a line without its time."""
     match event.before, event.after:
         case (Broker(), _) | (_, Broker()):
@@ -36,9 +36,9 @@ def told(event: Event) -> str:
             return f"topic {event.topic} was created"
         case (Topic(), None):
             return f"topic {event.topic} was deleted"
-        case (_, Logged(by, text)) if event.tp is not None:
+        case (_, LogNote(by, text)) if event.tp is not None:
             return f"{by}: {event.tp} {text}"
-        case (_, Told(by, text)):
+        case (_, Note(by, text)):
             return f"{by}: {text}"
     if event.kind & Kind.UNSEEN:
         seconds = event.after if isinstance(event.after, int) else 0
@@ -112,7 +112,7 @@ def _ids(brokers: Iterable[int]) -> str:
 
 
 @dataclass(slots=True)
-class Happening:
+class EventGroup:
     """Events of one kind that followed each other closely, and belong to the same brokers."""
 
     kind: Kind
@@ -125,28 +125,28 @@ class Happening:
     def text(self) -> str:
         """Return it in one sentence, without its time."""
         if len(self.events) == 1:
-            return told(self.events[0])
-        return f"{_counted(self)}{_spread(self)}"
+            return format_event(self.events[0])
+        return f"{_count_text(self)}{_scope_text(self)}"
 
 
-def happenings(events: Iterable[Event], kinds: Kind = EVERY) -> list[Happening]:
+def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[EventGroup]:
     """Return what happened, of `kinds` or of all, in the order in which it began."""
-    found: list[Happening] = []
-    open_ones: dict[tuple[Kind, str], Happening] = {}
+    found: list[EventGroup] = []
+    open_ones: dict[tuple[Kind, str], EventGroup] = {}
     for event in events:
         for kind, about in _subjects(event):
             if kinds and not kind & kinds:
                 continue
             last = open_ones.get((kind, about))
-            if last is None or event.at - last.ended > TOGETHER:
-                last = open_ones[kind, about] = Happening(kind, about, event.at, event.at)
+            if last is None or event.at - last.ended > MAX_PAUSE:
+                last = open_ones[kind, about] = EventGroup(kind, about, event.at, event.at)
                 found.append(last)
             last.ended = event.at
             last.events.append(event)
-    return _each_once(found)
+    return _without_duplicates(found)
 
 
-def _each_once(found: list[Happening]) -> list[Happening]:
+def _without_duplicates(found: list[EventGroup]) -> list[EventGroup]:
     """Return them without those of one event that another of that event alone tells, too."""
     told_alone: set[int] = set()
     kept = []
@@ -162,11 +162,11 @@ def _each_once(found: list[Happening]) -> list[Happening]:
 def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
     """Yield under which heads an event counts: of one partition several things may change."""
     before, after = event.before, event.after
-    if isinstance(after, Told) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
+    if isinstance(after, Note) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
         yield event.kind, after.text
         return
     if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
-        topic = event.topic if event.kind & Kind.PARTITION else told(event)
+        topic = event.topic if event.kind & Kind.PARTITION else format_event(event)
         yield event.kind, topic or ""
         return
     if event.kind & Kind.OFFLINE:
@@ -181,16 +181,16 @@ def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
         yield Kind.ASSIGNMENT, _assignment(before, after).split(" ")[0]
 
 
-def _counted(one: Happening) -> str:
+def _count_text(one: EventGroup) -> str:
     count = f"{len(one.events):,} partitions"
-    if isinstance(one.events[0].after, Told) and one.kind is not Kind.CONFIG:
-        return f"{told(one.events[0])}, {len(one.events):,} times"
+    if isinstance(one.events[0].after, Note) and one.kind is not Kind.CONFIG:
+        return f"{format_event(one.events[0])}, {len(one.events):,} times"
     match one.kind:
         case Kind.OFFLINE:
             return f"{count} have no leader (was {one.about})"
         case Kind.LEADER:
             of = "a leader again" if one.about == NOBODY else f"another leader than {one.about}"
-            return f"{count} have {of}: {_to_whom(one.events)}"
+            return f"{count} have {of}: {_leader_counts(one.events)}"
         case Kind.ISR_SHRINK:
             return f"{count} lost {one.about} from their ISR"
         case Kind.ISR_EXPAND:
@@ -211,24 +211,24 @@ def _counted(one: Happening) -> str:
         case Kind.CONFIG if len(brokers := sorted({b for e in one.events for b in e.brokers})) > 1:
             return f"brokers {_ids(brokers)}: {one.about}"
         case _:
-            return f"{told(one.events[0])}, {len(one.events):,} times"
+            return f"{format_event(one.events[0])}, {len(one.events):,} times"
 
 
-def _to_whom(events: Sequence[Event]) -> str:
+def _leader_counts(events: Sequence[Event]) -> str:
     leaders = Counter(e.after.leader for e in events if isinstance(e.after, Replicas))
     return ", ".join(f"{count:,} on {id}" for id, count in sorted(leaders.items()))
 
 
-def _spread(one: Happening) -> str:
+def _scope_text(one: EventGroup) -> str:
     topics = sorted({e.topic for e in one.events if e.topic})
     many = "" if one.kind is Kind.CONFIG else f"{len(topics):,} topics"
-    named = ", ".join(topics) if len(topics) <= NAMED else many
+    named = ", ".join(topics) if len(topics) <= MAX_NAMED else many
     of = f" ({named})" if one.kind is not Kind.PARTITION and named else ""
     seconds = (one.ended - one.began).total_seconds()
     return f"{of}, over {seconds:.0f} s" if seconds >= 1 else of
 
 
-def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
+def to_markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
     """Return rows of (when, what) under a title; times in UTC."""
     lines = [f"## {title}", "", "| when (UTC) | what |", "|---|---|"]
     for at, text in rows:

@@ -25,10 +25,10 @@ from core.run.external.throttles import (
 from core.run.journal.throttle_values import RATES
 from core.run.reporting.runs import with_throttles
 from core.units import format_rate
-from core.watch.timeline.event_sources import RECORDER, Unread, refused
-from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.event_sources import RECORDER, AccessNotice, authorization_fault
+from core.watch.timeline.events import Event, Kind, Note
 
-LOOK_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 60.0
 """As often as topics' other configs are looked at."""
 IDLE_SECONDS: Final = 600.0
 """How often topics' lists are looked at while no broker has a rate."""
@@ -36,10 +36,10 @@ COST: Final = 10.0
 """So many times the duration of what was asked is it not asked again."""
 _Key = tuple[Resource, str]
 """A broker or topic, and the config."""
-_TOLD = re.compile(r"(\S+) (?:set to|found at) (.+?)(?:, before it .*)?")
+_NOTE_TEXT = re.compile(r"(\S+) (?:set to|found at) (.+?)(?:, before it .*)?")
 
 
-class ThrottleNews:
+class ThrottleEvents:
     """Looks at throttles again and again; what was told before, `told`, is known.
 
     Brokers' rates are asked for once a minute; topics' lists, of which there may be thousands, as
@@ -63,17 +63,17 @@ class ThrottleNews:
         self._limited = False
         """Whether a rate was set at the last look: lists go as rates do."""
         self._first = True
-        self._unread = Unread(Kind.CONFIG, "brokers' throttle rates")
+        self._unread = AccessNotice(Kind.CONFIG, "brokers' throttle rates")
         self._known: dict[_Key, str] = {}
         for event in told:
             self._remember(event)
 
     def _remember(self, event: Event) -> None:
-        if not isinstance(event.after, Told) or event.after.by == RECORDER:
+        if not isinstance(event.after, Note) or event.after.by == RECORDER:
             return
         topic, brokers = event.topic, event.after.brokers
         of = Resource.topic(topic) if topic is not None else Resource.broker(brokers[0])
-        if (found := _TOLD.fullmatch(event.after.text)) is not None:
+        if (found := _NOTE_TEXT.fullmatch(event.after.text)) is not None:
             self._known[of, found[1]] = found[2]
         else:
             self._known.pop((of, event.after.text.split(" ")[0]), None)
@@ -82,19 +82,19 @@ class ThrottleNews:
         """Return what has changed since the last look. Raises what asking the cluster raises."""
         if (now := self._clock.monotonic()) < self._due:
             return []
-        self._due = now + LOOK_SECONDS
+        self._due = now + POLL_SECONDS
         begun = self._stopwatch()
         try:
             answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
             return self._unread.seen(state.fetched_at, error.title)
-        told = self._unread.seen(state.fetched_at, refused(answers.values()))
+        told = self._unread.seen(state.fetched_at, authorization_fault(answers.values()))
         limited, self._limited = self._limited, any_rate(answers)
-        self._due = self._after(now, begun, LOOK_SECONDS)
+        self._due = self._after(now, begun, POLL_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
             begun = self._stopwatch()
             lists = fetch_list_configs(self._client, [topic.name for topic in state.topics])
-            self._lists_due = self._after(now, begun, LOOK_SECONDS)
+            self._lists_due = self._after(now, begun, POLL_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_SECONDS)
             answers |= lists
         return [*told, *self._told(state, answers)]
@@ -114,7 +114,7 @@ class ThrottleNews:
         events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
         for key in sorted(gone, key=str):
             del self._known[key]
-            if _is_there(state, key[0]):
+            if _exists(state, key[0]):
                 events.append(_event(state, key, "is set no more"))
         self._first = False
         return events
@@ -139,9 +139,9 @@ class ThrottleNews:
         silent = {
             key
             for key in self._known
-            if key[0] in unread or (key[0] not in answers and _is_there(state, key[0]))
+            if key[0] in unread or (key[0] not in answers and _exists(state, key[0]))
         }
-        return {key: _words(key[1], of) for key, of in values.items()}, ours | silent
+        return {key: _format_value(key[1], of) for key, of in values.items()}, ours | silent
 
     def _set(self, state: ClusterState, key: _Key, words: str) -> Event:
         before, self._known[key] = self._known.get(key), words
@@ -150,7 +150,7 @@ class ThrottleNews:
         return _event(state, key, f"{'found at' if self._first else 'set to'} {words}")
 
 
-def _words(config: str, values: set[str]) -> str:
+def _format_value(config: str, values: set[str]) -> str:
     """Return a rate, or how many replicas a list names."""
     if config in RATES:
         (rate,) = values
@@ -165,11 +165,11 @@ def _event(state: ClusterState, key: _Key, text: str) -> Event:
     of, config = key
     is_topic = of.kind is ResourceKind.TOPIC
     brokers = () if is_topic else (int(of.name),)
-    told = Told(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
+    told = Note(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
     return Event(state.fetched_at, Kind.CONFIG, None, told, of.name if is_topic else None)
 
 
-def _is_there(state: ClusterState, of: Resource) -> bool:
+def _exists(state: ClusterState, of: Resource) -> bool:
     if of.kind is ResourceKind.TOPIC:
         return state.topic(of.name) is not None
     return int(of.name) in state.broker_by_id

@@ -44,13 +44,13 @@ class Polls:
         whole, real = pa.int64(), pa.float64()
 
         def constant(value: str):
-            return columns.coded(np.zeros(rows, np.int32), [value])
+            return columns.dictionary_array(np.zeros(rows, np.int32), [value])
 
         def each(value: float, kind):
-            return columns.numbers(np.full(rows, value), kind)
+            return columns.number_array(np.full(rows, value), kind)
 
         def led(values, kind):
-            return columns.numbers(values[self._of], kind, self._leads)
+            return columns.number_array(values[self._of], kind, self._leads)
 
         segment = spool.write_segment(
             root,
@@ -58,11 +58,11 @@ class Polls:
             f"bench-{number:08d}",
             {
                 "cluster_id": constant(CLUSTER),
-                "topic": columns.coded(self._topic_of, self._topics),
-                "topic_id": columns.coded(self._topic_of, self._ids),
-                "partition": columns.numbers(self._of % PARTITIONS_A_TOPIC, pa.int32()),
-                "broker_id": columns.numbers(self._broker, pa.int32()),
-                "is_leader": columns.booleans(self._leads),
+                "topic": columns.dictionary_array(self._topic_of, self._topics),
+                "topic_id": columns.dictionary_array(self._topic_of, self._ids),
+                "partition": columns.number_array(self._of % PARTITIONS_A_TOPIC, pa.int32()),
+                "broker_id": columns.number_array(self._broker, pa.int32()),
+                "is_leader": columns.boolean_array(self._leads),
                 "leader_epoch": each(1, pa.int32()),
                 "ts": each(round(at.timestamp() * 1e6), pa.timestamp("us", "UTC")),
                 "dt_ms": led(np.full(self.partitions, POLL_SECONDS * 1000), pa.int32()),
@@ -70,7 +70,7 @@ class Polls:
                 "start_offset": led(np.zeros(self.partitions), whole),
                 "offset_delta": led(amount // 100, whole),
                 "size_delta": led(amount, whole),
-                "size_bytes": columns.numbers(self._size[self._of], whole),
+                "size_bytes": columns.number_array(self._size[self._of], whole),
                 "in_bytes": led(amount, real),
                 "out_bytes": led(amount * 2, real),
                 "in_method": each(2, pa.int8()),

@@ -97,7 +97,7 @@ def read(rounds: int = 7) -> dict[str, Any]:
         method=np.zeros(ROWS, np.int8),
     )
     words = {
-        "read": "import sys; from pathlib import Path; from core.load import published; "
+        "read": "import sys; from pathlib import Path; from core.load.snapshot import reader; "
         f"assert len(reader.read_columns(Path(sys.argv[1])).partition) == {ROWS}",
         "import": "import pyarrow",
     }

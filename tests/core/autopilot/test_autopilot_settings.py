@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from core.autopilot.settings import Hours, Mode, Settings
+from core.autopilot.settings import AutopilotSettings, Hours, Mode
 from core.errors import DocumentError, UsageError
 
 MONDAY = datetime(2026, 1, 5)
@@ -48,28 +48,28 @@ def test_no_time_at_all_is_said() -> None:
 
 def test_a_band_that_it_would_never_rest_in_is_refused() -> None:
     with pytest.raises(UsageError, match="never come to rest"):
-        Settings(start_band=0.1, aim_band=0.1)
+        AutopilotSettings(start_band=0.1, aim_band=0.1)
 
 
 def test_windows_that_are_all_busy_are_refused() -> None:
     busy = Hours.parse("mon-fri 08:00-20:00", "--avoid")
     with pytest.raises(UsageError, match="no time is left"):
-        Settings(avoid=busy, only=Hours.parse("tue 09:00-10:00", "--only"))
-    Settings(avoid=busy, only=Hours.parse("tue 19:00-21:00", "--only"))
+        AutopilotSettings(avoid=busy, only=Hours.parse("tue 09:00-10:00", "--only"))
+    AutopilotSettings(avoid=busy, only=Hours.parse("tue 19:00-21:00", "--only"))
 
 
 def test_a_wrong_pattern_is_refused() -> None:
     with pytest.raises(UsageError, match="--keep"):
-        Settings(keep="(")
+        AutopilotSettings(keep="(")
 
 
 def test_settings_are_read_back_as_they_were_written() -> None:
-    settings = Settings(
+    settings = AutopilotSettings(
         mode=Mode.SUGGEST,
         most_bytes_per_hour=float("inf"),
         avoid=Hours.parse("mon-fri 08:00-20:00", "--avoid"),
         keep="audit-.*",
     )
-    assert Settings.from_json(settings.to_json()) == settings
+    assert AutopilotSettings.from_json(settings.to_json()) == settings
     with pytest.raises(DocumentError, match="Not an autopilot's settings"):
-        Settings.from_json({"mode": "on"})
+        AutopilotSettings.from_json({"mode": "on"})

@@ -14,10 +14,10 @@ from clusters import MB, NOON, cluster, tp
 
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Decision, Off, Wait
-from core.autopilot.history import Acted, History
-from core.autopilot.observation import Observed
-from core.autopilot.plan_choice import reckoned
-from core.autopilot.settings import Hours, Mode, Settings
+from core.autopilot.history import DecisionHistory, PastAction
+from core.autopilot.observation import Observation
+from core.autopilot.plan_choice import estimate_run
+from core.autopilot.settings import AutopilotSettings, Hours, Mode
 from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.metadata import Reassignment, Topic, TopicPartition
 from core.cluster.state import ClusterState
@@ -30,10 +30,12 @@ def ago(**how_long: float) -> datetime:
 
 
 def decided(
-    observed: Observed, settings: Settings = EAGER, history: History | None = None
+    observed: Observation,
+    settings: AutopilotSettings = EAGER,
+    history: DecisionHistory | None = None,
 ) -> Decision:
     """Decide on what has lasted, with what was done before it."""
-    before = history or History()
+    before = history or DecisionHistory()
     remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
     return decide(settings, remembered, observed)
 
@@ -68,12 +70,12 @@ def test_suggest_decides_as_act_does() -> None:
     assert decided(look(hot()), replace(EAGER, mode=Mode.SUGGEST)) == decided(look(hot()))
 
 
-def bent(**changes: object) -> Callable[[Observed], Observed]:
+def bent(**changes: object) -> Callable[[Observation], Observation]:
     return lambda observed: replace(observed, **changes)  # type: ignore[arg-type]
 
 
-def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
-    def bend(observed: Observed) -> Observed:
+def of(state_changes: dict[str, object]) -> Callable[[Observation], Observation]:
+    def bend(observed: Observation) -> Observation:
         return replace(observed, state=replace(observed.state, **state_changes))  # type: ignore[arg-type]
 
     return bend
@@ -103,7 +105,7 @@ def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
     ],
 )
 def test_what_is_not_safe_is_not_done(
-    rule: str, bend: Callable[[Observed], Observed], says: str
+    rule: str, bend: Callable[[Observation], Observation], says: str
 ) -> None:
     observed = look(hot())
     found = decide(EAGER, lasted(EAGER, observed), bend(observed))
@@ -112,7 +114,7 @@ def test_what_is_not_safe_is_not_done(
     assert says in found.reasons[0].text
 
 
-def dead_beside(observed: Observed):  # type: ignore[no-untyped-def]
+def dead_beside(observed: Observation):  # type: ignore[no-untyped-def]
     state = cluster({f"t-{n}": [2] for n in range(8)}, brokers=(1, 2, 3), dead=(3,), size_bytes=MB)
     return steady(state)
 
@@ -120,7 +122,7 @@ def dead_beside(observed: Observed):  # type: ignore[no-untyped-def]
 def test_of_its_own_run_that_died_it_says_how_to_bring_it_back() -> None:
     own = acted(ago(minutes=5))
     observed = replace(look(hot()), died=(own.run,))
-    decision = decide(EAGER, History(acts=(own,)), observed)
+    decision = decide(EAGER, DecisionHistory(acts=(own,)), observed)
     assert [reason.id for reason in decision.reasons] == ["dead-run"]
 
 
@@ -180,7 +182,7 @@ def test_a_controller_that_has_just_changed_is_given_a_minute() -> None:
 
 def test_the_first_controller_after_none_is_a_new_one() -> None:
     without = look(replace(hot(), controller=None), now=ago(seconds=30))
-    history = History().seeing(EAGER, without)
+    history = DecisionHistory().seeing(EAGER, without)
     history = lasted(EAGER, look(hot()), history, seconds=30)
     assert ids(decide(EAGER, history, look(hot()))) == ["controller"]
     later = look(hot(), now=NOON + timedelta(minutes=1))
@@ -207,7 +209,7 @@ def test_the_collectors_own_intervals_are_enough_when_there_are_three(
 # -- the band, and how long ------------------------------------------------------------------------
 
 
-def uneven(more: int) -> Observed:
+def uneven(more: int) -> Observation:
     """Return two brokers of which one has `more` partitions of 50 than its half."""
     held = {f"t-{n}": [2 if n < 25 + more else 1] for n in range(50)}
     return look(steady(cluster(held, brokers=(1, 2), size_bytes=MB)))
@@ -231,7 +233,7 @@ def test_it_starts_outside_the_band_and_aims_inside_it(more: int, moved: int | N
 
 
 def test_an_imbalance_has_to_last() -> None:
-    observed, history = look(hot()), History()
+    observed, history = look(hot()), DecisionHistory()
     history = history.seeing(EAGER, observed)
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
     # The same snapshot again is no other look.
@@ -258,7 +260,7 @@ def test_that_something_else_lasted_is_no_reason_to_act() -> None:
 
 
 def test_what_comes_and_goes_does_not_last() -> None:
-    history = History()
+    history = DecisionHistory()
     for seconds in range(0, 120, 20):
         state = (
             hot()
@@ -311,7 +313,7 @@ def test_hours_are_kept(option: str, hours: str, rule: str) -> None:
     assert ids(decided(look(hot(), settings), settings)) == [rule]
 
 
-def until(seconds: float, option: str) -> Settings:
+def until(seconds: float, option: str) -> AutopilotSettings:
     """Return settings by which nothing is begun from so long after the tests' noon on."""
     here = NOON.astimezone()
     end = here + timedelta(seconds=seconds)
@@ -320,8 +322,8 @@ def until(seconds: float, option: str) -> Settings:
     return replace(EAGER, **{option: hours})  # type: ignore[arg-type]
 
 
-def reckoned_seconds(settings: Settings, found: Act) -> float:
-    within = reckoned(settings, look(large(), settings), found.plan)[1].range_seconds
+def reckoned_seconds(settings: AutopilotSettings, found: Act) -> float:
+    within = estimate_run(settings, look(large(), settings), found.plan)[1].range_seconds
     assert within is not None
     return within[1]
 
@@ -360,29 +362,40 @@ def test_what_takes_too_long_is_not_begun(option: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("history", "rule"),
     [
-        (History(acts=(acted(ago(minutes=5)),)), "run"),
-        (History(acts=(acted(ago(minutes=5), ended_at=ago(seconds=59)),)), "cool-down"),
-        (History(acts=(acted(ago(minutes=5), ended_at=ago(seconds=60)),)), "act"),
-        (History(failed_at=ago(seconds=30)), "cool-down"),
-        (History(acts=(acted(ago(hours=1), bytes=99e9, ended_at=ago(minutes=50)),)), "act"),
-        (History(acts=(acted(ago(hours=1), bytes=100e9, ended_at=ago(minutes=50)),)), "budget"),
-        (History(acts=(acted(ago(hours=3), bytes=100e9, ended_at=ago(minutes=59)),)), "budget"),
-        (History(acts=(acted(ago(hours=3), bytes=100e9, ended_at=ago(minutes=60)),)), "act"),
+        (DecisionHistory(acts=(acted(ago(minutes=5)),)), "run"),
+        (DecisionHistory(acts=(acted(ago(minutes=5), ended_at=ago(seconds=59)),)), "cool-down"),
+        (DecisionHistory(acts=(acted(ago(minutes=5), ended_at=ago(seconds=60)),)), "act"),
+        (DecisionHistory(failed_at=ago(seconds=30)), "cool-down"),
+        (DecisionHistory(acts=(acted(ago(hours=1), bytes=99e9, ended_at=ago(minutes=50)),)), "act"),
+        (
+            DecisionHistory(acts=(acted(ago(hours=1), bytes=100e9, ended_at=ago(minutes=50)),)),
+            "budget",
+        ),
+        (
+            DecisionHistory(acts=(acted(ago(hours=3), bytes=100e9, ended_at=ago(minutes=59)),)),
+            "budget",
+        ),
+        (
+            DecisionHistory(acts=(acted(ago(hours=3), bytes=100e9, ended_at=ago(minutes=60)),)),
+            "act",
+        ),
     ],
 )
-def test_what_was_done_before_counts(history: History, rule: str) -> None:
+def test_what_was_done_before_counts(history: DecisionHistory, rule: str) -> None:
     assert ids(decided(look(hot()), history=history)) == [rule]
 
 
 @pytest.mark.parametrize(
     "remembered",
     [
-        History(acts=(acted(ago(days=-200), bytes=100e9, ended_at=ago(days=-200)),)),
-        History(failed_at=ago(days=-200)),
-        History(controller=1, controller_since=ago(days=-200)),
+        DecisionHistory(acts=(acted(ago(days=-200), bytes=100e9, ended_at=ago(days=-200)),)),
+        DecisionHistory(failed_at=ago(days=-200)),
+        DecisionHistory(controller=1, controller_since=ago(days=-200)),
     ],
 )
-def test_what_a_clock_stamped_that_was_ahead_is_waited_for_once(remembered: History) -> None:
+def test_what_a_clock_stamped_that_was_ahead_is_waited_for_once(
+    remembered: DecisionHistory,
+) -> None:
     remembered = remembered.seeing(EAGER, look(hot()))
     assert decide(EAGER, remembered, look(hot())).reasons
     later = look(hot(), now=NOON + timedelta(hours=1, minutes=1))
@@ -397,7 +410,7 @@ def test_somebody_elses_run_is_cooled_down_after_too() -> None:
 def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     settings = replace(EAGER, most_bytes_per_hour=4 * MB)
     before = acted(ago(minutes=50), bytes=2 * MB, ended_at=ago(minutes=40))
-    found = decided(look(hot(), settings), settings, History(acts=(before,)))
+    found = decided(look(hot(), settings), settings, DecisionHistory(acts=(before,)))
     assert isinstance(found, Act)
     assert found.bytes == 2 * MB
     assert (
@@ -421,9 +434,9 @@ def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
         ),
     ],
 )
-def test_no_run_is_begun_for_the_crumbs_of_a_budget(spent: Acted, rule: str) -> None:
+def test_no_run_is_begun_for_the_crumbs_of_a_budget(spent: PastAction, rule: str) -> None:
     settings = replace(EAGER, most_bytes_per_hour=10 * MB, most_moves_per_hour=10)
-    (why,) = decided(look(hot(), settings), settings, History(acts=(spent,))).reasons
+    (why,) = decided(look(hot(), settings), settings, DecisionHistory(acts=(spent,))).reasons
     assert why.id == rule
     if rule == "budget":
         assert why.text.startswith("Broker 1 is at 0% of its fair share of disk, but ")
@@ -445,14 +458,14 @@ def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() ->
     rates = {name: float(random.lognormal(0, 0.7) * MB) for name in held}
     sizes = {name: int(rate) for name, rate in rates.items()}
 
-    def at(now: datetime, settings: Settings, history: History) -> Decision:
+    def at(now: datetime, settings: AutopilotSettings, history: DecisionHistory) -> Decision:
         state = steady(cluster(held, brokers=brokers, racks=racks, size_bytes=sizes))
         load = loaded(state, rates, as_of=now)
         return decided(look(state, settings, now=now, load=load), settings, history)
 
-    whole = at(NOON, EAGER, History())
+    whole = at(NOON, EAGER, DecisionHistory())
     assert isinstance(whole, Act)
-    hourly, history = replace(EAGER, most_bytes_per_hour=12 * MB), History()
+    hourly, history = replace(EAGER, most_bytes_per_hour=12 * MB), DecisionHistory()
     moved: list[TopicPartition] = []
     for hour in range(0, 24, 2):
         now = NOON + timedelta(hours=hour)
@@ -473,7 +486,9 @@ def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved
     sizes = {f"t-{n}": MB for n in range(8)} | {"t-0": 40 * MB, "t-1": 40 * MB}
     state = steady(cluster({name: [2] for name in sizes}, brokers=(1, 2), size_bytes=sizes))
     settings = replace(EAGER, most_bytes_per_hour=10 * MB)
-    rest = History(acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),))
+    rest = DecisionHistory(
+        acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),)
+    )
     found = decided(look(state, settings), settings, rest)
     assert isinstance(found, Act)
     assert {str(move.tp) for move in found.plan} <= {f"t-{n}" for n in range(4, 8)}
@@ -536,11 +551,11 @@ def test_leader_changes_are_moves_too(most: int) -> None:
 
 def test_a_partition_that_was_moved_rests_for_a_day() -> None:
     moved = [tp(f"t-{n}") for n in range(7)]
-    yesterday = History(acts=(acted(ago(hours=25), moved, ended_at=ago(hours=23)),))
+    yesterday = DecisionHistory(acts=(acted(ago(hours=25), moved, ended_at=ago(hours=23)),))
     found = decided(look(hot()), history=yesterday)
     assert isinstance(found, Act)
     assert [move.tp for move in found.plan] == [tp("t-7")]
-    before = History(acts=(acted(ago(hours=26), moved, ended_at=ago(hours=24)),))
+    before = DecisionHistory(acts=(acted(ago(hours=26), moved, ended_at=ago(hours=24)),))
     free = decided(look(hot()), history=before)
     assert isinstance(free, Act)
     assert free.copies == 4

@@ -13,14 +13,14 @@ from clusters import MB, NOON, cluster, tp
 from run_help import Faulty
 from run_help import cluster as simulated
 
-from core.autopilot.act import elect
+from core.autopilot.act import elect_leaders
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Decision, Elect, Wait
-from core.autopilot.history import History
-from core.autopilot.log import DecisionLog, Entry, What, remembered
-from core.autopilot.observation import Observed
-from core.autopilot.observer import ClusterEyes
-from core.autopilot.settings import Hours, Mode, Settings
+from core.autopilot.history import DecisionHistory
+from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
+from core.autopilot.observation import Observation
+from core.autopilot.observer import ClusterObserver
+from core.autopilot.settings import AutopilotSettings, Hours, Mode
 from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
@@ -46,9 +46,11 @@ def returned(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> Cluster
 
 
 def decided(
-    observed: Observed, settings: Settings = EAGER, history: History | None = None
+    observed: Observation,
+    settings: AutopilotSettings = EAGER,
+    history: DecisionHistory | None = None,
 ) -> Decision:
-    before = history or History()
+    before = history or DecisionHistory()
     remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
     return decide(settings, remembered, observed)
 
@@ -76,7 +78,7 @@ def test_suggest_says_what_act_would_do() -> None:
 
 def test_that_leaders_are_away_has_to_last() -> None:
     """A broker that has just come back is given the time that any imbalance is given."""
-    history = History()
+    history = DecisionHistory()
     for seconds, rule in ((0, "not-lasting"), (20, "not-lasting"), (40, "elect")):
         observed = look(returned(), now=NOON + timedelta(seconds=seconds))
         history = history.seeing(EAGER, observed)
@@ -148,17 +150,21 @@ def test_what_helps_most_is_given_back_first() -> None:
 @pytest.mark.parametrize(
     ("settings", "history", "rule"),
     [
-        (EAGER, History(acts=(acted(NOON, ended_at=NOON - timedelta(seconds=30)),)), "cool-down"),
-        (EAGER, History(failed_at=NOON - timedelta(seconds=30)), "cool-down"),
+        (
+            EAGER,
+            DecisionHistory(acts=(acted(NOON, ended_at=NOON - timedelta(seconds=30)),)),
+            "cool-down",
+        ),
+        (EAGER, DecisionHistory(failed_at=NOON - timedelta(seconds=30)), "cool-down"),
         (
             replace(EAGER, avoid=Hours.parse("00:00-24:00", "--avoid")),
-            History(),
+            DecisionHistory(),
             "busy-hours",
         ),
     ],
 )
 def test_the_rules_of_runs_hold_for_elections(
-    settings: Settings, history: History, rule: str
+    settings: AutopilotSettings, history: DecisionHistory, rule: str
 ) -> None:
     assert ids(decided(look(returned(), settings), settings, history)) == [rule]
 
@@ -237,7 +243,7 @@ def test_the_eyes_see_who_leads_and_whether_brokers_give_back(home: Path, itself
         return found
 
     faulty.replaced["configs"] = configs
-    eyes = ClusterEyes(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    eyes = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
     publish(home / "load", client)
     for _ in range(3):
         observed = eyes.look(EAGER)
@@ -263,7 +269,7 @@ def test_what_may_not_be_asked_is_not_taken_for_brokers_that_do_it(home: Path) -
         return found
 
     faulty.replaced["configs"] = configs
-    eyes = ClusterEyes(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    eyes = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
     publish(home / "load", client)
     observed = eyes.look(EAGER)
     assert observed.led is not None
@@ -278,11 +284,11 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(
     began = client.clock.monotonic()
     monkeypatch.setattr("core.autopilot.act.MOST_AT_A_TIME", 3)
     answers = iter([False])
-    said = elect(client, client.clock, cluster_id, wanted, lambda: next(answers))
+    said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: next(answers))
     assert said == "3 partitions of 4 given back. It was turned off then."
     assert _led_by_1(client) == 3
     assert client.clock.monotonic() - began >= BETWEEN_ELECTIONS_SECONDS
-    said = elect(client, client.clock, cluster_id, wanted, lambda: True)
+    said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: True)
     assert said == "4 partitions given back."
     assert _led_by_1(client) == 4
     written = [line.entry["what"] for line in audit.read() if line.entry is not None]
@@ -297,7 +303,7 @@ def test_those_that_were_not_elected_are_told(home: Path) -> None:
         return real(partitions) | {tp("t-3"): Fault("PREFERRED_LEADER_NOT_AVAILABLE")}
 
     faulty.replaced["elect_leaders"] = elected
-    said = elect(
+    said = elect_leaders(
         faulty,  # type: ignore[arg-type]
         client.clock,
         client.describe().cluster_id,
@@ -311,7 +317,7 @@ def test_those_that_were_not_elected_are_told(home: Path) -> None:
 
 ACT = Entry(
     NOON,
-    What.ACT,
+    EntryKind.ACT,
     decided(look(returned())).reasons,
     elected=((tp("t-0"), 2, 1), (tp("t-3"), 2, 1)),
 )
@@ -322,13 +328,13 @@ def test_elections_count_in_the_hours_budget_and_rest_nothing(home: Path) -> Non
     log.add(ACT)
     (back,) = log.entries()
     assert back == ACT
-    done = Entry(NOON, What.ELECTED, ACT.reasons, ended_at=NOON)
+    done = Entry(NOON, EntryKind.ELECTED, ACT.reasons, ended_at=NOON)
     for entries in ([ACT], [ACT, done]):
-        known = remembered(entries)
+        known = build_history(entries)
         assert known.spent(NOON) == (0.0, 2)
         assert known.resting(NOON) == frozenset()
         assert not known.is_starting, "nobody has to wait for a run that none will be"
         assert known.acts[-1].ended_at == NOON
-    assert remembered([ACT, replace(done, what=What.FAILED)]).spent(NOON) == (0.0, 0)
+    assert build_history([ACT, replace(done, what=EntryKind.FAILED)]).spent(NOON) == (0.0, 0)
     # A failure that is told later is another act's.
-    assert remembered([ACT, done, replace(done, what=What.FAILED)]).spent(NOON) == (0.0, 2)
+    assert build_history([ACT, done, replace(done, what=EntryKind.FAILED)]).spent(NOON) == (0.0, 2)

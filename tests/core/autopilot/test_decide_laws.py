@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Elect
-from core.autopilot.history import HOUR, RESTS, Acted, History
-from core.autopilot.observation import Observed, Place
-from core.autopilot.settings import Hours, Mode, Settings
+from core.autopilot.history import HOUR, MOVE_COOL_DOWN, DecisionHistory, PastAction
+from core.autopilot.observation import BrokerMeasure, Observation
+from core.autopilot.settings import AutopilotSettings, Hours, Mode
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import Plan
 
@@ -42,8 +42,8 @@ class Weather:
     theirs: tuple[str, ...]
     away: list[str]
     """Partitions that their second replica leads."""
-    outside: frozenset[Place] = frozenset()
-    led_outside: frozenset[Place] = frozenset()
+    outside: frozenset[BrokerMeasure] = frozenset()
+    led_outside: frozenset[BrokerMeasure] = frozenset()
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Life:
     """A cluster over days under an autopilot, and everything that was copied in it."""
 
     random: np.random.Generator
-    settings: Settings
+    settings: AutopilotSettings
     now: datetime = MORNING
-    history: History = field(default_factory=History)
+    history: DecisionHistory = field(default_factory=DecisionHistory)
     held: dict[str, list[int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     step_by: timedelta = PACES[0][1]
@@ -92,7 +92,7 @@ class Life:
         self.weather.append((self.now, weather))
         return weather
 
-    def look(self, weather: Weather) -> Observed:
+    def look(self, weather: Weather) -> Observation:
         state = cluster(
             self.held,
             brokers=(1, 2, 3, 4),
@@ -172,12 +172,12 @@ class Life:
         self.runs += 1
         run, takes = f"run-{self.runs}", timedelta(minutes=int(self.random.integers(1, 60)))
         moved = frozenset(move.tp for move in plan)
-        self.history = self.history.acting(Acted(self.now, run, moved, size))
+        self.history = self.history.acting(PastAction(self.now, run, moved, size))
         self.copied.append((self.now, self.now + takes, size, len(moved)))
         for move in plan:
             for broker in move.adding:
                 left = self.left.get((move.tp, broker))
-                assert left is None or self.now - left >= RESTS, (move, left)
+                assert left is None or self.now - left >= MOVE_COOL_DOWN, (move, left)
             for broker in move.removing:
                 self.left[move.tp, broker] = self.now
             self.held[str(move.tp)] = list(move.after)
@@ -188,7 +188,7 @@ class Life:
         self.away -= set(names)
         self.elections += 1
         elected = frozenset(map(tp, names))
-        act = Acted(self.now, "", frozenset(), 0.0, self.now, elected)
+        act = PastAction(self.now, "", frozenset(), 0.0, self.now, elected)
         self.history = self.history.electing(act)
         self.copied.append((self.now, self.now, 0.0, len(names)))
 
@@ -213,7 +213,7 @@ class Life:
 def lives(draw: st.DrawFn) -> Life:
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     stale_seconds, step_by = draw(st.sampled_from(PACES))
-    rules = Settings(
+    rules = AutopilotSettings(
         mode=Mode.ACT,
         start_band=draw(st.sampled_from([0.12, 0.3])),
         lasting_seconds=600,
@@ -244,7 +244,7 @@ def test_for_days(life: Life) -> None:
 @pytest.mark.parametrize(("stale_seconds", "step_by"), PACES)
 def test_such_lives_have_runs_in_them(stale_seconds: int, step_by: timedelta) -> None:
     """The laws above say nothing of lives in which nothing is done, or nothing forbids it."""
-    eager = Settings(
+    eager = AutopilotSettings(
         mode=Mode.ACT,
         lasting_seconds=600,
         lasting_looks=2,

@@ -15,10 +15,17 @@ from core import paths
 from core.autopilot import log as logs
 from core.autopilot import switch as switches
 from core.autopilot.assembly import ROLE
-from core.autopilot.daemon import ENDING_SECONDS, STOP_SECONDS, fly_by, left_by, standing, turn_off
+from core.autopilot.daemon import (
+    ENDING_SECONDS,
+    STOP_SECONDS,
+    read_status,
+    runs_in_progress,
+    switch_off,
+    switch_on,
+)
 from core.autopilot.decision import Reason
-from core.autopilot.log import DecisionLog, Entry, What
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.log import DecisionLog, Entry, EntryKind
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.lease import hold_lease, lease_file
@@ -27,7 +34,7 @@ from core.run.journal.journal import journal_path
 
 ENTRY = Entry(
     NOON,
-    What.ACT,
+    EntryKind.ACT,
     (Reason("act", "Broker 1 is at 0 %."), Reason("more", "…")),
     run="0101-120000",
     bytes=5.0,
@@ -38,7 +45,7 @@ SWITCH = Switch(
     "c-1",
     "prod",
     Address("b:9092", Path("/x.conf"), timeout_seconds=3.0),
-    Settings(mode=Mode.ACT),
+    AutopilotSettings(mode=Mode.ACT),
     NOON,
     "ada",
     "/s",
@@ -79,7 +86,7 @@ def flies() -> AbstractContextManager[bool]:
 def test_entries_are_read_back_as_they_were_written() -> None:
     log = DecisionLog("c-1")
     assert list(log.entries()) == []
-    others = Entry(NOON, What.WAIT, (Reason("balanced", "Even."),))
+    others = Entry(NOON, EntryKind.WAIT, (Reason("balanced", "Even."),))
     log.add(ENTRY)
     log.add(others)
     assert list(log.entries()) == [ENTRY, others]
@@ -97,7 +104,7 @@ def test_what_a_crash_has_left_of_a_line_spoils_no_other() -> None:
 def test_the_log_is_bounded_and_the_file_before_is_still_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logs, "MOST_BYTES", 1500)
+    monkeypatch.setattr(logs, "MAX_BYTES", 1500)
     log = DecisionLog("c-1")
     for n in range(40):
         log.add(replace(ENTRY, run=f"run-{n}"))
@@ -111,16 +118,16 @@ def test_a_switch_is_read_back_as_it_was_set() -> None:
     assert switches.read("c-1") is None
     switches.write(SWITCH)
     assert switches.read("c-1") == SWITCH
-    assert list(switches.every()) == [SWITCH]
+    assert list(switches.read_all()) == [SWITCH]
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"format": "trimtab.autopilot/9"}'])
 def test_a_switch_that_cannot_be_read_is_said(text: bytes) -> None:
     switches.write(SWITCH)
-    switches.path_of("c-1").write_bytes(text)
+    switches.switch_file("c-1").write_bytes(text)
     with pytest.raises(DocumentError, match="taken for off|cannot be read"):
         switches.read("c-1")
-    assert list(switches.every()) == []
+    assert list(switches.read_all()) == []
 
 
 def test_the_timeout_of_config_toml_is_read_each_time() -> None:
@@ -138,19 +145,19 @@ def test_the_timeout_of_config_toml_is_read_each_time() -> None:
 
 def test_off_is_written_down_and_needs_no_cluster() -> None:
     switches.write(SWITCH)
-    turn_off(SWITCH, at=NOON, who="bob")
-    assert left_by(SWITCH, Later()) == ()
+    switch_off(SWITCH, at=NOON, who="bob")
+    assert runs_in_progress(SWITCH, Later()) == ()
     found = switches.read("c-1")
     assert found is not None
     assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
-    stands = standing(found)
+    stands = read_status(found)
     assert stands.process is None
     assert stands.last is not None
     assert stands.last.text == "Set to off by bob."
 
 
-STARTED = Entry(NOON, What.STARTED, (Reason("started", "…"),), run="0101-120000")
-FAILED = Entry(NOON, What.FAILED, (Reason("failed", "…"),))
+STARTED = Entry(NOON, EntryKind.STARTED, (Reason("started", "…"),), run="0101-120000")
+FAILED = Entry(NOON, EntryKind.FAILED, (Reason("failed", "…"),))
 MEANT = replace(ENTRY, run=None, ended_at=None)
 
 
@@ -169,8 +176,8 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
     unreadable(STARTED)
     clock = Later([lambda: None, lambda: log.add(then)])
     with flies():
-        turn_off(SWITCH, at=NOON, who="bob")
-        assert left_by(SWITCH, clock) == runs
+        switch_off(SWITCH, at=NOON, who="bob")
+        assert runs_in_progress(SWITCH, clock) == runs
     assert clock.events == []
 
 
@@ -185,31 +192,31 @@ def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
             log.add(STARTED)
             flight.close()
 
-        assert left_by(SWITCH, Later([end])) == ("0101-120000",)
+        assert runs_in_progress(SWITCH, Later([end])) == ("0101-120000",)
 
 
 def test_a_run_that_does_not_become_known_is_told() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
     with flies(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
-        left_by(SWITCH, clock)
+        runs_in_progress(SWITCH, clock)
     assert clock.waited >= STOP_SECONDS
 
 
 def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
-    assert left_by(SWITCH, clock) == ()
+    assert runs_in_progress(SWITCH, clock) == ()
     assert clock.waited == 0
 
 
 def test_one_that_has_read_off_already_does_not_fly_by_what_is_set_next() -> None:
-    turn_off(SWITCH, at=NOON, who="bob")
+    switch_off(SWITCH, at=NOON, who="bob")
     clock = Later([lambda: None])
     with ExitStack() as flight:
         flight.enter_context(flies())
         clock.events.append(flight.close)  # it ends a moment later
-        assert not fly_by(SWITCH, clock)
+        assert not switch_on(SWITCH, clock)
     assert switches.read("c-1") == SWITCH
 
 
@@ -218,11 +225,11 @@ def test_one_that_flies_on_flies_by_what_is_set(mode: Mode, waited: float) -> No
     switches.write(SWITCH.turned(mode, at=NOON, who="bob"))
     clock = Later()
     with flies():
-        assert fly_by(SWITCH, clock)
+        assert switch_on(SWITCH, clock)
     assert clock.waited == pytest.approx(waited, abs=0.5)
 
 
 def test_where_nobody_flies_that_is_known_at_once() -> None:
     clock = Later()
-    assert not fly_by(SWITCH, clock)
+    assert not switch_on(SWITCH, clock)
     assert clock.waited == 0

@@ -12,11 +12,11 @@ from clusters import NOON
 from core import paths
 from core.autopilot import switch as switches
 from core.autopilot.assembly import ROLE
-from core.autopilot.daemon import is_flying
+from core.autopilot.daemon import is_running
 from core.autopilot.decision import Reason
-from core.autopilot.log import DecisionLog, Entry, What
+from core.autopilot.log import DecisionLog, Entry, EntryKind
 from core.autopilot.removal import forget_autopilot
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.lease import lease_file
@@ -37,9 +37,9 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     for cluster_id in ("gone", "stays"):
-        settings = Settings(mode=Mode.ACT)
+        settings = AutopilotSettings(mode=Mode.ACT)
         switches.write(Switch(cluster_id, "x", Address("b:9092"), settings, NOON, "ada"))
-        DecisionLog(cluster_id).add(Entry(NOON, What.WAIT, (Reason("balanced", "Even."),)))
+        DecisionLog(cluster_id).add(Entry(NOON, EntryKind.WAIT, (Reason("balanced", "Even."),)))
     lease = lease_file(paths.load_root(), "gone", ROLE)
     with subprocess.Popen(
         [sys.executable, "-c", FLY, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -47,9 +47,9 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
         assert flying.stdout is not None
         assert flying.stdout.readline().strip() == b"True"
         forget_autopilot("gone")
-        assert not is_flying("gone")
+        assert not is_running("gone")
     assert not paths.autopilot_dir("gone").exists()
-    assert [switch.cluster_id for switch in switches.every()] == ["stays"]
+    assert [switch.cluster_id for switch in switches.read_all()] == ["stays"]
 
 
 def test_a_cluster_without_one_has_nothing_to_forget(

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Decision, Elect
-from core.autopilot.history import Acted, History
-from core.autopilot.observation import judged, level_alike
+from core.autopilot.history import DecisionHistory, PastAction
+from core.autopilot.observation import level_similar, placement_imbalance
 from core.load.load import Source
 from core.plan.planner.model.measures import Measure
 
@@ -45,7 +45,7 @@ class Play:
     takes_turns: bool = False
     """Whether each of three intervals saw some partitions produced to, and others hardly."""
     acts: list[Act] = field(default_factory=list)
-    history: History = field(default_factory=History)
+    history: DecisionHistory = field(default_factory=DecisionHistory)
     now = NOON
 
     def look(self) -> Decision:
@@ -84,7 +84,7 @@ class Play:
                 self.acts.append(found)
                 moved = frozenset(move.tp for move in found.plan)
                 self.history = self.history.acting(
-                    Acted(self.now, "run", moved, found.bytes, self.now)
+                    PastAction(self.now, "run", moved, found.bytes, self.now)
                 )
                 self.held |= {str(move.tp): list(move.after) for move in found.plan}
 
@@ -146,7 +146,7 @@ def test_any_number_of_equal_partitions_ends_even(many: int, among: int, seed: i
 def of(sizes: Mapping[str, int], rates: Mapping[str, float]) -> tuple[list[int], list[float]]:
     """Return the sizes and rates of these partitions once they are levelled at 5 %."""
     state = cluster({name: [1] for name in sizes}, brokers=(1, 2), size_bytes=dict(sizes))
-    even, load = level_alike(state, load_of(state, rates), 0.05)
+    even, load = level_similar(state, load_of(state, rates), 0.05)
     rows = [even.find(tp(name)) for name in sizes]
     return (
         [int(even.partition_size_bytes[row]) for row in rows],
@@ -200,14 +200,14 @@ def test_rates_count_as_equal_as_far_as_they_cannot_be_told_apart(
     load = load_of(state, {"t-0": 4.0, "t-1": 10.0, "t-2": 12.0})
     if error is not None:
         load = replace(load, in_error_bytes_per_s=np.full(3, error))
-    _, even = level_alike(state, load, 0.05)
+    _, even = level_similar(state, load, 0.05)
     assert even.in_bytes_per_s.tolist() == pytest.approx(list(then))
 
 
 def test_what_is_not_known_is_not_levelled() -> None:
     state = cluster({"t-0": [1], "t-1": [1], "t-2": [2]}, size_bytes={"t-0": MB, "t-1": MB})
-    _, load = level_alike(state, load_of(state, {"t-0": 1.0, "t-2": 1.0}), 0.05)
-    even, _ = level_alike(state, load_of(state, {"t-0": 1.0, "t-2": 1.0}), 0.05)
+    _, load = level_similar(state, load_of(state, {"t-0": 1.0, "t-2": 1.0}), 0.05)
+    even, _ = level_similar(state, load_of(state, {"t-0": 1.0, "t-2": 1.0}), 0.05)
     assert even.partition_size_bytes.tolist() == [MB, MB, -1]
     assert np.isnan(load.in_bytes_per_s).tolist() == [False, True, False]
 
@@ -218,5 +218,5 @@ def test_next_to_nothing_that_is_sent_makes_no_broker_uneven() -> None:
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
     rates = dict.fromkeys(held, RATE) | {"__consumer_offsets-0": 200.0}
     load = replace(loaded(state, rates), out_bytes_per_s=np.zeros(len(held)))
-    outside = {measure for _, measure in judged(EAGER, state, load).outside}
+    outside = {measure for _, measure in placement_imbalance(EAGER, state, load).outside}
     assert Measure.OUT not in outside

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from clusters import MB, NOON, cluster
 
-from core.autopilot.observer import Sights
+from core.autopilot.observer import LoadSource
 from core.cluster.state import ClusterState
 from core.load.load import Source
 from core.load.snapshot.format import LoadSnapshot, Quality
@@ -61,25 +61,25 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(sights: Sights, now: datetime = NOON, state: ClusterState = STATE):  # type: ignore[no-untyped-def]
+def look(sights: LoadSource, now: datetime = NOON, state: ClusterState = STATE):  # type: ignore[no-untyped-def]
     return sights.look(state, now, 300)
 
 
 def test_nothing_is_published_yet(root: Path) -> None:
-    assert look(Sights(root, "c-1")) is None
+    assert look(LoadSource(root, "c-1")) is None
 
 
 def test_a_good_window_is_judged_by_its_hour(root: Path) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK, hour=True))
-    found = look(Sights(root, "c-1"))
+    found = look(LoadSource(root, "c-1"))
     assert (found.load.source, found.good, found.load.in_bytes_per_s[0]) == (Source.SPARK, 1, 10)
     write_snapshot(root, snapshot(2, source=Source.SPARK))
-    assert look(Sights(root, "c-1")).load.in_bytes_per_s[0] == 1
+    assert look(LoadSource(root, "c-1")).load.in_bytes_per_s[0] == 1
 
 
 def test_what_is_usual_is_the_mean_of_the_day(root: Path) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK, hour=True, day=True))
-    found = look(Sights(root, "c-1"))
+    found = look(LoadSource(root, "c-1"))
     assert (found.load.in_bytes_per_s[0], found.usual().in_bytes_per_s[0]) == (10, 100)
 
 
@@ -90,12 +90,12 @@ def test_nothing_is_usual_where_the_day_is_not_known_well(
     root: Path, poor: dict[str, object]
 ) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK, hour=True, **poor))  # type: ignore[arg-type]
-    assert look(Sights(root, "c-1")).usual() is None
+    assert look(LoadSource(root, "c-1")).usual() is None
 
 
 def test_the_collectors_intervals_tell_of_no_day(root: Path) -> None:
     write_live(root, snapshot(1))
-    assert look(Sights(root, "c-1")).usual() is None
+    assert look(LoadSource(root, "c-1")).usual() is None
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_the_collectors_intervals_tell_of_no_day(root: Path) -> None:
 )
 def test_how_well_a_window_is_covered_counts(root: Path, quality: Quality, good: float) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK, quality=quality))
-    assert look(Sights(root, "c-1")).good == good
+    assert look(LoadSource(root, "c-1")).good == good
 
 
 def test_partitions_of_unknown_rate_or_size_are_not_known(root: Path) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK, unknown=(2,)))
-    assert look(Sights(root, "c-1")).good == 0.75
+    assert look(LoadSource(root, "c-1")).good == 0.75
     sizeless = replace(STATE, size_bytes=np.array([-1, MB, MB, MB]))
-    assert look(Sights(root, "c-1"), state=sizeless).good == 0.5
+    assert look(LoadSource(root, "c-1"), state=sizeless).good == 0.5
 
 
 def test_intervals_of_the_collector_are_taken_together(root: Path) -> None:
-    sights = Sights(root, "c-1")
+    sights = LoadSource(root, "c-1")
     for n, rate in enumerate((1.0, 2.0, 6.0)):
         at = NOON + timedelta(seconds=5 * n)
         write_live(root, snapshot(n, at, rate=rate))
@@ -130,7 +130,7 @@ def test_intervals_of_the_collector_are_taken_together(root: Path) -> None:
 
 
 def test_intervals_with_a_gap_between_them_begin_anew(root: Path) -> None:
-    sights = Sights(root, "c-1")
+    sights = LoadSource(root, "c-1")
     for n, minutes in enumerate((0, 1, 9)):
         write_live(root, snapshot(n, NOON + timedelta(minutes=minutes)))
         found = look(sights)
@@ -140,16 +140,16 @@ def test_intervals_with_a_gap_between_them_begin_anew(root: Path) -> None:
 def test_the_collector_stands_in_for_a_window_that_is_poor_or_old(root: Path) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK, quality=Quality.SINGLE))
     write_live(root, snapshot(2, NOON + timedelta(seconds=5)))
-    assert look(Sights(root, "c-1")).load.source is Source.LIVE
+    assert look(LoadSource(root, "c-1")).load.source is Source.LIVE
     write_snapshot(root, snapshot(3, source=Source.SPARK))
-    assert look(Sights(root, "c-1")).load.source is Source.SPARK
+    assert look(LoadSource(root, "c-1")).load.source is Source.SPARK
     late = NOON + timedelta(minutes=10)
     write_live(root, snapshot(4, late))
-    assert look(Sights(root, "c-1"), late).load.source is Source.LIVE
+    assert look(LoadSource(root, "c-1"), late).load.source is Source.LIVE
 
 
 def test_a_damaged_snapshot_is_none(root: Path) -> None:
     write_snapshot(root, snapshot(1, source=Source.SPARK))
     for path in root.rglob("*.arrow"):
         path.write_bytes(b"no")
-    assert look(Sights(root, "c-1")) is None
+    assert look(LoadSource(root, "c-1")) is None

@@ -13,12 +13,12 @@ import pytest
 from auto_help import EAGER, hot, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
-from core.autopilot.assembly import brokers, in_the_past, suggest
+from core.autopilot.assembly import entry_brokers, timeline_clause, write_suggestion
 from core.autopilot.decision import Reason
-from core.autopilot.log import DecisionLog, Entry, What, remembered
-from core.autopilot.loop import REPEATED, REPLANNED, Pilot, fly
-from core.autopilot.observation import Observed
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
+from core.autopilot.loop import REPEAT_AFTER, REPEAT_PLAN_AFTER, Autopilot, run_loop
+from core.autopilot.observation import Observation
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
@@ -44,15 +44,15 @@ class Hangar:
     suggested: list[Plan] = field(default_factory=list)
     suggestion: Plan | None = None
     told: list[Entry] = field(default_factory=list)
-    seen: Observed | None = None
-    acted_on: Observed | None = None
+    seen: Observation | None = None
+    acted_on: Observation | None = None
 
     def __post_init__(self) -> None:
         self.log = DecisionLog("test-cluster")
         self.pilot = self.another()
 
-    def another(self) -> Pilot:
-        return Pilot(
+    def another(self) -> Autopilot:
+        return Autopilot(
             self,
             self,
             self.log,
@@ -82,7 +82,7 @@ class Hangar:
     def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
 
-    def look(self, settings: Settings) -> Observed:
+    def look(self, settings: AutopilotSettings) -> Observation:
         if self.unreachable:
             raise UnreachableError("No broker answers at 127.0.0.1:1.")
         return look(hot(), settings, now=self.time) if self.seen is None else self.seen
@@ -96,15 +96,15 @@ class Hangar:
             self.suggested.append(plan)
 
     def elect(self, wanted: Sequence[TopicPartition], goes_on: Callable[[], bool]) -> str:
-        assert [entry.what for entry in self.log.entries()][-1] is What.ACT
+        assert [entry.what for entry in self.log.entries()][-1] is EntryKind.ACT
         if self.refused is not None:
             raise self.refused
         assert goes_on()
         self.elected += wanted
         return f"{len(wanted)} partitions given back."
 
-    def start(self, switch: Switch, observed: Observed, plan: Plan) -> str:
-        assert [entry.what for entry in self.log.entries()][-1] is What.ACT
+    def start(self, switch: Switch, observed: Observation, plan: Plan) -> str:
+        assert [entry.what for entry in self.log.entries()][-1] is EntryKind.ACT
         if self.refused is not None:
             raise self.refused
         self.acted_on = observed
@@ -127,7 +127,9 @@ def test_what_lasts_is_acted_on_and_written_down_first(hangar: Hangar) -> None:
     assert hangar.fly(looks=5) == ["wait"]
     assert hangar.told[-1].reasons[0].id == "run"
     ended = Reason("ended", "Run run-1 has ended.")
-    hangar.ends["run-1"] = Entry(hangar.time, What.ENDED, (ended,), "run-1", ended_at=hangar.time)
+    hangar.ends["run-1"] = Entry(
+        hangar.time, EntryKind.ENDED, (ended,), "run-1", ended_at=hangar.time
+    )
     assert hangar.fly() == ["ended", "wait"]
     assert [r.id for r in hangar.told[-1].reasons] == ["not-lasting", "cool-down"]
 
@@ -163,7 +165,7 @@ def test_a_suggestion_that_changes_is_offered_at_once_and_told_every_few_minutes
     hangar.seen = look(steady(busier), now=hangar.time)
     assert hangar.fly() == []
     assert [len(plan) for plan in hangar.suggested] == [4, 2]
-    hangar.time += REPLANNED
+    hangar.time += REPEAT_PLAN_AFTER
     assert hangar.fly(looks=3) == ["suggest"]
     assert [len(plan) for plan in hangar.suggested] == [4, 2]
 
@@ -190,10 +192,10 @@ def test_a_suggestion_that_holds_no_more_is_not_left_to_be_applied(
 def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "suggested.json"
     plan = Plan.of([Move(tp("t-0"), (1,), (2,))])
-    suggest(path, plan)
+    write_suggestion(path, plan)
     assert json.loads(path.read_text())["partitions"][0]["replicas"] == [2]
-    suggest(path, None)
-    suggest(path, None)
+    write_suggestion(path, None)
+    write_suggestion(path, None)
     assert not path.exists()
 
 
@@ -201,7 +203,7 @@ def test_a_reason_that_stays_is_written_once_an_hour(hangar: Hangar) -> None:
     hangar.seen = replace(look(hot()), sight=None, imbalance=None)
     hangar.fly(looks=10)
     assert len(hangar.told) == 1
-    hangar.time += REPEATED
+    hangar.time += REPEAT_AFTER
     hangar.fly(looks=10)
     assert [entry.reasons[0].id for entry in hangar.told] == ["no-load", "no-load"]
 
@@ -245,14 +247,14 @@ def test_off_as_it_is_written_down_is_obeyed(
 
     def tell(entry: Entry) -> None:
         hangar.told.append(entry)
-        if entry.what is What.ACT:
+        if entry.what is EntryKind.ACT:
             hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
     hangar.fly(looks=2)
     monkeypatch.setattr(hangar.pilot, "_tell", tell)
     assert hangar.pilot.look() is False
     assert not hangar.runs
-    assert [entry.what for entry in hangar.told[-2:]] == [What.ACT, What.FAILED]
+    assert [entry.what for entry in hangar.told[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
     assert hangar.told[-1].reasons[0].id == "off"
 
 
@@ -276,7 +278,7 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
     hangar.fly(looks=2)
     seen = [hangar.look(EAGER)]
 
-    def look(settings: Settings) -> Observed:
+    def look(settings: AutopilotSettings) -> Observation:
         if seen:
             return seen.pop()
         if meanwhile is None:
@@ -287,8 +289,8 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
     monkeypatch.setattr(hangar, "look", look)
     assert hangar.pilot.look() is True
     assert not hangar.runs
-    assert (hangar.told[-1].what, hangar.told[-1].reasons[0].id) == (What.WAIT, reason)
-    assert What.ACT not in {entry.what for entry in hangar.log.entries()}
+    assert (hangar.told[-1].what, hangar.told[-1].reasons[0].id) == (EntryKind.WAIT, reason)
+    assert EntryKind.ACT not in {entry.what for entry in hangar.log.entries()}
 
 
 def test_a_run_is_checked_by_what_was_seen_last(
@@ -311,7 +313,7 @@ def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
         hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
     hangar.sleep = sleep  # type: ignore[method-assign]
-    fly(hangar.pilot, hangar, keep_on=lambda: True)
+    run_loop(hangar.pilot, hangar, keep_on=lambda: True)
     assert waits == 1
 
 
@@ -323,7 +325,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for(hangar: Hangar) -> None:
 
 def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
     hangar.unreachable = True
-    hangar.pilot = Pilot(
+    hangar.pilot = Autopilot(
         hangar,
         hangar,
         hangar.log,
@@ -381,7 +383,7 @@ def test_another_process_remembers_what_the_one_before_did(hangar: Hangar) -> No
     hangar.fly(looks=3)
     ended = Reason("ended", "Run run-1 has ended.")
     at = hangar.time
-    hangar.ends["run-1"] = Entry(at, What.ENDED, (ended,), "run-1", 9e6, ended_at=at)
+    hangar.ends["run-1"] = Entry(at, EntryKind.ENDED, (ended,), "run-1", 9e6, ended_at=at)
     hangar.fly()
     known = hangar.another().history
     assert known.acts == hangar.pilot.history.acts
@@ -394,7 +396,7 @@ def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
 ) -> None:
     hangar.fly(looks=3)
     entries = list(hangar.log.entries())
-    known = remembered(entry for entry in entries if entry.what is not What.STARTED)
+    known = build_history(entry for entry in entries if entry.what is not EntryKind.STARTED)
     assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
     assert known.spent(hangar.time) == (4e6, 4)
 
@@ -407,7 +409,7 @@ def led_elsewhere(hangar: Hangar) -> None:
     held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
     state = steady(cluster(held, leaders=dict.fromkeys(held, 2), size_bytes=MB))
 
-    def seen(settings: Settings) -> Observed:
+    def seen(settings: AutopilotSettings) -> Observation:
         if hangar.unreachable:
             raise UnreachableError("No broker answers at 127.0.0.1:1.")
         return look(state, settings, now=hangar.time)
@@ -458,11 +460,11 @@ def test_an_election_that_failed_is_told_and_cooled_down_after(hangar: Hangar) -
 
 def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -> None:
     reason = (Reason("elect", "Broker 1 is at 0% of its share."),)
-    act = Entry(NOON, What.ACT, reason, elected=((tp("t-0"), 2, 1), (tp("t-1"), 3, 1)))
-    assert brokers(act) == (1, 2, 3)
-    assert in_the_past(act) == "decided to act: broker 1 is at 0% of its share"
-    done = Entry(NOON, What.ELECTED, (Reason("elected", "2 partitions given back."),))
-    assert in_the_past(done) == "elected: 2 partitions given back"
+    act = Entry(NOON, EntryKind.ACT, reason, elected=((tp("t-0"), 2, 1), (tp("t-1"), 3, 1)))
+    assert entry_brokers(act) == (1, 2, 3)
+    assert timeline_clause(act) == "decided to act: broker 1 is at 0% of its share"
+    done = Entry(NOON, EntryKind.ELECTED, (Reason("elected", "2 partitions given back."),))
+    assert timeline_clause(done) == "elected: 2 partitions given back"
 
 
 def test_other_capacities_are_said_once_and_hold(hangar: Hangar) -> None:
@@ -470,12 +472,12 @@ def test_other_capacities_are_said_once_and_hold(hangar: Hangar) -> None:
     hangar.fly()
     hangar.seen = replace(look(hot()), capacity=told)
     assert hangar.fly(looks=3)[:1] == ["capacity"]
-    (said,) = [entry for entry in hangar.log.entries() if entry.what is What.CAPACITY]
+    (said,) = [entry for entry in hangar.log.entries() if entry.what is EntryKind.CAPACITY]
     assert said.text == (
         "Brokers can carry in 125 MB/s, out unknown by config.toml; before it was in unknown, "
         "out unknown."
     )
-    assert in_the_past(said) == ""
+    assert timeline_clause(said) == ""
     # The switch was set with what holds: there is nothing to say.
     hangar.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
     hangar.pilot = hangar.another()

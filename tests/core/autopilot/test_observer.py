@@ -10,10 +10,10 @@ from auto_help import publish
 from run_help import TARGETS, TWO, Start, cluster, plan_of
 
 from core import paths
-from core.autopilot.guards import SAFETY, spoken
-from core.autopilot.history import History
-from core.autopilot.observer import ClusterEyes, Configuration
-from core.autopilot.settings import Settings
+from core.autopilot.guards import SAFETY, check_guards
+from core.autopilot.history import DecisionHistory
+from core.autopilot.observer import ClusterObserver, ConfigReader
+from core.autopilot.settings import AutopilotSettings
 from core.autopilot.switch import Switch
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
@@ -24,13 +24,13 @@ from core.run.journal.journal import journal_path
 from core.run.journal.records import Kind
 from core.run.steps import Submit
 
-SETTINGS = Settings()
+SETTINGS = AutopilotSettings()
 
 
-def said(eyes: ClusterEyes) -> set[str]:
+def said(eyes: ClusterObserver) -> set[str]:
     observed = eyes.look(SETTINGS)
-    history = History().seeing(SETTINGS, observed)
-    return {reason.id for reason in spoken(SAFETY, SETTINGS, history, observed)}
+    history = DecisionHistory().seeing(SETTINGS, observed)
+    return {reason.id for reason in check_guards(SAFETY, SETTINGS, history, observed)}
 
 
 @pytest.fixture
@@ -39,14 +39,16 @@ def client() -> SimulatedCluster:
 
 
 @pytest.fixture
-def eyes(client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterEyes:
+def eyes(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ClusterObserver:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
     cluster_id = client.describe().cluster_id
-    return ClusterEyes(client, client.clock, cluster_id, tmp_path / "load")
+    return ClusterObserver(client, client.clock, cluster_id, tmp_path / "load")
 
 
 def test_a_quiet_cluster_lacks_nothing_but_its_load(
-    eyes: ClusterEyes, client: SimulatedCluster, tmp_path: Path
+    eyes: ClusterObserver, client: SimulatedCluster, tmp_path: Path
 ) -> None:
     assert said(eyes) == {"no-load"}
     publish(tmp_path / "load", client)
@@ -58,12 +60,12 @@ def test_a_quiet_cluster_lacks_nothing_but_its_load(
     assert said(eyes) == {"stale-load"}
 
 
-def test_moves_of_others_are_seen(eyes: ClusterEyes, client: SimulatedCluster) -> None:
+def test_moves_of_others_are_seen(eyes: ClusterObserver, client: SimulatedCluster) -> None:
     client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
     assert "foreign-move" in said(eyes)
 
 
-def test_a_broker_that_is_down_is_seen(eyes: ClusterEyes, client: SimulatedCluster) -> None:
+def test_a_broker_that_is_down_is_seen(eyes: ClusterObserver, client: SimulatedCluster) -> None:
     client.stop_broker(2)
     client.clock.sleep(60)
     assert {"broker-down", "out-of-sync"} <= said(eyes)
@@ -75,7 +77,7 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
     client = cluster(TWO)
     cluster_id = client.describe().cluster_id
     run = start(client, plan_of(client, TARGETS))
-    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"))
+    eyes = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"))
     run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
     observed = eyes.look(SETTINGS)
@@ -104,7 +106,7 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
 def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    eyes = ClusterEyes(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    eyes = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
@@ -117,7 +119,7 @@ def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> Non
 def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    eyes = ClusterEyes(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    eyes = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     assert eyes.look(SETTINGS).died == ()
     ended = eyes.ended(run.view().run)
@@ -127,7 +129,7 @@ def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Star
 
 
 def test_a_run_whose_journal_cannot_be_read_is_seen(
-    eyes: ClusterEyes, client: SimulatedCluster
+    eyes: ClusterObserver, client: SimulatedCluster
 ) -> None:
     path = journal_path(client.describe().cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
@@ -141,19 +143,19 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
     cluster_id = client.describe().cluster_id
     switch = Switch(cluster_id, "prod", Address("b:9092"), SETTINGS, client.clock.now(), "ada")
-    configuration = Configuration(switch)
-    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"), configuration.read)
+    configuration = ConfigReader(switch)
+    eyes = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"), configuration.read)
 
     def marked(*lines: str) -> bool:
         (tmp_path / "config.toml").write_text("\n".join(lines))
         return eyes.look(SETTINGS).read_only
 
     (tmp_path / "config.toml").write_text("[clusters.prod]\nreadonly = true")
-    assert "readonly" in Configuration(switch).read().unread, "nobody knows what was meant"
+    assert "readonly" in ConfigReader(switch).read().unread, "nobody knows what was meant"
     assert "readonly" in eyes.look(SETTINGS).config_unread
     (tmp_path / "config.toml").unlink()
     assert eyes.look(SETTINGS).config_unread.endswith("config.toml is gone.")
-    assert not Configuration(switch).read().unread, "there never was one"
+    assert not ConfigReader(switch).read().unread, "there never was one"
     one = client.describe().brokers[-1].server
     assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
     assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")
@@ -170,8 +172,8 @@ def test_capacities_are_read_again_with_each_look(
     cluster_id = client.describe().cluster_id
     address = Address("b:9092", capacity=Capacity(7e6))
     switch = Switch(cluster_id, "prod", address, SETTINGS, client.clock.now(), "ada")
-    eyes = ClusterEyes(
-        client, client.clock, cluster_id, Path("/nowhere"), Configuration(switch).read
+    eyes = ClusterObserver(
+        client, client.clock, cluster_id, Path("/nowhere"), ConfigReader(switch).read
     )
 
     def carried(*lines: str) -> set[tuple[float | None, float | None]]:
@@ -196,6 +198,6 @@ def test_another_cluster_at_its_address_is_not_looked_at(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
-    eyes = ClusterEyes(client, client.clock, "mine", tmp_path / "load")
+    eyes = ClusterObserver(client, client.clock, "mine", tmp_path / "load")
     with pytest.raises(UnreachableError, match="not mine"):
         eyes.look(SETTINGS)

@@ -9,7 +9,7 @@ from clusters import MB, cluster, load_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.autopilot.plan_choice import copied_bytes, part_of
+from core.autopilot.plan_choice import affordable_part, copied_bytes
 from core.plan.plan import Move, Plan
 
 SIZES = {"t-0": 4 * MB, "t-1": 2 * MB, "t-2": MB, "t-3": MB}
@@ -19,7 +19,7 @@ PLAN = Plan.of([Move(tp(name), (1,), (2,)) for name in SIZES])
 
 
 def taken(most_bytes: float = inf, most_moves: int = 100) -> list[str]:
-    part = part_of(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
+    part = affordable_part(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
     return [str(one.tp) for one in part]
 
 
@@ -47,13 +47,13 @@ def test_what_is_only_led_elsewhere_comes_last() -> None:
     plan = Plan.of([Move(tp("t-0"), (1, 2), (2, 1)), Move(tp("t-1"), (1, 2), (3, 2))])
     load = load_of(state, {"t-0": 9e6, "t-1": 1e6})
     for many, names in ((1, ["t-1"]), (2, ["t-0", "t-1"])):
-        part = part_of(state, load, plan, most_bytes=inf, most_moves=many)
+        part = affordable_part(state, load, plan, most_bytes=inf, most_moves=many)
         assert [str(one.tp) for one in part] == names
 
 
 @given(st.integers(0, 9 * MB), st.integers(0, 5))
 def test_no_limit_is_exceeded_and_nothing_added(most_bytes: int, most_moves: int) -> None:
-    part = part_of(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
+    part = affordable_part(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
     assert copied_bytes(STATE, part) <= most_bytes
     assert len(part) <= most_moves
     assert set(part) <= set(PLAN)

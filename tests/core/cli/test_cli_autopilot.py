@@ -23,8 +23,8 @@ from core.autopilot import switch as switches
 from core.autopilot.assembly import ROLE
 from core.autopilot.daemon import set_switch
 from core.autopilot.decision import Reason
-from core.autopilot.log import DecisionLog, Entry, What
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.log import DecisionLog, Entry, EntryKind
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cli.main import run
 from core.clock import SystemClock
@@ -63,7 +63,7 @@ def known(
     *,
     name: str | None = None,
 ) -> Switch:
-    settings = Settings(mode=mode)
+    settings = AutopilotSettings(mode=mode)
     name = name or f"name-{cluster_id}"
     found = Switch(cluster_id, name, Address(bootstrap), settings, NOON, "ada")
     switches.write(found)
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said_before_the_cluster_is_asked(here, words, says) ->
     code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act", *words)
     assert code == 2
     assert says in err
-    assert list(switches.every()) == []
+    assert list(switches.read_all()) == []
 
 
 def test_limits_without_a_mode_are_refused(here) -> None:  # type: ignore[no-untyped-def]
@@ -129,14 +129,14 @@ def test_off_turns_every_autopilot_off_without_a_cluster(here) -> None:  # type:
         "c-2": "off",
     }
     assert "The autopilot of name-c-1 is off." in err
-    assert {one.mode for one in switches.every()} == {Mode.OFF}
+    assert {one.mode for one in switches.read_all()} == {Mode.OFF}
 
 
 def test_off_of_one_cluster_leaves_the_others_and_asks_nobody(here) -> None:  # type: ignore[no-untyped-def]
     known("c-1")
     known("c-2", "127.0.0.1:2")
     assert here("-b", NOWHERE, "autopilot", "--mode", "off")[0] == 0
-    assert {one.cluster_id: one.mode for one in switches.every()} == {
+    assert {one.cluster_id: one.mode for one in switches.read_all()} == {
         "c-1": Mode.OFF,
         "c-2": Mode.ACT,
     }
@@ -153,7 +153,7 @@ def test_what_the_environment_names_leaves_no_other_flying(  # type: ignore[no-u
     configured(home, NOWHERE)
     monkeypatch.setenv(variable, value)
     assert here("autopilot", "--mode", "off")[0] == 0
-    assert {one.mode for one in switches.every()} == {Mode.OFF}
+    assert {one.mode for one in switches.read_all()} == {Mode.OFF}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(  # type: ignore
     code, out, _ = here(*words, "autopilot", "status", "--json")
     assert (code, [one["cluster_id"] for one in json.loads(out)]) == (0, ["c-1"])
     assert here(*words, "autopilot", "--mode", "off")[0] == 0
-    assert {one.cluster_id: one.mode for one in switches.every()} == {
+    assert {one.cluster_id: one.mode for one in switches.read_all()} == {
         "c-1": Mode.OFF,
         "c-2": Mode.ACT,
     }
@@ -203,7 +203,7 @@ def test_one_that_cannot_be_turned_off_keeps_no_other_on(  # type: ignore[no-unt
     monkeypatch.setattr(files.secrets, "token_hex", lambda _: "ab")
     for cluster_id in ("c-1", "c-2", "c-3"):
         known(cluster_id)
-    path = switches.path_of("c-2")
+    path = switches.switch_file("c-2")
     (path.parent / broken).mkdir()  # so that it cannot be written
     code, out, err = here("autopilot", "--mode", "off", "--json")
     assert code == 1
@@ -221,8 +221,8 @@ def begun(start: Start) -> Run:
     known(cluster_id)
     log = DecisionLog(cluster_id)
     moved = ((tp("t-0"), (1,), (2,)),)
-    log.add(Entry(NOON, What.ACT, (Reason("act", "Broker 1 is hot."),), moved=moved))
-    log.add(Entry(NOON, What.STARTED, (Reason("started", "…"),), run=run.view().run))
+    log.add(Entry(NOON, EntryKind.ACT, (Reason("act", "Broker 1 is hot."),), moved=moved))
+    log.add(Entry(NOON, EntryKind.STARTED, (Reason("started", "…"),), run=run.view().run))
     return run
 
 
@@ -255,7 +255,7 @@ def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-unt
     assert "There is no autopilot here." in here("autopilot", "status")[2]
     known()
     reasons = (Reason("run", "Run x is in progress."), Reason("budget", "All is used up."))
-    DecisionLog("c-1").add(Entry(NOON, What.WAIT, reasons))
+    DecisionLog("c-1").add(Entry(NOON, EntryKind.WAIT, reasons))
     code, out, _ = here("autopilot", "status")
     assert code == 0
     assert "does not fly: its process has ended" in out
@@ -271,7 +271,7 @@ def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-unt
 def test_each_reason_of_what_it_decided_last_has_a_line(here) -> None:  # type: ignore[no-untyped-def]
     known("c-1")
     reasons = (Reason("avoid", "These are busy hours."), Reason("amiss", "Broker 3 is down."))
-    DecisionLog("c-1").add(Entry(NOON, What.WAIT, reasons))
+    DecisionLog("c-1").add(Entry(NOON, EntryKind.WAIT, reasons))
     _, out, _ = here("autopilot", "status")
     first, second = out.splitlines()[-2:]
     assert first.startswith("last ")
@@ -321,7 +321,7 @@ def test_the_limits_that_it_was_given_are_shown_and_logged(here) -> None:  # typ
 def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("core.cli.common.context.connect", answers)
     started: list[Switch] = []
-    monkeypatch.setattr(background, "start_flying", started.append)
+    monkeypatch.setattr(background, "start_autopilot", started.append)
     known("c-9", mode=Mode.OFF)
     with ExitStack() as flight:
         flight.enter_context(hold_lease(lease_file(paths.load_root(), "c-9", ROLE)))
@@ -338,7 +338,7 @@ def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
     here, monkeypatch: pytest.MonkeyPatch, flies: bool
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
-    monkeypatch.setattr(background, "start_flying", lambda switch: Process.this())
+    monkeypatch.setattr(background, "start_autopilot", lambda switch: Process.this())
     known("c-9")
     words = ("autopilot", "--mode", "suggest", "--json", *(() if flies else ("--detach",)))
     with ExitStack() as flight:
@@ -382,7 +382,7 @@ def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type:
 def test_what_is_not_said_stays_as_it_was() -> None:
     from core.cli.autopilot.limits import parse_limits
 
-    before = replace(Settings(), keep="audit-.*", cool_down_seconds=5)
+    before = replace(AutopilotSettings(), keep="audit-.*", cool_down_seconds=5)
     after = parse_limits(before, {"band": "5%", "keep": None, "avoid": "9:00-17:00"})
     assert (after.aim_band, after.keep, after.cool_down_seconds) == (0.05, "audit-.*", 5)
-    assert parse_limits(after, {"avoid": "none", "keep": "none"}).avoid == Settings().avoid
+    assert parse_limits(after, {"avoid": "none", "keep": "none"}).avoid == AutopilotSettings().avoid

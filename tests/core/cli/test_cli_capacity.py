@@ -15,7 +15,7 @@ from clusters import NOON
 
 from core.autopilot import daemon as service
 from core.autopilot import switch as switches
-from core.autopilot.settings import Mode, Settings
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cli.common.context import Target
 from core.cli.main import run
@@ -184,7 +184,7 @@ def test_the_dashboard_draws_with_it(address: str) -> None:
 def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = target(cluster_name="prod").address
     assert chosen is not None
-    settings = Settings(mode=Mode.SUGGEST)
+    settings = AutopilotSettings(mode=Mode.SUGGEST)
     cluster_id = fetch_live_cluster(Address(address)).state.cluster_id
     switches.write(Switch(cluster_id, "prod", chosen, settings, NOON, "ada"))
     flown: list[ClusterState] = []
@@ -196,7 +196,7 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(service, "fly_cluster", fly)
     given = Namespace(cluster_id=cluster_id, bootstrap=address, command_config=None, timeout=None)
     root = Path(address.removeprefix("sim:")).parent
-    service._fly(Service(given, Event(), Readers(root, cluster_id)))
+    service._run(Service(given, Event(), Readers(root, cluster_id)))
     assert [capacities(state) for state in flown] == [{(125.0 * MB, 250.0 * MB)}]
 
 

@@ -18,7 +18,7 @@ from core.cli.main import run
 from core.cli.timeline import statelog
 from core.cli.timeline.statelog import parse_numbers
 from core.errors import ExitCode, UsageError
-from core.watch.statelog.files import Source
+from core.watch.statelog.files import LogFile
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "statelog-merge.json"
 LEADER = (
@@ -239,7 +239,7 @@ def test_progress_is_shown_where_nothing_else_is(
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr("sys.stdout", stdout())
     monkeypatch.setattr(statelog, "PROGRESS_SECONDS", 0.0)
-    source = Source(Path("a"), 0, 500, UTC, 1, 0, read_bytes=200)
+    source = LogFile(Path("a"), 0, 500, UTC, 1, 0, read_bytes=200)
     progress = statelog.Progress((source,), output, "merging")
     progress.at(1)  # not looked at: too few events since the last look
     assert terminal.getvalue() == ""

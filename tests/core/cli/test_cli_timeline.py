@@ -15,9 +15,9 @@ from watch_help import RECORDED, at, cluster, damage, record_night, row
 from core import paths
 from core.cli.main import run
 from core.errors import ExitCode
-from core.watch.timeline.changes import changes
+from core.watch.timeline.changes import find_changes
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
@@ -66,7 +66,7 @@ def test_a_summary_has_a_line_for_what_belongs_together(timeline: Any) -> None:
 
 
 def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
-    with Teller("told-only") as teller:
+    with Publisher("told-only") as teller:
         teller.tell(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
     code, out, err = timeline("--cluster-id", "told-only")
     assert (code, texts(out)) == (0, ["probe: transport failure"])
@@ -104,11 +104,11 @@ def test_what_is_asked_for_and_nothing_else(timeline: Any, words: Any, count: in
 def test_what_is_gone_may_still_be_asked_for(timeline: Any) -> None:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     before = cluster([row("old", 0, (5, 1))], seconds=130, brokers=(1, 5))
-    opened.append(changes(cluster([row("orders", 0, (2, 1))]), before), before)
+    opened.append(find_changes(cluster([row("orders", 0, (2, 1))]), before), before)
     after = cluster([row("orders", 0, (2, 1))], seconds=140)
-    opened.append(changes(before, after), after)
+    opened.append(find_changes(before, after), after)
     opened.close()
-    with Teller(RECORDED) as teller:
+    with Publisher(RECORDED) as teller:
         teller.tell(Kind.CLIENT, by="probe", text="timed out", brokers=(6,), topic="told")
     for words in (
         ("--topics", "old"),

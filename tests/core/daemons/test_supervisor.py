@@ -22,7 +22,7 @@ from core.errors import TrimtabError
 from core.load import daemon as background
 from core.load import daemon as collecting
 from core.load import layout
-from core.load.collector.collector import Polled
+from core.load.collector.collector import PollResult
 from core.load.snapshot.manifest import forget_cluster
 from core.pipeline import service
 from core.pipeline.job import Published
@@ -221,15 +221,15 @@ def test_a_collector_notes_what_is_new_and_else_a_line_an_hour(
     note = collecting.PollLog()
     away = TrimtabError("No broker answers.")
 
-    def lines(event: Polled | TrimtabError, count: int = 3) -> int:
+    def lines(event: PollResult | TrimtabError, count: int = 3) -> int:
         before = len(caplog.records)
         for _ in range(count):
             note(event)
             clock[0] += 10
         return len(caplog.records) - before
 
-    def poll(number: int, rows: int, with_rates: int) -> Polled:
-        return Polled(number, datetime(2026, 3, 1, tzinfo=UTC), rows, with_rates, None)
+    def poll(number: int, rows: int, with_rates: int) -> PollResult:
+        return PollResult(number, datetime(2026, 3, 1, tzinfo=UTC), rows, with_rates, None)
 
     assert lines(poll(1, 120, 118), 360) == 1
     assert lines(poll(2, 120, 117), 360) == 1

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from core.load.windows import floor
+from core.load.windows import window_floor
 from core.pipeline.closing import Windows
 from core.pipeline.horizons import Horizons
 from core.pipeline.hours import Hours
@@ -41,19 +41,19 @@ def leader(found: Any) -> int:
 def test_the_newest_placement_is_the_one_of_now(tmp_path: Path) -> None:
     placements = Placements(tmp_path, "c")
     assert placements.newest(NOW) is None
-    placements.put(floor(AHEAD), AHEAD, polled(1))
+    placements.put(window_floor(AHEAD), AHEAD, polled(1))
     assert leader(placements.newest(AHEAD)) == 1
     assert placements.newest(NOW) is None
-    placements.put(floor(NOW), NOW, polled(2))
+    placements.put(window_floor(NOW), NOW, polled(2))
     for known in (placements, Placements(tmp_path, "c")):
         assert leader(known.newest(NOW)) == 2
         assert leader(known.newest(AHEAD)) == 1
-        assert leader(known.of(floor(NOW))) == 2
-        assert leader(known.of(floor(AHEAD))) == 1
-    earlier = floor(NOW) - timedelta(hours=1)
+        assert leader(known.of(window_floor(NOW))) == 2
+        assert leader(known.of(window_floor(AHEAD))) == 1
+    earlier = window_floor(NOW) - timedelta(hours=1)
     placements.put(earlier, earlier, polled(3))
     assert leader(placements.newest(NOW)) == 2
-    placements.retire(floor(NOW))
+    placements.retire(window_floor(NOW))
     assert leader(placements.newest(NOW)) == 2
     assert placements.newest(earlier + timedelta(minutes=1)) is None
 
@@ -70,7 +70,7 @@ def test_an_hour_and_a_day_leave_out_the_windows_of_a_clock_that_was_ahead(tmp_p
             leader=np.array([1]),
             size=np.array([1]),
         )
-        windows.open.setdefault(floor(at), Sums()).add(rows, sample, 1)
+        windows.open.setdefault(window_floor(at), Sums()).add(rows, sample, 1)
         windows.recent.add(rows, sample, 1)
     hours = Hours(None, tmp_path, "c")
     horizons = Horizons(None, tmp_path, "c", hours, windows)

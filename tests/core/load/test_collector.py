@@ -26,8 +26,8 @@ from core.cluster.simulation.spec import GroupSpec
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, spool
 from core.load import lookup as locate
-from core.load.collector.collector import Collector, Polled, collect
-from core.load.collector.interval import measure
+from core.load.collector.collector import Collector, PollResult, collect
+from core.load.collector.interval import measure_interval
 from core.load.load import Source
 from core.load.samples import COLUMNS, Flag
 
@@ -49,7 +49,7 @@ def collector(cluster: SimulatedCluster, root: Path) -> Collector:
     return Collector(cluster, cluster.clock, root, collector_id="here")
 
 
-def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[Polled]:
+def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResult]:
     one = collector(cluster, root)
     out = []
     for _ in range(polls):
@@ -221,10 +221,10 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
     one.poll()
     cluster.advance(10)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
-    memory = measure(one.read(), None).memory
+    memory = measure_interval(one.read(), None).memory
     assert set(memory.commits) == {"g"}
     there.clear()
-    assert not measure(one.read(), memory).memory.commits, "nothing is kept of who is gone"
+    assert not measure_interval(one.read(), memory).memory.commits, "nothing is kept of who is gone"
 
 
 def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(
@@ -245,7 +245,7 @@ def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anyb
     assert out_bytes_per_s(one.poll())["t"] is None
 
 
-def out_bytes_per_s(polled: Polled) -> dict[str, float | None]:
+def out_bytes_per_s(polled: PollResult) -> dict[str, float | None]:
     """Return what is read of each topic's partition 0."""
     assert polled.segment is not None
     return {
@@ -296,7 +296,7 @@ def test_the_gate_quarantines_a_bad_segment_with_its_reason(
     incoming = layout.incoming(tmp_path) / name
     incoming.write_bytes(segment.read_bytes())
     harm(incoming)  # type: ignore[operator]
-    assert spool.admit_all(tmp_path, cluster_id) == 1
+    assert spool.admit_segments(tmp_path, cluster_id) == 1
     assert not list(layout.incoming(tmp_path).iterdir())
     assert spool.quarantined_segments(tmp_path, cluster_id) == {reason: 1}
     assert (layout.quarantine(tmp_path, cluster_id) / reason / name).exists()
@@ -322,7 +322,7 @@ def test_the_gate_never_fails_over_a_byte_that_has_changed(
     at = data.draw(st.integers(0, len(whole) - 1))
     to = data.draw(st.integers(0, 255))
     path.write_bytes(whole[:at] + bytes([to]) + whole[at + 1 :])
-    spool.inspect(path, cluster_id)
+    spool.check_segment(path, cluster_id)
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +340,7 @@ def test_a_segment_that_goes_bad_in_the_spool_is_swept(
     assert first is not None
     assert second is not None
     first.write_bytes(first.read_bytes()[:50])
-    assert spool.sweep(tmp_path, cluster.spec.cluster_id) == 1
+    assert spool.quarantine_damaged(tmp_path, cluster.spec.cluster_id) == 1
     assert not first.exists()
     assert second.exists()
 
@@ -349,7 +349,7 @@ def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collect
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_whole, cluster_id = files.write_whole, cluster.spec.cluster_id
-    starting = threading.Thread(target=spool.admit_all, args=(tmp_path, cluster_id))
+    starting = threading.Thread(target=spool.admit_segments, args=(tmp_path, cluster_id))
 
     def write_then_start(path: Path, write: Callable[[Path], None]) -> None:
         write_whole(path, write)
@@ -387,22 +387,22 @@ def test_what_was_half_written_when_a_collector_died_is_cleared_away(
     cluster_id = cluster.spec.cluster_id
     half = layout.incoming(tmp_path) / f".tmp-1-{paths.cluster_folder(cluster_id)}-x.parquet"
     half.touch()
-    spool.retire(tmp_path, cluster_id)
+    spool.delete_expired(tmp_path, cluster_id)
     assert half.exists()
     os.utime(half, (0, 0))
-    spool.retire(tmp_path, cluster_id)
+    spool.delete_expired(tmp_path, cluster_id)
     assert not half.exists()
 
 
 def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[Polled | TrimtabError] = []
+    heard: list[PollResult | TrimtabError] = []
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    def tell(event: Polled | TrimtabError) -> None:
+    def tell(event: PollResult | TrimtabError) -> None:
         heard.append(event)
         if len(heard) == 1:
             monkeypatch.setattr(files, "write_whole", full)
@@ -414,7 +414,7 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     assert isinstance(heard[1], TrimtabError)
     assert "No space left" in str(heard[1])
     last = heard[2]
-    assert isinstance(last, Polled)
+    assert isinstance(last, PollResult)
     assert last.segment is not None
     rows = pq.ParquetFile(last.segment).read().to_pylist()
     assert {row["dt_ms"] for row in rows if row["is_leader"]} == {20_000}
@@ -437,19 +437,19 @@ def test_old_segments_are_archived_and_then_deleted(
     segment = poll_for(cluster, tmp_path, 1)[0].segment
     assert segment is not None
     written_at = segment.stat().st_mtime
-    spool.archive(tmp_path, cluster_id, segment)
+    spool.archive_segment(tmp_path, cluster_id, segment)
     archived = list(layout.archive(tmp_path, cluster_id).rglob("*.parquet"))
     assert [path.name for path in archived] == [segment.name]
-    spool.retire(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS - 60)
+    spool.delete_expired(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS - 60)
     assert archived[0].exists()
-    spool.retire(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS + 60)
+    spool.delete_expired(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS + 60)
     assert not archived[0].exists()
 
 
 def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[Polled | TrimtabError] = []
+    heard: list[PollResult | TrimtabError] = []
     one = collector(cluster, tmp_path)
     read = one.read
 
@@ -464,10 +464,10 @@ def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
         one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 4, tell=heard.append
     )
     assert [type(event).__name__ for event in heard] == [
-        "Polled", "UnreachableError", "Polled", "Polled",
+        "PollResult", "UnreachableError", "PollResult", "PollResult",
     ]  # fmt: skip
     assert cluster.elapsed_seconds - began == pytest.approx(30, abs=1)
     after_gap = heard[2]
-    assert isinstance(after_gap, Polled)
+    assert isinstance(after_gap, PollResult)
     assert after_gap.with_rates == 3
     assert np.isfinite(after_gap.poll_id)

@@ -21,12 +21,12 @@ from core.load.view.heat import (
     SMALL,
     Metric,
     Order,
-    Role,
+    ReplicaRole,
+    deviation_levels,
+    fair_parts,
     heat_map,
-    levels,
     partition_map,
-    roles,
-    weights,
+    replica_roles,
 )
 from core.load.view.text import heat_text
 from core.load.view.totals import broker_totals
@@ -99,7 +99,7 @@ def test_nothing_is_lost_between_cells_rows_and_brokers(
 
 def test_fair_share_leaves_dead_brokers_out() -> None:
     state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3], dead=[3])
-    assert weights(state, Metric.LEADERS).tolist() == [0.5, 0.5, 0.0]
+    assert fair_parts(state, Metric.LEADERS).tolist() == [0.5, 0.5, 0.0]
 
 
 def test_fair_share_goes_by_capacity_where_all_are_known() -> None:
@@ -111,9 +111,9 @@ def test_fair_share_goes_by_capacity_where_all_are_known() -> None:
             replace(small, in_capacity_bytes_per_s=100.0),
         ]
     )
-    assert weights(known, Metric.IN).tolist() == [0.75, 0.25]
+    assert fair_parts(known, Metric.IN).tolist() == [0.75, 0.25]
     half = state.with_brokers([replace(big, in_capacity_bytes_per_s=300.0), small])
-    assert weights(half, Metric.IN).tolist() == [0.5, 0.5]
+    assert fair_parts(half, Metric.IN).tolist() == [0.5, 0.5]
 
 
 @settings(max_examples=60, deadline=None)
@@ -179,7 +179,7 @@ def test_every_cell_is_judged_as_if_it_were_alone(
     ],
 )
 def test_colour_follows_the_ratio_to_fair_share(ratio: float, level: int) -> None:
-    found = levels(np.array([ratio]), np.array([1.0]), np.array([0.0]))
+    found = deviation_levels(np.array([ratio]), np.array([1.0]), np.array([0.0]))
     assert found.tolist() == [level]
 
 
@@ -215,11 +215,11 @@ def test_roles_of_a_partition_in_flight() -> None:
     state = cluster(
         {"t-0": [1, 2, 3, 4]}, isr={"t-0": [1, 2]}, adding={"t-0": [4]}, removing={"t-0": [2]}
     )
-    assert roles(state, 0) == {
-        1: Role.LEADER,
-        2: Role.LEAVING,
-        3: Role.OUT_OF_SYNC,
-        4: Role.ARRIVING,
+    assert replica_roles(state, 0) == {
+        1: ReplicaRole.LEADER,
+        2: ReplicaRole.LEAVING,
+        3: ReplicaRole.OUT_OF_SYNC,
+        4: ReplicaRole.ARRIVING,
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.metadata import Broker, PartitionRow, Topic
 from core.cluster.state import ClusterState
-from core.load.collector.interval import Interval, measure
+from core.load.collector.interval import Interval, measure_interval
 from core.load.collector.reading import Reading
 from core.load.samples import Flag, Method
 
@@ -78,7 +78,7 @@ def reading(
 
 
 def after(first: Reading, second: Reading) -> Interval:
-    return measure(second, measure(first, None).memory)
+    return measure_interval(second, measure_interval(first, None).memory)
 
 
 def flags_of_leaders(interval: Interval) -> list[int]:
@@ -87,7 +87,7 @@ def flags_of_leaders(interval: Interval) -> list[int]:
 
 
 def test_the_first_poll_has_no_deltas() -> None:
-    first = measure(reading(committed={"g": 40}), None)
+    first = measure_interval(reading(committed={"g": 40}), None)
     assert np.isnan(first.dt_seconds).all()
     assert first.messages.tolist() == [-1]
     assert flags_of_leaders(first) == [Flag.FIRST]
@@ -133,18 +133,18 @@ def test_a_dirty_interval_says_why_and_is_estimated_or_censored(
 
 
 def test_bytes_per_message_follow_clean_intervals() -> None:
-    memory = measure(reading(), None).memory
+    memory = measure_interval(reading(), None).memory
     end, size = 100, 1000
     for i in range(30):
         end, size = end + 10, size + 200
-        memory = measure(reading(10.0 * (i + 1), end=end, size=size), memory).memory
+        memory = measure_interval(reading(10.0 * (i + 1), end=end, size=size), memory).memory
     assert memory.bytes_per_message[0] == pytest.approx(20.0, rel=0.01)
 
 
 def test_a_gap_without_leader_is_measured_over_its_whole_length() -> None:
-    memory = measure(reading(), None).memory
-    memory = measure(reading(10.0, end=-1, size=1200), memory).memory
-    interval = measure(reading(20.0, end=160, size=1500), memory)
+    memory = measure_interval(reading(), None).memory
+    memory = measure_interval(reading(10.0, end=-1, size=1200), memory).memory
+    interval = measure_interval(reading(20.0, end=160, size=1500), memory)
     assert interval.dt_seconds.tolist() == [20.0]
     assert interval.messages.tolist() == [60]
     assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
@@ -156,7 +156,7 @@ def test_a_new_topic_before_it_in_the_alphabet_does_not_break_a_series() -> None
     assert interval.in_bytes[1] == 600.0
     assert flags_of_leaders(interval) == [Flag.FIRST, 0]
     assert interval.size_delta_known.tolist() == [False, True, True]
-    back = measure(reading(20.0, end=170, size=1800), interval.memory)
+    back = measure_interval(reading(20.0, end=170, size=1800), interval.memory)
     assert back.messages.tolist() == [20]
     assert back.in_bytes.tolist() == [200.0]
 
@@ -189,7 +189,9 @@ def test_offsets_that_were_set_forward_are_a_reason_and_not_bytes_out() -> None:
     interval = after(first, reading(10.0, end=120, committed={"g": 120, "h": 95}, unattended=alone))
     assert flags_of_leaders(interval) == [Flag.GROUP_JUMPED]
     assert interval.out_bytes.tolist() == [50.0]
-    again = measure(reading(20.0, end=140, committed={"g": 140}, unattended=alone), interval.memory)
+    again = measure_interval(
+        reading(20.0, end=140, committed={"g": 140}, unattended=alone), interval.memory
+    )
     assert flags_of_leaders(again) == [0]
     assert again.out_bytes.tolist() == [200.0]
     only = after(
@@ -206,10 +208,10 @@ def test_a_group_with_members_reads_as_fast_as_it_likes() -> None:
 
 def test_a_reader_without_members_that_commits_now_and_then_is_no_jump() -> None:
     alone = frozenset({"g"})
-    memory = measure(reading(committed={"g": 100}, unattended=alone), None).memory
+    memory = measure_interval(reading(committed={"g": 100}, unattended=alone), None).memory
     for poll in range(1, 7):
         committed = 160 if poll == 6 else 100
-        interval = measure(
+        interval = measure_interval(
             reading(10.0 * poll, end=100 + 10 * poll, committed={"g": committed}, unattended=alone),
             memory,
         )
@@ -221,10 +223,10 @@ def test_a_reader_without_members_that_commits_now_and_then_is_no_jump() -> None
 def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
     interval = after(reading(committed={"g": 40}), reading(10.0, listed=False))
     assert np.isnan(interval.out_bytes).all()
-    again = measure(reading(20.0, committed={"g": 60}), interval.memory)
+    again = measure_interval(reading(20.0, committed={"g": 60}), interval.memory)
     # What was read in twenty seconds must not be taken for what was read in ten.
     assert again.out_bytes.tolist() == [100.0]
-    at_last = measure(reading(30.0, committed={"g": 70}), again.memory)
+    at_last = measure_interval(reading(30.0, committed={"g": 70}), again.memory)
     assert at_last.out_bytes.tolist() == [100.0]
 
 
@@ -232,22 +234,22 @@ def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
     "away", [{"untold": frozenset({"g"})}, {"listed": False}], ids=["its commits", "the group"]
 )
 def test_a_group_that_is_not_told_of_reads_unknown_amounts_until_it_is(away: Any) -> None:
-    first = measure(reading(committed={"g": 40, "h": 0}), None)
-    second = measure(reading(10.0, committed={"h": 5}, **away), first.memory)
-    third = measure(reading(20.0, committed={"h": 10}, **away), second.memory)
+    first = measure_interval(reading(committed={"g": 40, "h": 0}), None)
+    second = measure_interval(reading(10.0, committed={"h": 5}, **away), first.memory)
+    third = measure_interval(reading(20.0, committed={"h": 10}, **away), second.memory)
     assert np.isnan([*second.out_bytes, *third.out_bytes]).all()
-    back = measure(reading(30.0, committed={"g": 100, "h": 15}), third.memory)
+    back = measure_interval(reading(30.0, committed={"g": 100, "h": 15}), third.memory)
     # 60 messages in 30 s, and those of h, which was told of all the time.
     assert back.out_bytes.tolist() == [200.0 + 50.0]
 
 
 def test_a_group_without_members_keeps_that_while_it_is_not_told_of() -> None:
     alone = frozenset({"g"})
-    first = measure(reading(committed={"g": 100}, unattended=alone), None)
-    second = measure(reading(10.0, end=110, listed=False), first.memory)
-    back = measure(reading(20.0, end=500, committed={"g": 500}), second.memory)
+    first = measure_interval(reading(committed={"g": 100}, unattended=alone), None)
+    second = measure_interval(reading(10.0, end=110, listed=False), first.memory)
+    back = measure_interval(reading(20.0, end=500, committed={"g": 500}), second.memory)
     assert flags_of_leaders(back) == [0]
-    set_forward = measure(reading(20.0, end=120, committed={"g": 480}), second.memory)
+    set_forward = measure_interval(reading(20.0, end=120, committed={"g": 480}), second.memory)
     assert flags_of_leaders(set_forward) == [Flag.GROUP_JUMPED]
 
 
@@ -257,9 +259,11 @@ def test_a_group_that_is_gone_from_a_whole_list_reads_nothing() -> None:
 
 def test_until_every_broker_has_listed_its_groups_nothing_is_known_of_reading() -> None:
     first = reading(committed={"g": 40}, listed=False)
-    second = measure(reading(10.0, committed={"g": 60}, listed=False), measure(first, None).memory)
+    second = measure_interval(
+        reading(10.0, committed={"g": 60}, listed=False), measure_interval(first, None).memory
+    )
     assert np.isnan(second.out_bytes).all()
-    third = measure(reading(20.0, committed={"g": 80}), second.memory)
+    third = measure_interval(reading(20.0, committed={"g": 80}), second.memory)
     assert third.out_bytes.tolist() == [200.0]
 
 
@@ -274,24 +278,24 @@ def test_where_a_group_that_may_never_be_looked_at_may_read_0_is_not_known(
 
 
 def test_a_gap_without_leader_counts_what_was_read_over_its_whole_length() -> None:
-    memory = measure(reading(committed={"g": 40}), None).memory
-    gap = measure(reading(10.0, end=-1, committed={"g": 60}), memory)
-    interval = measure(reading(20.0, end=160, committed={"g": 70}), gap.memory)
+    memory = measure_interval(reading(committed={"g": 40}), None).memory
+    gap = measure_interval(reading(10.0, end=-1, committed={"g": 60}), memory)
+    interval = measure_interval(reading(20.0, end=160, committed={"g": 70}), gap.memory)
     assert interval.dt_seconds.tolist() == [20.0]
     assert interval.out_bytes.tolist() == [300.0]
 
 
 def test_growth_never_mixes_the_time_of_two_intervals_with_the_bytes_of_one() -> None:
-    memory = measure(reading(), None).memory
-    memory = measure(reading(10.0, end=-1, size=1200), memory).memory
-    interval = measure(reading(20.0, end=160, size=1500), memory)
+    memory = measure_interval(reading(), None).memory
+    memory = measure_interval(reading(10.0, end=-1, size=1200), memory).memory
+    interval = measure_interval(reading(20.0, end=160, size=1500), memory)
     assert interval.size_delta_known.tolist() == [False, True]
 
 
 def test_sizes_of_another_time_than_the_offsets_tell_neither_bytes_nor_growth() -> None:
-    first = measure(reading(), None)
-    late = measure(reading(10.0, end=150, size=2000, sized=20.0), first.memory)
-    after_it = measure(reading(30.0, end=250, size=2500), late.memory)
+    first = measure_interval(reading(), None)
+    late = measure_interval(reading(10.0, end=150, size=2000, sized=20.0), first.memory)
+    after_it = measure_interval(reading(30.0, end=250, size=2500), late.memory)
     for interval, messages, dt in ((late, 50, 10.0), (after_it, 100, 20.0)):
         assert interval.dt_seconds.tolist() == [dt]
         assert interval.messages.tolist() == [messages]
@@ -299,16 +303,16 @@ def test_sizes_of_another_time_than_the_offsets_tell_neither_bytes_nor_growth() 
         assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
         assert interval.size_delta_known.tolist() == [False, True]
     assert after_it.memory.bytes_per_message.tolist() == [10.0]
-    clean = measure(reading(40.0, end=300, size=3000), after_it.memory)
+    clean = measure_interval(reading(40.0, end=300, size=3000), after_it.memory)
     assert clean.in_method.tolist() == [Method.CLEAN_SIZE]
 
 
 def test_what_was_read_is_counted_by_the_time_between_the_commits() -> None:
     late = after(reading(committed={"g": 40}), reading(10.0, committed={"g": 100}, committed_at=30))
     assert late.out_bytes.tolist() == [200.0]
-    at_once = measure(reading(31.0, committed={"g": 101}), late.memory)
+    at_once = measure_interval(reading(31.0, committed={"g": 101}), late.memory)
     assert np.isnan(at_once.out_bytes).all()  # in a second there may be all commits of ten, or none
-    at_last = measure(reading(40.0, committed={"g": 120}), at_once.memory)
+    at_last = measure_interval(reading(40.0, committed={"g": 120}), at_once.memory)
     assert at_last.out_bytes.tolist() == [180.0]
 
 
@@ -322,18 +326,18 @@ def test_offsets_that_were_committed_long_after_the_ends_were_not_set_forward() 
 def test_messages_whose_bytes_were_seen_a_poll_before_are_not_free() -> None:
     # They came between asking for offsets and asking for sizes.
     early = after(reading(), reading(10.0, size=1500))
-    interval = measure(reading(20.0, end=150, size=1500), early.memory)
+    interval = measure_interval(reading(20.0, end=150, size=1500), early.memory)
     assert interval.in_bytes.tolist() == [500.0]
     assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
 
 
 @given(st.lists(st.integers(min_value=-5, max_value=50), min_size=1, max_size=30))
 def test_messages_add_up_to_the_way_the_log_went_forward(steps: list[int]) -> None:
-    memory, end, forward, counted = measure(reading(end=1000), None).memory, 1000, 0, 0
+    memory, end, forward, counted = measure_interval(reading(end=1000), None).memory, 1000, 0, 0
     for i, step in enumerate(steps):
         end += step
         forward += max(0, step)
-        interval = measure(reading(10.0 * (i + 1), end=end), memory)
+        interval = measure_interval(reading(10.0 * (i + 1), end=end), memory)
         counted += max(0, int(interval.messages[0]))
         memory = interval.memory
         assert (interval.messages[0] < 0) == (step < 0)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from core.clock import SystemClock
-from core.load.samples import AHEAD
+from core.load.samples import MAX_CLOCK_AHEAD
 from core.load.snapshot.format import Counts
 from core.pipeline.job import Job
 from core.pipeline.ledger import Batch, Ledger
@@ -55,8 +55,8 @@ def test_samples_of_a_clock_that_was_ahead_do_not_count_as_the_newest(tmp_path: 
     for known in (ledger, Ledger(tmp_path, "c")):
         assert known.newest(corrected) == corrected
         assert known.newest_before("after", corrected) == AT
-        assert known.newest(corrected - AHEAD) == corrected
-        assert known.newest(AT - 2 * AHEAD) is None
+        assert known.newest(corrected - MAX_CLOCK_AHEAD) == corrected
+        assert known.newest(AT - 2 * MAX_CLOCK_AHEAD) is None
         assert known.counts(corrected).accepted == 3
 
 

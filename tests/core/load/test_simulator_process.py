@@ -21,8 +21,8 @@ from core.cluster.simulation.demo import demo_spec
 from core.daemons.process import Process
 from core.errors import UnreachableError, UsageError
 from core.load.load import Source
-from core.load.lookup import history, newest_load, newest_snapshot
-from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+from core.load.lookup import newest_load, newest_snapshot, read_history
+from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
 from core.load.simulator import Simulator, start_simulator
 
 pytestmark = pytest.mark.long
@@ -48,7 +48,7 @@ def test_a_snapshot_tells_rates_of_partitions_and_totals_of_brokers() -> None:
     layout = {"t": [(1, 2), (2, 1)]}
     rates = {TopicPartition("t", 0): 6e6, TopicPartition("t", 1): 1e6}
     cluster = SimulatedCluster(small_spec(layout, in_bytes_per_s=rates))
-    snapshot = snapshot_of(cluster, Picture.of(cluster), 1)
+    snapshot = build_snapshot(cluster, SimulatedLoad.of(cluster), 1)
     assert snapshot.source is Source.SIMULATED
     for horizon in ("5m", "1h", "24h"):
         for statistic in ("avg", "p95", "max"):
@@ -66,23 +66,26 @@ def test_what_nobody_can_write_to_counts_as_quiet() -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1,), (2,)]}, in_bytes_per_s=1e6))
     cluster.stop_broker(1)
     cluster.advance(1)
-    snapshot = snapshot_of(cluster, Picture.of(cluster), 1)
+    snapshot = build_snapshot(cluster, SimulatedLoad.of(cluster), 1)
     assert snapshot.rate("in_bytes_per_s").tolist() == [0.0, 1e6]
 
 
 def test_load_swings_with_the_day_and_history_is_what_would_have_been_seen() -> None:
     cluster = SimulatedCluster(demo_spec(1, 6, 100), 1)
-    picture = Picture.of(cluster)
+    picture = SimulatedLoad.of(cluster)
     starts = window_starts(cluster.now - timedelta(hours=24), cluster.now)
     assert starts == sorted(starts, reverse=True)
     assert 288 <= len(starts) <= 290
     totals = [
-        window_of(cluster, picture, start).rates["in_bytes_per_s", "avg"].sum() for start in starts
+        build_window(cluster, picture, start).rates["in_bytes_per_s", "avg"].sum()
+        for start in starts
     ]
     assert max(totals) / min(totals) > 1.5
-    before = window_of(cluster, picture, starts[-1]).rates["in_bytes_per_s", "avg"]
+    before = build_window(cluster, picture, starts[-1]).rates["in_bytes_per_s", "avg"]
     cluster.advance(60)
-    again = window_of(cluster, Picture.of(cluster), starts[-1]).rates["in_bytes_per_s", "avg"]
+    again = build_window(cluster, SimulatedLoad.of(cluster), starts[-1]).rates[
+        "in_bytes_per_s", "avg"
+    ]
     assert np.array_equal(before, again)
 
 
@@ -96,8 +99,8 @@ def test_a_started_simulator_answers_and_has_published(simulator: Simulator) -> 
     load = newest_load(state)
     assert load.source is Source.SIMULATED
     assert not np.isnan(load.in_bytes_per_s).any()
-    eventually(lambda: len(history(state.cluster_id, of=1)) >= 72)
-    assert len(history(state.cluster_id, of=TopicPartition("orders", 0))) >= 72
+    eventually(lambda: len(read_history(state.cluster_id, of=1)) >= 72)
+    assert len(read_history(state.cluster_id, of=TopicPartition("orders", 0))) >= 72
     connection.client.close()
 
 

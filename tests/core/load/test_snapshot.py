@@ -221,18 +221,18 @@ def test_snapshots_may_be_named_by_root_or_folder(tmp_path: Path) -> None:
 def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:
     now = 10_000_000.0
     aged = [(f"{i:05d}", now - (3000 - i) * 15) for i in range(3000)]
-    kept = {name for name, _ in aged} - set(published.retired(aged, now))
+    kept = {name for name, _ in aged} - set(published.select_expired(aged, now))
     assert {name for name, _ in aged[-60:]} <= kept
     assert len(kept) == 60 + len({int(at // 3600) for _, at in aged[:-60]})
     burst = [(f"{i:05d}", now - 300) for i in range(200)]
-    assert published.retired(burst, now) == []
+    assert published.select_expired(burst, now) == []
 
 
 def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     code = (
         "import sys; from pathlib import Path;"
-        "from core.load.snapshot.writer import read_snapshot;"
+        "from core.load.snapshot.reader import read_snapshot;"
         "assert read_snapshot(Path(sys.argv[1]), 'abc-DEF_1').rate('in_bytes_per_s').sum() >= 0;"
         "print([m for m in ('pandas', 'pyarrow.dataset', 'pyspark') if m in sys.modules])"
     )

@@ -49,16 +49,21 @@ def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Pat
     for i in range(4):
         windows.write_window(tmp_path, CLUSTER, window(first + i * windows.LENGTH, 100.0 * (i + 1)))
     until = first + timedelta(hours=1)
-    found = locate.history(CLUSTER, str(tmp_path), of=TopicPartition("b", 3), until=until)
+    found = locate.read_history(CLUSTER, str(tmp_path), of=TopicPartition("b", 3), until=until)
     assert found.starts.tolist() == [first.timestamp() + 300 * i for i in range(4)]
     assert found.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 400.0, 600.0, 800.0]
     assert np.isnan(found.rates["in_bytes_per_s", "max"]).all()
     assert np.isnan(found.rates["out_bytes_per_s", "avg"]).all()
     assert np.isnan(found.size_bytes).all()
-    broker = locate.history(CLUSTER, str(tmp_path), of=1, until=until, length=timedelta(minutes=55))
+    broker = locate.read_history(
+        CLUSTER, str(tmp_path), of=1, until=until, length=timedelta(minutes=55)
+    )
     assert broker.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 300.0, 400.0]
-    assert len(locate.history(CLUSTER, str(tmp_path), of=9, until=until)) == 0
-    assert len(locate.history(CLUSTER, str(tmp_path), of=TopicPartition("c", 0), until=until)) == 0
+    assert len(locate.read_history(CLUSTER, str(tmp_path), of=9, until=until)) == 0
+    assert (
+        len(locate.read_history(CLUSTER, str(tmp_path), of=TopicPartition("c", 0), until=until))
+        == 0
+    )
 
 
 def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -> None:
@@ -85,7 +90,7 @@ def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -
 def test_a_window_written_again_replaces_the_one_before(tmp_path: Path) -> None:
     for rate in (1.0, 7.0):
         windows.write_window(tmp_path, CLUSTER, window(AT, rate))
-    found = locate.history(
+    found = locate.read_history(
         CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
     )
     assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
@@ -99,7 +104,7 @@ def test_a_window_of_a_higher_format_is_refused(tmp_path: Path) -> None:
     table = pq.ParquetFile(path).read().replace_schema_metadata({"format": "trimtab.window/9"})
     pq.write_table(table, path)
     with pytest.raises(DocumentError, match="trimtab.window/9"):
-        locate.history(
+        locate.read_history(
             CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
         )
 
@@ -181,21 +186,21 @@ def test_what_knows_sizes_only_gives_way_to_what_knows_rates(
 
 
 def test_windows_start_at_whole_five_minutes() -> None:
-    assert windows.floor(AT + timedelta(minutes=7, seconds=3)) == AT + timedelta(minutes=5)
+    assert windows.window_floor(AT + timedelta(minutes=7, seconds=3)) == AT + timedelta(minutes=5)
     path = layout.window_file(Path("x"), CLUSTER, AT)
     assert layout.window_start(path) == AT
 
 
 def test_a_chart_reads_only_the_columns_that_it_shows(tmp_path: Path) -> None:
     windows.write_window(tmp_path, CLUSTER, window(AT, 7.0))
-    path = layout.window_file(tmp_path, CLUSTER, windows.floor(AT))
+    path = layout.window_file(tmp_path, CLUSTER, windows.window_floor(AT))
     table = pq.ParquetFile(path).read()
     samples = pa.array([[1.0, 2.0], [3.0]])
     windows.write_rows(tmp_path, CLUSTER, AT, table.append_column("samples", samples), {})
     spoil(path, "samples")
     with pytest.raises(OSError, match="page"):
         pq.ParquetFile(path).read()
-    found = locate.history(
+    found = locate.read_history(
         CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
     )
     assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]

@@ -40,7 +40,7 @@ def test_a_probe_that_ends_as_it_begins_says_why(tmp_path: Path) -> None:
     ended = background.Probe("c", tmp_path, beat, ENDED)  # type: ignore[arg-type]
     with pytest.raises(TrimtabError, match="ended at once"):
         ended.wait()
-    background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
+    background.write_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
     with pytest.raises(TrimtabError, match="This user may not"):
         ended.wait()
     assert beat.closed
@@ -59,7 +59,7 @@ def test_what_a_killed_probe_left_is_not_taken_for_the_next_ones_report(
     tmp_path: Path, left: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*words: object, **more: object) -> Process:
-        background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
+        background.write_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
         return ENDED
 
     monkeypatch.setattr(background, "start_daemon", start)

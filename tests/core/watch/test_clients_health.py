@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from core.cluster.probe.round_trip import Heard, Side
-from core.watch.clients.health_detector import About, Eye, Health, about, milliseconds, words, worst
+from core.watch.clients.health_detector import (
+    ErrorSubject,
+    Health,
+    HealthDetector,
+    error_subject,
+    error_text,
+    format_milliseconds,
+    worst_broker,
+)
 
 PRODUCE, FETCH = Side.PRODUCE, Side.FETCH
 
@@ -14,7 +22,7 @@ class Played:
     """An eye on brokers 1 and 2 that hears of four messages a second, with a clock of its own."""
 
     def __init__(self, brokers: tuple[int, ...] = (1, 2)) -> None:
-        self.eye = Eye()
+        self.eye = HealthDetector()
         self.eye.follow(brokers, brokers)
         self.brokers = brokers
         self.now = 0.0
@@ -47,22 +55,22 @@ class Played:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        ("_TRANSPORT", (About.BROKER, "transport failure")),
-        ("_MSG_TIMED_OUT", (About.BROKER, "timed out")),
-        ("REQUEST_TIMED_OUT", (About.BROKER, "timed out")),
-        ("NOT_LEADER_FOR_PARTITION", (About.BROKER, "not leader or follower")),
-        ("_RESOLVE", (About.BROKER, "its host name is not found")),
-        ("KAFKA_STORAGE_ERROR", (About.BROKER, "its disk fails")),
-        ("INVALID_RECORD", (About.BROKER, "invalid record")),
-        ("_ALL_BROKERS_DOWN", (About.CLUSTER, "all brokers down")),
-        ("TOPIC_AUTHORIZATION_FAILED", (About.RIGHTS, "topic authorization failed")),
-        ("UNKNOWN_TOPIC_OR_PART", (About.TOPIC, "unknown topic or part")),
-        ("_PURGE_QUEUE", (About.NOTHING, "purge queue")),
-        ("GROUP_AUTHORIZATION_FAILED", (About.NOTHING, "group authorization failed")),
+        ("_TRANSPORT", (ErrorSubject.BROKER, "transport failure")),
+        ("_MSG_TIMED_OUT", (ErrorSubject.BROKER, "timed out")),
+        ("REQUEST_TIMED_OUT", (ErrorSubject.BROKER, "timed out")),
+        ("NOT_LEADER_FOR_PARTITION", (ErrorSubject.BROKER, "not leader or follower")),
+        ("_RESOLVE", (ErrorSubject.BROKER, "its host name is not found")),
+        ("KAFKA_STORAGE_ERROR", (ErrorSubject.BROKER, "its disk fails")),
+        ("INVALID_RECORD", (ErrorSubject.BROKER, "invalid record")),
+        ("_ALL_BROKERS_DOWN", (ErrorSubject.CLUSTER, "all brokers down")),
+        ("TOPIC_AUTHORIZATION_FAILED", (ErrorSubject.RIGHTS, "topic authorization failed")),
+        ("UNKNOWN_TOPIC_OR_PART", (ErrorSubject.TOPIC, "unknown topic or part")),
+        ("_PURGE_QUEUE", (ErrorSubject.NOTHING, "purge queue")),
+        ("GROUP_AUTHORIZATION_FAILED", (ErrorSubject.NOTHING, "group authorization failed")),
     ],
 )
-def test_what_an_error_means(error: str, expected: tuple[About, str]) -> None:
-    assert (about(error), words(error)) == expected
+def test_what_an_error_means(error: str, expected: tuple[ErrorSubject, str]) -> None:
+    assert (error_subject(error), error_text(error)) == expected
 
 
 def test_librdkafka_has_these_errors() -> None:
@@ -195,10 +203,10 @@ def test_a_slow_broker_is_told_once_and_so_is_its_end() -> None:
         "broker 2: slow, produce p99 250 ms (usually 2.0 ms), fetch p99 251 ms (usually 3.0 ms)"
     ]
     assert played.health(2) is Health.SLOW
-    assert worst(played.eye.seen()) is not None
+    assert worst_broker(played.eye.seen()) is not None
     played.fine(60)
     assert played.told[1:] == [(110.0, "broker 2: as fast as usual after 49 s")]
-    assert worst(played.eye.seen()) is None
+    assert worst_broker(played.eye.seen()) is None
 
 
 def test_what_waited_for_a_dead_broker_is_not_told_as_slow() -> None:
@@ -252,4 +260,4 @@ def test_a_right_that_is_missing_is_no_broker_s_trouble() -> None:
     ],
 )
 def test_waits_are_said_with_two_digits(value: float | None, expected: str) -> None:
-    assert milliseconds(value) == expected
+    assert format_milliseconds(value) == expected

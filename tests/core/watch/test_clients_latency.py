@@ -7,7 +7,7 @@ import random
 import pytest
 
 from core.cluster.probe.probe_config import quantile
-from core.watch.clients.latency import Band, Wait, Window
+from core.watch.clients.latency import Latency, LatencyWindow, SlowDetector
 
 
 @pytest.mark.parametrize(
@@ -22,35 +22,35 @@ from core.watch.clients.latency import Band, Wait, Window
     ],
 )
 def test_quantiles_are_of_the_nearest_rank(waits: list[float], p50: float, p99: float) -> None:
-    window = Window(30)
+    window = LatencyWindow(30)
     for waited in waits:
         window.add(100.0, waited)
-    assert window.wait(101.0) == Wait(len(waits), p50, p99)
+    assert window.wait(101.0) == Latency(len(waits), p50, p99)
 
 
 def test_a_window_holds_exactly_its_last_seconds() -> None:
     chance = random.Random(7)
-    window, every = Window(30), list[tuple[float, float]]()
+    window, every = LatencyWindow(30), list[tuple[float, float]]()
     now = 0.0
     for _ in range(2000):
         now += chance.expovariate(4)
         every.append((now, chance.choice([1.0, 2.0, 2.0, 80.0])))
         window.add(*every[-1])
         held = sorted(waited for at, waited in every if at > now - 30)
-        assert window.wait(now) == Wait(len(held), quantile(held, 0.5), quantile(held, 0.99))
+        assert window.wait(now) == Latency(len(held), quantile(held, 0.5), quantile(held, 0.99))
 
 
 def test_a_window_that_nothing_came_into_is_empty() -> None:
-    window = Window(30)
+    window = LatencyWindow(30)
     window.add(0.0, 5.0)
     assert window.wait(29.9).messages == 1
-    assert window.wait(30.0) == Wait(0, None, None)
+    assert window.wait(30.0) == Latency(0, None, None)
 
 
-def band_after(p99s: list[float], messages: int = 120) -> Band:
-    band = Band()
+def band_after(p99s: list[float], messages: int = 120) -> SlowDetector:
+    band = SlowDetector()
     for second, p99 in enumerate(p99s):
-        band.look(float(second), Wait(messages, 1.0, p99))
+        band.look(float(second), Latency(messages, 1.0, p99))
     return band
 
 
@@ -79,9 +79,9 @@ def test_slow_is_ten_times_the_usual_and_at_least_100_ms(p99s: list[float], slow
 def test_a_few_messages_are_no_reason() -> None:
     assert band_after([*USUAL]).usual_ms == 4.0
     band = band_after(USUAL)
-    band.look(60.0, Wait(19, 1.0, 900.0))
+    band.look(60.0, Latency(19, 1.0, 900.0))
     assert band.slow_since is None
-    band.look(61.0, Wait(20, 1.0, 900.0))
+    band.look(61.0, Latency(20, 1.0, 900.0))
     assert band.slow_since == 61.0
 
 

@@ -17,23 +17,23 @@ from core.cluster.faults import Fault
 from core.cluster.probe.round_trip import Heard, Layout, Side
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
-from core.watch.clients.health_detector import BrokerSeen, Health
-from core.watch.clients.latency import Wait
-from core.watch.clients.probe import Kept, Probing
+from core.watch.clients.health_detector import BrokerHealth, Health
+from core.watch.clients.latency import Latency
+from core.watch.clients.probe import ProbeLoop, ReportWriter
 from core.watch.clients.probe_topic import (
-    MOST_LOOKS,
+    MAX_RETRY_POLLS,
     RATE,
     TOPIC,
-    Extender,
-    cost,
-    explained,
-    make,
-    missing,
-    places,
-    remove,
+    PartitionAdder,
+    create_probe_topic,
+    delete_probe_topic,
+    describe_probe,
+    missing_partitions,
+    partitions_by_broker,
+    probe_cost,
 )
-from core.watch.clients.report import Report, Said, from_json, to_json
-from core.watch.timeline.publisher import Teller
+from core.watch.clients.report import ClientEvent, ProbeReport, report_from_json, report_to_json
+from core.watch.timeline.publisher import Publisher
 
 NOWHERE = Layout(frozenset({1, 2}), None)
 
@@ -48,11 +48,11 @@ def pings(living: SimulatedCluster) -> Pings:
     return Pings(living, living.clock)
 
 
-def probed(living: SimulatedCluster, pings: Pings, seconds: float) -> list[Report]:
+def probed(living: SimulatedCluster, pings: Pings, seconds: float) -> list[ProbeReport]:
     """Probe for so long, and return the reports."""
-    reports: list[Report] = []
+    reports: list[ProbeReport] = []
     end = living.clock.monotonic() + seconds
-    probing = Probing(pings, pings.look, "c", living.clock)
+    probing = ProbeLoop(pings, pings.look, "c", living.clock)
     probing.run(lambda: living.clock.monotonic() < end, reports.append)
     return reports
 
@@ -62,7 +62,7 @@ def alive(living: SimulatedCluster) -> list[int]:
 
 
 def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     reports = probed(living, pings, 60)
     sent = Counter(broker for _, broker in pings.sent)
     assert sent.keys() == set(alive(living))
@@ -70,36 +70,36 @@ def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) 
     assert len(reports) == pytest.approx(60, abs=1)
     for seen in reports[-1].brokers:
         assert seen.health is Health.FINE
-        assert seen.produce == Wait(pytest.approx(30 * RATE, abs=2), 2.0, 2.0)
+        assert seen.produce == Latency(pytest.approx(30 * RATE, abs=2), 2.0, 2.0)
 
 
 def test_the_topic_has_one_partition_of_one_replica_on_each_broker(
     living: SimulatedCluster,
 ) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     state = living.describe()
     assert [state.replicas(row) for row in state.partitions_of(TOPIC)] == [
         (broker,) for broker in alive(living)
     ]
-    make(living, state, living.clock)  # it is there: nothing is done
-    assert remove(living, state)
-    assert not remove(living, living.describe())
+    create_probe_topic(living, state, living.clock)  # it is there: nothing is done
+    assert delete_probe_topic(living, state)
+    assert not delete_probe_topic(living, living.describe())
 
 
 def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
     state = living.describe()
     brokers = len(alive(living))
-    messages, _ = cost(brokers)
-    assert f"{messages} messages/s" in explained(state)
-    assert "is made for it" in explained(state)
-    make(living, state, living.clock)
-    assert "is made for it" not in explained(living.describe())
+    messages, _ = probe_cost(brokers)
+    assert f"{messages} messages/s" in describe_probe(state)
+    assert "is made for it" in describe_probe(state)
+    create_probe_topic(living, state, living.clock)
+    assert "is made for it" not in describe_probe(living.describe())
 
 
 def test_a_dead_broker_is_told_as_down_and_its_return(
     living: SimulatedCluster, pings: Pings
 ) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     began = living.clock.monotonic()
     pings.then = [
         (began + 10, lambda: living.stop_broker(2)),
@@ -117,7 +117,7 @@ def test_a_dead_broker_is_told_as_down_and_its_return(
 
 
 def test_a_slow_broker_is_told(living: SimulatedCluster, pings: Pings) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     began = living.clock.monotonic()
     pings.then = [(began + 60, lambda: pings.delays.update({3: 400.0}))]
     reports = probed(living, pings, 70)
@@ -128,9 +128,9 @@ def test_a_slow_broker_is_told(living: SimulatedCluster, pings: Pings) -> None:
 
 
 def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: Pings) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     began = living.clock.monotonic()
-    pings.then = [(began + 10, lambda: remove(living, living.describe()) and None)]
+    pings.then = [(began + 10, lambda: delete_probe_topic(living, living.describe()) and None)]
     with pytest.raises(IncompleteError, match="gone"):
         probed(living, pings, 60)
     assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
@@ -139,19 +139,19 @@ def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: 
 def test_messages_that_went_with_their_topic_are_no_brokers_fault(
     living: SimulatedCluster, pings: Pings
 ) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     heard_of_all = pings.hear
 
     def deleted() -> None:
-        remove(living, living.describe())
+        delete_probe_topic(living, living.describe())
         pings.hear = lambda seconds: [  # type: ignore[method-assign]
             heard for heard in heard_of_all(seconds) if heard.side is Side.PRODUCE
         ]
 
     pings.then = [(living.clock.monotonic() + 10, deleted)]
-    reports: list[Report] = []
+    reports: list[ProbeReport] = []
     with pytest.raises(IncompleteError, match="gone"):
-        Probing(pings, pings.look, "c", living.clock).run(lambda: True, reports.append)
+        ProbeLoop(pings, pings.look, "c", living.clock).run(lambda: True, reports.append)
     assert [said for report in reports for said in report.told] == []
     assert {seen.failed for seen in reports[-1].brokers} == {0}
 
@@ -159,16 +159,18 @@ def test_messages_that_went_with_their_topic_are_no_brokers_fault(
 def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
     living: SimulatedCluster, pings: Pings
 ) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     answers = [NOWHERE] * 5
-    probing = Probing(pings, lambda: answers.pop() if answers else pings.look(), "c", living.clock)
+    probing = ProbeLoop(
+        pings, lambda: answers.pop() if answers else pings.look(), "c", living.clock
+    )
     end = living.clock.monotonic() + 9
     probing.run(lambda: living.clock.monotonic() < end, lambda report: None)
     assert pings.sent
 
 
 def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
 
     def denied() -> None:
         heard = Heard(living.clock.monotonic(), Side.FETCH, 1, error="TOPIC_AUTHORIZATION_FAILED")
@@ -196,15 +198,15 @@ def test_which_partition_is_whose(
     expected: dict[int, int],
     lacking: tuple[tuple[int, ...], ...],
 ) -> None:
-    assert places(partitions) == expected
-    assert missing(brokers, partitions) == lacking
+    assert partitions_by_broker(partitions) == expected
+    assert missing_partitions(brokers, partitions) == lacking
 
 
 def returned(living: SimulatedCluster) -> int:
     """Make the topic while a broker is down, have it come back, and return which."""
     last = alive(living)[-1]
     living.stop_broker(last)
-    make(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe(), living.clock)
     living.start_broker(last)
     return last
 
@@ -219,7 +221,7 @@ class Refusing:
         self.looks = 0
         cluster = Faulty(living)
         cluster.replaced["add_partitions"] = self.add_partitions
-        self.extender = Extender(cluster, self.said.append)
+        self.extender = PartitionAdder(cluster, self.said.append)
 
     def add_partitions(self, real: Any, additions: Any) -> Any:
         self.asked.append(self.looks)
@@ -279,7 +281,7 @@ def test_what_is_in_a_new_brokers_way_is_said_once_and_tried_again_ever_more_sel
     assert refusing.asked == [0, 2, 6, 14, 30, 60, 90, 120]
     assert refusing.said == said
     refusing.answer = None
-    refusing.look(MOST_LOOKS)
+    refusing.look(MAX_RETRY_POLLS)
     assert refusing.lacking() == 0
 
 
@@ -295,21 +297,25 @@ def test_what_is_in_the_way_of_another_time_is_said_again(living: SimulatedClust
     assert refusing.said == ["No partition for new brokers yet: REQUEST_TIMED_OUT."] * 2
 
 
-def report_at(now: datetime) -> Report:
-    return Report(
+def report_at(now: datetime) -> ProbeReport:
+    return ProbeReport(
         now,
         "c",
         (
-            BrokerSeen(1, Health.FINE, None, (), 0, Wait(9, 1.5, 2.25), Wait(0, None, None)),
-            BrokerSeen(2, Health.DOWN, 4.5, ("timed out",), 7, Wait(0, None, None), Wait(1, 3, 3)),
+            BrokerHealth(
+                1, Health.FINE, None, (), 0, Latency(9, 1.5, 2.25), Latency(0, None, None)
+            ),
+            BrokerHealth(
+                2, Health.DOWN, 4.5, ("timed out",), 7, Latency(0, None, None), Latency(1, 3, 3)
+            ),
         ),
-        (Said(now, "broker 2: timed out", (2,)),),
+        (ClientEvent(now, "broker 2: timed out", (2,)),),
     )
 
 
 def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
     report = report_at(living.clock.now())
-    assert from_json(to_json(report)) == report
+    assert report_from_json(report_to_json(report)) == report
 
 
 def test_a_full_disk_ends_no_probe_and_is_said_once(
@@ -318,8 +324,8 @@ def test_a_full_disk_ends_no_probe_and_is_said_once(
     said: list[str] = []
     place = tmp_path / "clients.json"
     report = report_at(living.clock.now())
-    with Teller("c", tmp_path / "a.timeline") as teller:
-        kept = Kept(teller, place, said.append)
+    with Publisher("c", tmp_path / "a.timeline") as teller:
+        kept = ReportWriter(teller, place, said.append)
         with files_of_at_most(0):
             kept.take(report)
             kept.take(report)
@@ -327,4 +333,4 @@ def test_a_full_disk_ends_no_probe_and_is_said_once(
         assert said == [f"No dashboard can show this: {place} cannot be written: File too large."]
         kept.take(report)
         assert teller.trouble is None
-    assert from_json(json.loads(place.read_text(encoding="utf-8"))) == report
+    assert report_from_json(json.loads(place.read_text(encoding="utf-8"))) == report

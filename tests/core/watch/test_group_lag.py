@@ -11,7 +11,7 @@ from run_help import Faulty, cluster
 from core.cluster.groups import Group, Member
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError
-from core.watch.groups.lag import Look, Pace, Rates, look, views
+from core.watch.groups.lag import GroupSample, Pace, Rates, build_views, fetch_group_sample
 
 
 def member(id: str, *read: str) -> Member:
@@ -23,14 +23,14 @@ def group(committed: dict[str, int], *members: Member, id: str = "g") -> Group:
     return Group(id, "stable", "range", 1, members, offsets)
 
 
-def looked(at: float, ends: dict[str, int], *groups: Group) -> Look:
-    return Look(at, groups, {tp(name): end for name, end in ends.items()})
+def looked(at: float, ends: dict[str, int], *groups: Group) -> GroupSample:
+    return GroupSample(at, groups, {tp(name): end for name, end in ends.items()})
 
 
 def test_lag_is_what_is_known_of_it() -> None:
     readers = (member("a", "t-0", "t-1"), member("b"))
     now = looked(0, {"t-0": 100, "t-1": 50, "t-2": 5}, group({"t-0": 90, "t-2": 7}, *readers))
-    (view,) = views(now)
+    (view,) = build_views(now)
     lags = {str(p.tp): (p.member, p.lag) for p in view.partitions}
     assert lags == {"t-0": ("a", 10), "t-1": ("a", None), "t-2": (None, 0)}
     assert (view.lag, view.idle, view.rates, view.catch_up_seconds) == (10, ("b",), None, None)
@@ -50,14 +50,14 @@ def test_lag_is_what_is_known_of_it() -> None:
 def test_a_group_of_which_something_is_not_known_has_not_caught_up(
     ends: dict[str, int], committed: dict[str, int], least: bool, pace: Pace
 ) -> None:
-    (view,) = views(looked(0, ends, group(committed, member("a", "t-0", "t-1"))))
+    (view,) = build_views(looked(0, ends, group(committed, member("a", "t-0", "t-1"))))
     assert (view.is_least, view.pace) == (least, pace)
 
 
 def test_two_looks_tell_when_a_group_has_caught_up() -> None:
     before = looked(0, {"t-0": 1000, "t-1": 500}, group({"t-0": 400, "t-1": 500}))
     now = looked(10, {"t-0": 1100, "t-1": 500}, group({"t-0": 700, "t-1": 500}))
-    (view,) = views(now, before)
+    (view,) = build_views(now, before)
     one, two = view.partitions
     assert one.rates == Rates(30.0, 10.0)
     assert (one.lag, view.catch_up_seconds) == (400, 20.0)
@@ -79,7 +79,7 @@ def test_a_lag_that_does_not_shrink_is_never_gone(
 ) -> None:
     before = looked(0, {"t-0": 1000}, group({"t-0": 400}))
     now = looked(10, {"t-0": end}, group({"t-0": committed}))
-    (view,) = views(now, before)
+    (view,) = build_views(now, before)
     if seconds == "no rate":
         assert view.rates is None
     else:
@@ -100,14 +100,14 @@ def test_a_group_has_caught_up_with_its_last_partition(
 ) -> None:
     """A record that cannot be read stops one partition; what others gain does not make it good."""
     before = looked(0, {"t-0": 1900, "t-1": 2500}, group({"t-0": 1000, "t-1": 1000}))
-    (view,) = views(looked(10, ends, group(committed)), before)
+    (view,) = build_views(looked(10, ends, group(committed)), before)
     assert (view.catch_up_seconds, [str(p.tp) for p in view.never]) == (seconds, never)
 
 
 def test_a_message_that_is_not_committed_yet_stops_no_group() -> None:
     before = looked(0, {"t-0": 10, "t-1": 500}, group({"t-0": 10, "t-1": 400}))
     now = looked(10, {"t-0": 11, "t-1": 600}, group({"t-0": 10, "t-1": 590}))
-    (view,) = views(now, before)
+    (view,) = build_views(now, before)
     assert view.partitions[0].pace is Pace.FALLS_BEHIND
     assert (view.pace, view.never) == (Pace.KEEPS_UP, ())
 
@@ -115,14 +115,14 @@ def test_a_message_that_is_not_committed_yet_stops_no_group() -> None:
 def test_a_partition_that_was_reset_leaves_the_time_unknown() -> None:
     before = looked(0, {"t-0": 1000, "t-1": 1000}, group({"t-0": 900, "t-1": 500}))
     now = looked(10, {"t-0": 1000, "t-1": 1000}, group({"t-0": 0, "t-1": 700}))
-    (view,) = views(now, before)
+    (view,) = build_views(now, before)
     assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
 
 
 def test_a_group_does_not_keep_up_with_what_nobody_tells_the_end_of() -> None:
     before = looked(0, {"t-0": 1000}, group({"t-0": 900, "t-1": 500}))
     now = looked(10, {"t-0": 1100}, group({"t-0": 1090, "t-1": 500}))
-    (view,) = views(now, before)
+    (view,) = build_views(now, before)
     assert (view.lag, view.partitions[1].lag) == (10, None)
     assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
 
@@ -130,7 +130,7 @@ def test_a_group_does_not_keep_up_with_what_nobody_tells_the_end_of() -> None:
 def test_groups_come_and_go_between_looks() -> None:
     before = looked(0, {"t-0": 10}, group({"t-0": 5}, id="gone"))
     now = looked(1, {"t-0": 10}, group({"t-0": 5}, id="new"))
-    (view,) = views(now, before)
+    (view,) = build_views(now, before)
     assert (view.group.id, view.lag, view.rates) == ("new", 5, None)
 
 
@@ -142,7 +142,7 @@ def test_ends_that_may_not_be_asked_for_are_unknown() -> None:
         raise AccessDeniedError("The cluster says no.")
 
     through.replaced["offsets"] = denied
-    seen = look(through, client.clock)
+    seen = fetch_group_sample(through, client.clock)
     assert seen.ends_fault == "The cluster says no."
-    (view,) = views(seen)
+    (view,) = build_views(seen)
     assert (view.lag, len(view.group.members)) == (None, 1)

@@ -10,7 +10,7 @@ from clusters import tp
 
 from core.cluster.faults import Fault
 from core.cluster.groups import Group, Member
-from core.watch.groups.rebalances import Watched, shares, watching
+from core.watch.groups.rebalances import WatchedGroups, format_shares, start_watching
 
 AT = datetime(2026, 3, 1, 3, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ def group(id: str = "g", state: str = "stable", **members: Sequence[str]) -> Gro
 
 def told(*looks: Sequence[Group] | None) -> list[str]:
     """Return what is told of these looks; None is one that was not complete, and saw nothing."""
-    watched, found = watching(looks[0] or ()), []
+    watched, found = start_watching(looks[0] or ()), []
     for look in looks[1:]:
         watched, happened = watched.then(AT, look or (), complete=look is not None)
         found += [f"{one.group} {one.text}" for one in happened]
@@ -112,13 +112,13 @@ def test_what_may_not_be_known_is_not_taken_for_gone() -> None:
 
 
 def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_seen() -> None:
-    watched = watching([TWO])
+    watched = start_watching([TWO])
     _, (one,) = watched.then(AT, [group(state="empty")], complete=False)
     assert one.text == "lost its last member"
 
 
 def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -> None:
-    watched = watching([group("a"), group("b")], "b")
+    watched = start_watching([group("a"), group("b")], "b")
     for number in range(50):
         half = group(f"consumer-{number:02}", "preparing_rebalancing", x=ALL)
         look = [group("a", y=ALL), half] if number % 2 else [group("a", y=ALL), group("b", x=ALL)]
@@ -138,7 +138,7 @@ def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -
 )
 def test_shares(counts: Sequence[int], words: str) -> None:
     read = {f"m{n}": [f"t-{i}" for i in range(count)] for n, count in enumerate(counts)}
-    assert shares(group(**read)) == words
+    assert format_shares(group(**read)) == words
 
 
 def test_many_that_come_are_counted() -> None:
@@ -149,7 +149,7 @@ def test_many_that_come_are_counted() -> None:
 
 
 def test_the_topic_is_named_where_there_is_one() -> None:
-    _, (one,) = Watched().then(AT, [ONE])
+    _, (one,) = WatchedGroups().then(AT, [ONE])
     assert one.topic == "t"
-    _, (two,) = Watched().then(AT, [group(a=("t-0", "u-0"))])
+    _, (two,) = WatchedGroups().then(AT, [group(a=("t-0", "u-0"))])
     assert two.topic is None

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from replica_logs import GZIP, batch
 
-from core.watch.replicas.batches import records
+from core.watch.replicas.batches import read_records
 
 PLAIN = batch(0, ["a" * 500, "b" * 500])
 
@@ -24,14 +24,14 @@ def test_what_java_packs_with_snappy_is_read() -> None:
     for part in (body[:300], body[300:]):
         block = pa.compress(part, codec="snappy", asbytes=True)
         packed += len(block).to_bytes(4, "big") + block
-    assert records(snappy(packed)) == records(PLAIN)
-    assert records(PLAIN) is not None
+    assert read_records(snappy(packed)) == read_records(PLAIN)
+    assert read_records(PLAIN) is not None
 
 
 def test_what_is_no_batch_has_no_records() -> None:
     whole = batch(0, ["a", "b"], GZIP)
-    assert records(whole[:61] + b"no gzip") is None
-    assert records(batch(0, ["a", "b"])[:70]) is None
+    assert read_records(whole[:61] + b"no gzip") is None
+    assert read_records(batch(0, ["a", "b"])[:70]) is None
 
 
 def test_no_memory_is_asked_for_a_size_that_snappy_does_not_have(
@@ -45,9 +45,9 @@ def test_no_memory_is_asked_for_a_size_that_snappy_does_not_have(
 
     monkeypatch.setattr(pa, "decompress", decompress)
     for size in (b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x80\x20"):
-        assert records(snappy(size + b"\x04abc")) is None
+        assert read_records(snappy(size + b"\x04abc")) is None
     assert asked == []
-    records(snappy(b"\xff\xff\xff\xff\x0f" + b"\x04abc"))
+    read_records(snappy(b"\xff\xff\xff\xff\x0f" + b"\x04abc"))
     assert asked == [(1 << 32) - 1], "the largest that there is"
 
 
@@ -58,4 +58,4 @@ def test_records_that_take_more_memory_than_there_is_cannot_be_read(
         raise pa.ArrowMemoryError("malloc of size 4294967295 failed")
 
     monkeypatch.setattr(pa, "decompress", decompress)
-    assert records(snappy(b"\xff\xff\xff\xff\x0f\x04abc")) is None
+    assert read_records(snappy(b"\xff\xff\xff\xff\x0f\x04abc")) is None

@@ -14,24 +14,24 @@ from core.cluster.configs import ConfigSource, ConfigValue
 from core.cluster.faults import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.replicas.batches import OldFormatError
-from core.watch.replicas.compare import Difference, What, compare
-from core.watch.replicas.result import KEPT, Standing, Verdict, Verification
-from core.watch.replicas.verify import Bounds, Verifier
+from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.result import MAX_DIFFERENCES, PartitionResult, ReplicaStatus, Verification
+from core.watch.replicas.verify import Verifier, VerifyLimits
 
 FIRST = batch(0, ["a", "b", "c"])
 SECOND = batch(3, ["d", "e"])
 THIRD = batch(5, ["f"])
 WHOLE = (FIRST, SECOND, THIRD)
-PLENTY = Bounds(60.0, 1 << 30)
+PLENTY = VerifyLimits(60.0, 1 << 30)
 
 
-def verification(replicas: Replicas, bounds: Bounds = PLENTY) -> Verification:
+def verification(replicas: Replicas, bounds: VerifyLimits = PLENTY) -> Verification:
     state = replicas.describe()
     rows = state.partitions_of(TP.topic)
     return Verifier(replicas, state, rows, bounds, replicas.client_clock).run()
 
 
-def verdict(replicas: Replicas, bounds: Bounds = PLENTY) -> Verdict:
+def verdict(replicas: Replicas, bounds: VerifyLimits = PLENTY) -> PartitionResult:
     (found,) = verification(replicas, bounds).verdicts
     return found
 
@@ -48,7 +48,7 @@ def compacted(replicas: Replicas) -> Replicas:
 
 def test_replicas_that_hold_the_same() -> None:
     found = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
-    assert found.standing is Standing.SAME
+    assert found.standing is ReplicaStatus.SAME
     assert (found.start, found.until, found.end) == (0, 6, 6)
     assert found.size_bytes == sum(map(len, WHOLE))
     assert found.largest_lag == (0, 2)
@@ -57,27 +57,27 @@ def test_replicas_that_hold_the_same() -> None:
 FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
     "a flipped byte": (
         {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), THIRD), 3: WHOLE},
-        Difference(What.CORRUPT, 3, 4, (2,), (1, 3), 4),
+        Difference(DifferenceKind.CORRUPT, 3, 4, (2,), (1, 3), 4),
     ),
     "a flipped byte on the leader": (
         {1: (flipped(FIRST, 70), SECOND, THIRD), 2: WHOLE, 3: WHOLE},
-        Difference(What.CORRUPT, 0, 2, (1,), (2, 3), 0),
+        Difference(DifferenceKind.CORRUPT, 0, 2, (1,), (2, 3), 0),
     ),
     "a flipped checksum": (
         {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND, flipped(THIRD, 18))},
-        Difference(What.CORRUPT, 5, 5, (3,), (1, 2), None),
+        Difference(DifferenceKind.CORRUPT, 5, 5, (3,), (1, 2), None),
     ),
     "the same flipped byte everywhere": (
         dict.fromkeys((1, 2), (flipped(FIRST, 70), SECOND, THIRD)),
-        Difference(What.CORRUPT, 0, 2, (1, 2), (), None),
+        Difference(DifferenceKind.CORRUPT, 0, 2, (1, 2), (), None),
     ),
     "another record": (
         {1: WHOLE, 2: WHOLE, 3: (FIRST, batch(3, ["d", "E"]), THIRD)},
-        Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),
+        Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),
     ),
     "another record, of two": (
         {1: WHOLE, 2: (FIRST, batch(3, ["D", "e"]), THIRD)},
-        Difference(What.OTHER, 3, 4, (1, 2), (), 3),
+        Difference(DifferenceKind.OTHER, 3, 4, (1, 2), (), 3),
     ),
     "another record, packed": (
         {
@@ -85,35 +85,35 @@ FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
             2: (batch(0, ["a", "b"], GZIP),),
             3: (batch(0, ["a", "B"], GZIP),),
         },
-        Difference(What.OTHER, 0, 1, (3,), (1, 2), 1),
+        Difference(DifferenceKind.OTHER, 0, 1, (3,), (1, 2), 1),
     ),
     "another leader epoch": (
         {1: WHOLE, 2: (FIRST, flipped(SECOND, 15), THIRD), 3: WHOLE},
-        Difference(What.EPOCH, 3, 4, (2,), (1, 3), None),
+        Difference(DifferenceKind.EPOCH, 3, 4, (2,), (1, 3), None),
     ),
     "another leader epoch, of two": (
         {1: WHOLE, 2: (FIRST, flipped(SECOND, 15), THIRD)},
-        Difference(What.EPOCH, 3, 4, (1, 2), (), None),
+        Difference(DifferenceKind.EPOCH, 3, 4, (1, 2), (), None),
     ),
     "a batch that is not there": (
         {1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE},
-        Difference(What.MISSING, 3, 4, (2,), (1, 3), 3),
+        Difference(DifferenceKind.MISSING, 3, 4, (2,), (1, 3), 3),
     ),
     "a length that is none": (
         {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)},
-        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+        Difference(DifferenceKind.UNREADABLE, 3, 3, (3,), (1, 2), 3),
     ),
     "a length beyond the log": (
         {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\1\0\0\0" + SECOND[12:], THIRD)},
-        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+        Difference(DifferenceKind.UNREADABLE, 3, 3, (3,), (1, 2), 3),
     ),
     "a bit that makes a batch look like an old message": (
         {1: WHOLE, 2: WHOLE, 3: (FIRST, flipped(SECOND, 16, bit=2), THIRD)},
-        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+        Difference(DifferenceKind.UNREADABLE, 3, 3, (3,), (1, 2), 3),
     ),
     "the same on the leader, at the beginning": (
         {1: (flipped(FIRST, 16, bit=2), SECOND, THIRD), 2: WHOLE, 3: WHOLE},
-        Difference(What.UNREADABLE, 0, 0, (1,), (2, 3), 0),
+        Difference(DifferenceKind.UNREADABLE, 0, 0, (1,), (2, 3), 0),
     ),
 }
 
@@ -123,7 +123,7 @@ def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Di
     replicas = Replicas.of(logs)
     replicas.ends = dict.fromkeys(logs, 6 if len(logs[1]) == 3 else 2)
     found = verdict(replicas)
-    assert found.standing is Standing.DIFFERENT
+    assert found.standing is ReplicaStatus.DIFFERENT
     assert found.differences == (expected,)
     assert found.until == found.end, "the rest is compared all the same"
 
@@ -131,8 +131,10 @@ def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Di
 def test_it_is_found_however_small_the_pieces() -> None:
     many = [batch(3 * n, [f"a{n}", "b" * 20_000, "c"]) for n in range(20)]
     other = [*many[:11], flipped(many[11], 90), *many[12:]]
-    found = verdict(Replicas.of({1: many, 2: other, 3: many}), Bounds(60.0, 3_000_000))
-    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.CORRUPT, 33, (2,))]
+    found = verdict(Replicas.of({1: many, 2: other, 3: many}), VerifyLimits(60.0, 3_000_000))
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [
+        (DifferenceKind.CORRUPT, 33, (2,))
+    ]
     assert (found.until, found.size_bytes) == (60, sum(map(len, many)))
 
 
@@ -142,7 +144,7 @@ def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
     assert 3 in row.isr
     found = verdict(replicas)
     assert (found.lags, found.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
-    assert (found.until, found.end, found.standing) == (3, 3, Standing.SAME), (
+    assert (found.until, found.end, found.standing) == (3, 3, ReplicaStatus.SAME), (
         "what not all of the ISR has is not there yet"
     )
 
@@ -155,14 +157,17 @@ def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
     replicas.client.advance(60)
     found = verdict(replicas)
     assert dict(found.left_out) == {3: "its high watermark is 3"}
-    assert [(d.what, d.first) for d in found.differences] == [(What.OTHER, 3), (What.MISSING, 5)]
+    assert [(d.what, d.first) for d in found.differences] == [
+        (DifferenceKind.OTHER, 3),
+        (DifferenceKind.MISSING, 5),
+    ]
 
 
 def test_only_what_all_still_have_is_compared() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (SECOND, THIRD), 3: WHOLE})
     replicas.starts[2] = 3
     found = verdict(replicas)
-    assert (found.standing, found.start, found.until) == (Standing.SAME, 3, 6)
+    assert (found.standing, found.start, found.until) == (ReplicaStatus.SAME, 3, 6)
 
 
 OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
@@ -186,18 +191,20 @@ def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas
 @pytest.mark.parametrize("brokers", [(2,), (1, 2), (1, 2, 3)])
 def test_what_retention_leaves_is_compared(brokers: Sequence[int]) -> None:
     same = verdict(retained(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}), 3, brokers))
-    assert (same.standing, same.until, same.end) == (Standing.SAME, 6, 6)
+    assert (same.standing, same.until, same.end) == (ReplicaStatus.SAME, 6, 6)
     assert same.size_bytes == len(SECOND + THIRD)
     other = verdict(retained(Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE}), 3, brokers))
-    assert other.differences == (Difference(What.OTHER, 3, 4, (2,), (1, 3), 4),)
+    assert other.differences == (Difference(DifferenceKind.OTHER, 3, 4, (2,), (1, 3), 4),)
 
 
 def test_retention_may_take_more_than_a_piece() -> None:
     many = [batch(n, ["x" * 30_000]) for n in range(10)]
     other = [*many[:8], batch(8, ["y" * 30_000]), many[9]]
     replicas = retained(Replicas.of({1: many, 2: other, 3: many}), 5, (2,))
-    found = verdict(replicas, Bounds(60.0, 2_000_000))
-    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.OTHER, 8, (2,))]
+    found = verdict(replicas, VerifyLimits(60.0, 2_000_000))
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [
+        (DifferenceKind.OTHER, 8, (2,))
+    ]
     assert (found.until, dict(found.left_out)) == (10, {})
     assert found.size_bytes == sum(map(len, many[5:]))
 
@@ -223,20 +230,20 @@ def test_compaction_may_have_taken_records_from_one_replica() -> None:
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     replicas = compacted(Replicas.of({1: whole, 2: (left, SECOND, THIRD), 3: (left, THIRD)}))
     found = verdict(replicas)
-    assert (found.standing, found.until) == (Standing.SAME, 6)
+    assert (found.standing, found.until) == (ReplicaStatus.SAME, 6)
 
 
 def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     other = (batch(0, {0: "a", 2: "X"}), SECOND, THIRD)
     found = verdict(compacted(Replicas.of({1: whole, 2: other, 3: whole})))
-    assert found.differences == (Difference(What.OTHER, 0, 2, (2,), (1, 3), 2),)
+    assert found.differences == (Difference(DifferenceKind.OTHER, 0, 2, (2,), (1, 3), 2),)
 
 
 def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> None:
     replicas = compacted(Replicas.of({1: WHOLE, 2: (), 3: WHOLE}))
     replicas.ends[2] = replicas.high[2] = 6
-    assert verdict(replicas).standing is Standing.SAME
+    assert verdict(replicas).standing is ReplicaStatus.SAME
 
 
 def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None:
@@ -245,7 +252,7 @@ def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
     found = verification(replicas)
-    assert found.verdicts[0].standing is Standing.SAME
+    assert found.verdicts[0].standing is ReplicaStatus.SAME
     assert "Whether orders is compacted is not known" in found.notes[0]
 
 
@@ -263,24 +270,28 @@ def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(
     replicas.faults[3] = fault
     found = verdict(replicas)
     assert dict(found.left_out) == {3: why}
-    assert found.differences == (Difference(What.OTHER, 3, 4, (1, 2), (), 4),)
+    assert found.differences == (Difference(DifferenceKind.OTHER, 3, 4, (1, 2), (), 4),)
 
 
 def test_a_broker_that_calls_its_own_records_corrupt_is_named() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.faults[2] = Fault("CORRUPT_MESSAGE")
     found = verdict(replicas)
-    assert found.differences == (Difference(What.UNREADABLE, 0, 0, (2,), (1, 3), 0),)
+    assert found.differences == (Difference(DifferenceKind.UNREADABLE, 0, 0, (2,), (1, 3), 0),)
 
 
 def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together() -> None:
     broken = (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)
     replicas = Replicas.of({1: broken, 2: WHOLE, 3: broken})
     replicas.ends = {1: 6, 3: 6}
-    assert verdict(replicas).differences == (Difference(What.UNREADABLE, 3, 3, (1, 3), (2,), 3),)
+    assert verdict(replicas).differences == (
+        Difference(DifferenceKind.UNREADABLE, 3, 3, (1, 3), (2,), 3),
+    )
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.faults |= {2: Fault("CORRUPT_MESSAGE"), 3: Fault("CORRUPT_MESSAGE")}
-    assert verdict(replicas).differences == (Difference(What.UNREADABLE, 0, 0, (2, 3), (1,), 0),)
+    assert verdict(replicas).differences == (
+        Difference(DifferenceKind.UNREADABLE, 0, 0, (2, 3), (1,), 0),
+    )
 
 
 def test_a_broker_that_is_down_is_left_out() -> None:
@@ -288,13 +299,13 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     replicas.client.stop_broker(3)
     replicas.client.advance(30)
     found = verdict(replicas)
-    assert (found.standing, dict(found.left_out)) == (Standing.INCOMPLETE, {3: "it is down"})
+    assert (found.standing, dict(found.left_out)) == (ReplicaStatus.INCOMPLETE, {3: "it is down"})
     assert found.until == found.end == 6
 
 
 def test_one_replica_has_nothing_to_be_compared_with() -> None:
     replicas = Replicas.of({1: WHOLE})
-    assert verdict(replicas).standing is Standing.SAME
+    assert verdict(replicas).standing is ReplicaStatus.SAME
     assert replicas.read == 0
 
 
@@ -325,11 +336,11 @@ def test_what_looks_old_is_judged_when_every_replica_has_told() -> None:
 
 def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
     many = [batch(n, ["x" * 30_000]) for n in range(10)]
-    found = verification(Replicas.of(dict.fromkeys((1, 2), many)), Bounds(60.0, 200_000))
+    found = verification(Replicas.of(dict.fromkeys((1, 2), many)), VerifyLimits(60.0, 200_000))
     assert found.ended == "so many bytes were read"
     assert 200_000 <= found.read_bytes < 300_000
     (one,) = found.verdicts
-    assert (one.standing, one.end) == (Standing.INCOMPLETE, 10)
+    assert (one.standing, one.end) == (ReplicaStatus.INCOMPLETE, 10)
     assert one.until is not None
     assert 0 < one.until < 10
 
@@ -350,7 +361,7 @@ def test_what_differed_only_for_a_moment_is_no_difference() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
     once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
     found = verdict(replicas)
-    assert (found.standing, found.differences) == (Standing.INCOMPLETE, ())
+    assert (found.standing, found.differences) == (ReplicaStatus.INCOMPLETE, ())
     assert "try again" in found.left_out[None]
 
 
@@ -360,20 +371,25 @@ def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
     )
     once_found(replicas, lambda: replicas.logs.update({2: [FIRST, SECOND, flipped(THIRD, -2)]}))
     found = verdict(replicas)
-    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.CORRUPT, 5, (2,))]
-    assert (found.standing, found.different) == (Standing.DIFFERENT, 1)
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [
+        (DifferenceKind.CORRUPT, 5, (2,))
+    ]
+    assert (found.standing, found.different) == (ReplicaStatus.DIFFERENT, 1)
 
 
 def test_differences_that_are_only_counted_are_not_taken_back() -> None:
-    many = [batch(n, ["x"]) for n in range(KEPT + 2)]
+    many = [batch(n, ["x"]) for n in range(MAX_DIFFERENCES + 2)]
     corrupt = [flipped(one, -2) for one in many]
     replicas = Replicas.of({1: many, 2: corrupt, 3: many})
-    once_found(replicas, lambda: replicas.logs.update({2: [*many[:KEPT], *corrupt[KEPT:]]}))
+    once_found(
+        replicas,
+        lambda: replicas.logs.update({2: [*many[:MAX_DIFFERENCES], *corrupt[MAX_DIFFERENCES:]]}),
+    )
     found = verification(replicas)
     (one,) = found.verdicts
-    assert (one.standing, one.differences, one.different) == (Standing.DIFFERENT, (), 2)
+    assert (one.standing, one.differences, one.different) == (ReplicaStatus.DIFFERENT, (), 2)
     assert "orders-0" in found.notes[0]
-    assert f"the first {KEPT} are the same now" in found.notes[0]
+    assert f"the first {MAX_DIFFERENCES} are the same now" in found.notes[0]
 
 
 @pytest.mark.parametrize("name", ["BROKER_NOT_AVAILABLE", "OFFSET_OUT_OF_RANGE"])
@@ -381,7 +397,9 @@ def test_what_differed_stays_so_when_it_cannot_be_read_again(name: str) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
     once_found(replicas, lambda: replicas.faults.update({1: Fault(name)}))
     found = verification(replicas)
-    assert found.verdicts[0].differences == (Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert found.verdicts[0].differences == (
+        Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),
+    )
     assert dict(found.verdicts[0].left_out) == {}
     assert found.notes == (
         f"What differs in orders-0 was not read a second time (broker 1: {name}): verify again to "
@@ -398,7 +416,9 @@ def test_what_differed_stays_so_when_the_cluster_answers_no_more(
 
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
     found = verification(once_found(replicas, gone))
-    assert found.verdicts[0].differences == (Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert found.verdicts[0].differences == (
+        Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),
+    )
     assert "orders-0 was not read a second time (The cluster is gone)" in found.notes[0]
 
 

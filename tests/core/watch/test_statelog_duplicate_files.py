@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from core.watch.statelog.event import milliseconds
-from core.watch.statelog.files import find, narrowed, records
-from core.watch.statelog.merge import Merge, Wanted
+from core.watch.statelog.event import to_milliseconds
+from core.watch.statelog.files import find_log_files, read_records, select_time_range
+from core.watch.statelog.merge import EventFilter, Merge
 from core.watch.statelog.timestamps import parse_zones
 
 BERLIN = "Europe/Berlin"
@@ -38,7 +38,7 @@ def write(path: Path, moments: Sequence[datetime], broker: int = 1, zone: str = 
 
 
 def told(*named: Path, zone: str = BERLIN) -> list[datetime]:
-    merge = Merge(find(named, parse_zones((zone,))).sources, Wanted(unknown=True))
+    merge = Merge(find_log_files(named, parse_zones((zone,))).sources, EventFilter(unknown=True))
     return [event.at for event in merge]
 
 
@@ -52,21 +52,27 @@ def told(*named: Path, zone: str = BERLIN) -> list[datetime]:
 def test_a_range_is_found_whole_in_a_large_log(tmp_path: Path, since: str, until: str) -> None:
     moments = minutely(BEGIN, utc("05:00"), every=4)
     path = write(tmp_path / "state-change.log", moments)
-    (source,) = find([path], parse_zones((BERLIN,))).sources
+    (source,) = find_log_files([path], parse_zones((BERLIN,))).sources
     begin, end = utc(since), utc(until)
-    (part,) = narrowed([source], milliseconds(begin), milliseconds(end))
-    found = [r.at_ms for r in records(part) if milliseconds(begin) <= r.at_ms <= milliseconds(end)]
-    assert found == [milliseconds(at) for at in moments if begin <= at <= end]
+    (part,) = select_time_range([source], to_milliseconds(begin), to_milliseconds(end))
+    found = [
+        r.at_ms
+        for r in read_records(part)
+        if to_milliseconds(begin) <= r.at_ms <= to_milliseconds(end)
+    ]
+    assert found == [to_milliseconds(at) for at in moments if begin <= at <= end]
 
 
 def test_on_other_days_no_more_is_read_than_without_a_zone(tmp_path: Path) -> None:
     begin = datetime(2025, 7, 1, tzinfo=UTC)
     moments = minutely(begin, begin + timedelta(hours=8), every=4)
-    since, until = (milliseconds(begin + timedelta(hours=hour)) for hour in (6, 7))
+    since, until = (to_milliseconds(begin + timedelta(hours=hour)) for hour in (6, 7))
     parts = []
     for zone in (BERLIN, "+02:00"):
         path = write(tmp_path / zone[-2:] / "state-change.log", moments)
-        parts += narrowed(find([path], parse_zones((zone,))).sources, since, until)
+        parts += select_time_range(
+            find_log_files([path], parse_zones((zone,))).sources, since, until
+        )
     assert parts[0].begin_byte == parts[1].begin_byte > 0
 
 

@@ -21,12 +21,19 @@ from hypothesis import strategies as st
 
 from core.errors import UsageError
 from core.watch.statelog import parallel as side_by_side
-from core.watch.statelog.clock_offsets import Offset
-from core.watch.statelog.event import Event, Kind
-from core.watch.statelog.files import Found, find
-from core.watch.statelog.merge import HELD, Disorder, Merge, Tally, Wanted, in_order
+from core.watch.statelog.clock_offsets import ClockOffset
+from core.watch.statelog.event import LogEvent, LogEventKind
+from core.watch.statelog.files import LogFiles, find_log_files
+from core.watch.statelog.merge import (
+    BUFFERED_RECORDS,
+    Disorder,
+    EventFilter,
+    Merge,
+    MergeTally,
+    merge_records,
+)
 from core.watch.statelog.mixed_clusters import Suspicion
-from core.watch.statelog.output import Lines, another_zone, is_incomplete, summary_lines
+from core.watch.statelog.output import TextFormatter, is_in_other_zone, is_incomplete, summary_lines
 from core.watch.statelog.timestamps import parse_zones
 
 START = datetime(2026, 1, 31, 2, tzinfo=UTC)
@@ -51,15 +58,15 @@ def follower(partition: int, epoch: int, *, before: int | None = None, topic: st
 
 
 def merged(
-    *named: Path, wanted: Wanted | None = None, zones: Sequence[str] = ()
-) -> tuple[list[Event], Tally, Found]:
-    found = find(named, parse_zones(zones))
-    merge = Merge(found.sources, wanted or Wanted(unknown=True))
+    *named: Path, wanted: EventFilter | None = None, zones: Sequence[str] = ()
+) -> tuple[list[LogEvent], MergeTally, LogFiles]:
+    found = find_log_files(named, parse_zones(zones))
+    merge = Merge(found.sources, wanted or EventFilter(unknown=True))
     events = list(merge)
     return events, merge.tally, found
 
 
-def lines_of(found: Found) -> int:
+def lines_of(found: LogFiles) -> int:
     return sum(source.lines for source in found.sources)
 
 
@@ -68,7 +75,7 @@ def suspicions(*named: Path) -> tuple[Suspicion, ...]:
     return tally.strangers.suspicions(found.sources)
 
 
-def at(event: Event) -> int:
+def at(event: LogEvent) -> int:
     return round((event.at - START) / timedelta(milliseconds=1))
 
 
@@ -117,13 +124,13 @@ def test_a_merge_is_ordered_and_holds_every_line_once(
         assert (summary.events, summary.disorder) == (len(written), Disorder())
 
 
-@given(st.permutations(range(HELD)))
+@given(st.permutations(range(BUFFERED_RECORDS)))
 def test_small_disorder_is_mended(places: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "state-change.log"
         log.write_text("".join(line(ms, 1, "Deleting 1 partition(s).") for ms in places))
         events, summary, _ = merged(log)
-        assert [at(event) for event in events] == list(range(HELD))
+        assert [at(event) for event in events] == list(range(BUFFERED_RECORDS))
         assert summary.disorder.records == 0
 
 
@@ -152,9 +159,9 @@ def test_only_files_of_the_time_that_is_told_are_open(tmp_path: Path) -> None:
     for hour in range(40):
         log = tmp_path / f"state-change.log.2026-01-31-{hour:02}"
         log.write_text(line(hour * 3_600_000, 1, "Deleting 1 partition(s)."))
-    sources = find([tmp_path], UTC_ONLY).sources
+    sources = find_log_files([tmp_path], UTC_ONLY).sources
     most = 0
-    for record in in_order(sources, Disorder()):
+    for record in merge_records(sources, Disorder()):
         begun = sum(source.lines > 0 for source in sources)
         ended = record.source  # one line each: the files before it are done with
         most = max(most, begun - ended)
@@ -168,7 +175,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
         with log.open("w") as file:
             for number in range(lines):
                 file.write(line(number, 1, follower(number % 50, 1 + number)))
-        found = find([log], UTC_ONLY)
+        found = find_log_files([log], UTC_ONLY)
         merge = Merge(found.sources)
         merge.tally.clocks._most = 100
         tracemalloc.start()
@@ -279,7 +286,7 @@ def test_who_wrote_it(tmp_path: Path) -> None:
     assert (first.broker, first.by_controller, first.controller_epoch) == (1, True, 7)
     assert (second.broker, second.by_controller) == (2, False)
     assert (second.change.topic, second.change.partition, second.change.isr) == ("t", 4, (1, 2))
-    assert (third.broker, third.change.kind) == (1, Kind.UNKNOWN)
+    assert (third.broker, third.change.kind) == (1, LogEventKind.UNKNOWN)
 
 
 def test_a_zone_for_all_and_another_for_one_broker(tmp_path: Path) -> None:
@@ -327,7 +334,7 @@ def test_filters(tmp_path: Path) -> None:
     origin = round(START.timestamp() * 1000)
 
     def kept(**asked: object) -> list[int]:
-        return [at(event) for event in merged(log, wanted=Wanted(**asked))[0]]  # type: ignore[arg-type]
+        return [at(event) for event in merged(log, wanted=EventFilter(**asked))[0]]  # type: ignore[arg-type]
 
     assert kept() == [0, 1, 2, 3, 4]
     assert kept(unknown=True) == [0, 1, 2, 3, 4, 5]
@@ -335,7 +342,7 @@ def test_filters(tmp_path: Path) -> None:
     assert kept(topic=re.compile("t+"), partitions=frozenset({0})) == [0, 2]
     assert kept(partitions=frozenset({1})) == [1, 4]
     assert kept(from_ms=origin + 1, to_ms=origin + 3) == [1, 2]
-    assert merged(log, wanted=Wanted())[1].unknown == 1
+    assert merged(log, wanted=EventFilter())[1].unknown == 1
 
 
 # -- what may be wrong with files ------------------------------------------------------------------
@@ -412,7 +419,7 @@ def test_a_folder_is_searched_for_state_change_logs_only(tmp_path: Path) -> None
     for name in (*names, "server.log", "state-change.txt"):
         (tmp_path / "deep" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "deep" / name).write_text(line(0, 1, "x"))
-    found = find([tmp_path], UTC_ONLY)
+    found = find_log_files([tmp_path], UTC_ONLY)
     assert sorted(source.path.name for source in found.sources) == sorted(names)
 
 
@@ -420,7 +427,7 @@ def test_a_folder_is_searched_for_state_change_logs_only(tmp_path: Path) -> None
 def test_nothing_there_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="There is no"):
-        find([tmp_path / name], UTC_ONLY)
+        find_log_files([tmp_path / name], UTC_ONLY)
 
 
 # -- clocks ----------------------------------------------------------------------------------------
@@ -440,7 +447,7 @@ def three_clocks(folder: Path, ahead: dict[int, int], moments: int = 8) -> Path:
     return folder
 
 
-def offsets(*named: Path) -> dict[int, Offset]:
+def offsets(*named: Path) -> dict[int, ClockOffset]:
     return {offset.broker: offset for offset in merged(*named)[1].clocks.offsets()}
 
 
@@ -467,7 +474,7 @@ def test_what_a_broker_reads_at_its_start_tells_nothing_of_its_clock(tmp_path: P
 
 def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
     found = offsets(three_clocks(tmp_path, {1: 0, 2: 50, 3: 7_200_000}))
-    assert {broker: another_zone(offset) for broker, offset in found.items()} == {
+    assert {broker: is_in_other_zone(offset) for broker, offset in found.items()} == {
         1: False,
         2: False,
         3: True,
@@ -476,7 +483,7 @@ def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
 
 def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
     folder = three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=200)
-    merge = Merge(find([folder], UTC_ONLY).sources)
+    merge = Merge(find_log_files([folder], UTC_ONLY).sources)
     merge.tally.clocks._most = 50
     for _ in merge:
         pass
@@ -487,14 +494,15 @@ def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
 
 
 SAMPLED = """
-from core.watch.statelog.clock_offsets import Clocks
-from core.watch.statelog.event import Change, Event, Kind
-clocks = Clocks(most=50)
+from core.watch.statelog.clock_offsets import ClockOffsets
+from core.watch.statelog.event import Change, LogEvent, LogEventKind
+clocks = ClockOffsets(most=50)
 for n in range(2_000):
-    change = Change(Kind.FOLLOWER, f"t{n % 7}", n, leader_epoch=n, partition_epoch=n % 3 or None)
+    epochs = {"leader_epoch": n, "partition_epoch": n % 3 or None}
+    change = Change(LogEventKind.FOLLOWER, f"t{n % 7}", n, **epochs)
     for broker in (1, 2):
         at_ms = n * 60_000 + broker * n
-        clocks.note(Event(at_ms, broker, False, None, "INFO", change, "", (), "a.log", n))
+        clocks.note(LogEvent(at_ms, broker, False, None, "INFO", change, "", (), "a.log", n))
 print(clocks.offsets())
 """
 
@@ -515,7 +523,7 @@ def test_each_process_samples_the_same_changes() -> None:
 
 
 def test_shifted_by_their_clocks_all_tell_one_story(tmp_path: Path) -> None:
-    sources = find([three_clocks(tmp_path, {1: 0, 2: 90_000})], UTC_ONLY).sources
+    sources = find_log_files([three_clocks(tmp_path, {1: 0, 2: 90_000})], UTC_ONLY).sources
 
     epochs = [event.change.leader_epoch for event in Merge(sources, shifts_ms={2: -90_000})]
     assert epochs == sorted(epochs, key=lambda epoch: epoch or 0)
@@ -589,7 +597,7 @@ def test_nothing_in_a_log_does_anything_to_a_terminal(name: str, form: str) -> N
         log.write_text(f"[{stamp(0)}] INFO {form.replace('{}', name)}\n\tat {name}\n")
         events, _, _ = merged(log)
     for event in events:
-        text = Lines().text(event)
+        text = TextFormatter().text(event)
         assert all(part.isprintable() for part in text.split("\n")), text
 
 
@@ -599,15 +607,15 @@ def test_nothing_in_a_log_does_anything_to_a_terminal(name: str, form: str) -> N
 def test_in_several_processes_it_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "WORTH_BYTES", 0)
+    monkeypatch.setattr(side_by_side, "MIN_BYTES", 0)
     three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=150)
     with (tmp_path / "broker-3" / "state-change.log").open("a") as file:
         file.write("\tat a last line without its end")
 
     def told(processes: int) -> tuple[list[str], list[str]]:
-        found, tally = find([tmp_path], UTC_ONLY), Tally()
-        lines = side_by_side.lines(
-            found.sources, Wanted(), {1: 70}, tally, as_json=False, processes=processes
+        found, tally = find_log_files([tmp_path], UTC_ONLY), MergeTally()
+        lines = side_by_side.merge_lines(
+            found.sources, EventFilter(), {1: 70}, tally, as_json=False, processes=processes
         )
         return list(lines), list(summary_lines(tally, found, UTC_ONLY, {}, False))
 
@@ -620,9 +628,13 @@ def test_in_several_processes_it_is_the_same(
 def test_who_stops_listening_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "WORTH_BYTES", 0)
-    sources = find([three_clocks(tmp_path, {1: 0, 2: 900}, moments=2_000)], UTC_ONLY).sources
-    lines = side_by_side.lines(sources, Wanted(), {}, Tally(), as_json=True, processes=2)
+    monkeypatch.setattr(side_by_side, "MIN_BYTES", 0)
+    sources = find_log_files(
+        [three_clocks(tmp_path, {1: 0, 2: 900}, moments=2_000)], UTC_ONLY
+    ).sources
+    lines = side_by_side.merge_lines(
+        sources, EventFilter(), {}, MergeTally(), as_json=True, processes=2
+    )
     next(lines)
     assert len(active_children()) == 2
     lines.close()
@@ -636,7 +648,7 @@ def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, hour: str) -> None
     log = tmp_path / "a.log"
     damaged = line(0, 1, follower(0, 1)).replace("2026-01-31 02", hour)
     log.write_text(damaged + line(0, 1, follower(0, 1)) + damaged + line(9, 1, follower(0, 2)))
-    events, tally, _ = merged(log, wanted=Wanted(), zones=[zone])
+    events, tally, _ = merged(log, wanted=EventFilter(), zones=[zone])
     assert [event.change.leader_epoch for event in events] == [1, 2]
     assert tally.unknown == 1  # the first; the second goes with the record before it
 

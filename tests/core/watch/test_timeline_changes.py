@@ -13,9 +13,9 @@ from watch_help import at, cluster, row
 from core.cluster.metadata import PartitionRow, Topic
 from core.cluster.state import ClusterState
 from core.watch.timeline import codec as packing
-from core.watch.timeline.changes import changes, replayed
+from core.watch.timeline.changes import apply_changes, find_changes
 from core.watch.timeline.events import Kind
-from core.watch.timeline.text import happenings, told
+from core.watch.timeline.text import format_event, group_events
 
 QUIET = [row("a", 0, (1, 2, 3)), row("a", 1, (2, 3, 1)), row("b", 0, (3, 4))]
 
@@ -53,23 +53,23 @@ def first(change: PartitionRow) -> list[PartitionRow]:
 def test_one_change_of_a_partition_is_one_event(
     after: list[PartitionRow], kind: Kind, text: str | None
 ) -> None:
-    (event,) = changes(cluster(QUIET), cluster(after, seconds=1))
+    (event,) = find_changes(cluster(QUIET), cluster(after, seconds=1))
     assert event.kind == kind
     assert event.at == at(1)
     if text is not None:
-        assert told(event) == text
+        assert format_event(event) == text
 
 
 def test_a_move_that_was_cancelled_went_back() -> None:
     moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
-    (event,) = changes(cluster(moving), cluster(QUIET))
-    assert told(event) == "a-0 went back, on 1,2,3 again"
+    (event,) = find_changes(cluster(moving), cluster(QUIET))
+    assert format_event(event) == "a-0 went back, on 1,2,3 again"
 
 
 def test_an_end_of_a_move_says_where_it_is_now() -> None:
     moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
-    (event,) = changes(cluster(moving), cluster(first(row("a", 0, (1, 2, 4)))))
-    assert told(event) == "a-0 has moved, now on 1,2,4"
+    (event,) = find_changes(cluster(moving), cluster(first(row("a", 0, (1, 2, 4)))))
+    assert format_event(event) == "a-0 has moved, now on 1,2,4"
     assert not event.kind & Kind.ISR_SHRINK, "what was taken away did not fall behind"
 
 
@@ -98,24 +98,24 @@ def test_an_end_of_a_move_says_where_it_is_now() -> None:
 def test_brokers_topics_and_the_controller(
     before: dict[str, Any], after: dict[str, Any], texts: list[str]
 ) -> None:
-    found = changes(cluster(QUIET, **before), cluster(QUIET, seconds=1, **after))
-    assert [told(event) for event in found] == texts
+    found = find_changes(cluster(QUIET, **before), cluster(QUIET, seconds=1, **after))
+    assert [format_event(event) for event in found] == texts
 
 
 def test_a_topic_made_anew_is_another_one() -> None:
     anew = cluster(QUIET, topics={"b": Topic("b", "another", 1)})
-    found = changes(cluster(QUIET), anew)
+    found = find_changes(cluster(QUIET), anew)
     assert [event.kind for event in found] == [
         *(Kind.TOPIC_DELETED, Kind.TOPIC_CREATED, Kind.PARTITION, Kind.PARTITION)
     ]
-    assert_same(replayed(cluster(QUIET), found, at(1)), anew)
+    assert_same(apply_changes(cluster(QUIET), found, at(1)), anew)
 
 
 def test_partitions_that_are_led_again_are_counted_so() -> None:
     rows = [row("a", n, (1, 3)) for n in range(3)]
     nobody = cluster([row("a", n, (1, 3), leader=-1) for n in range(3)])
-    found = changes(nobody, cluster(rows, seconds=1))
-    assert [one.text for one in happenings(found)] == [
+    found = find_changes(nobody, cluster(rows, seconds=1))
+    assert [one.text for one in group_events(found)] == [
         "3 partitions have a leader again: 3 on 1 (a)"
     ]
 
@@ -126,10 +126,10 @@ def test_a_brokers_death_is_told_in_a_few_lines() -> None:
         row("a", n, (1 + n % 2, 3), leader=3 if n % 2 else None, isr=(3,) if n % 2 else None)
         for n in range(10)
     ]
-    died = changes(cluster(rows), cluster(dead, seconds=1, down=(2,)))
+    died = find_changes(cluster(rows), cluster(dead, seconds=1, down=(2,)))
     whole = [row("a", n, (1 + n % 2, 3), leader=3 if n % 2 else None) for n in range(10)]
-    back = changes(cluster(dead, down=(2,)), cluster(whole, seconds=30))
-    assert [one.text for one in happenings([*died, *back])] == [
+    back = find_changes(cluster(dead, down=(2,)), cluster(whole, seconds=30))
+    assert [one.text for one in group_events([*died, *back])] == [
         "broker 2 went down",
         "5 partitions have another leader than 2: 5 on 3 (a)",
         "5 partitions lost 2 from their ISR (a)",
@@ -178,14 +178,14 @@ def assert_same(one: ClusterState, other: ClusterState) -> None:
 def test_what_changed_makes_the_one_picture_of_the_other(
     before: ClusterState, after: ClusterState
 ) -> None:
-    assert_same(replayed(before, changes(before, after), after.fetched_at), after)
+    assert_same(apply_changes(before, find_changes(before, after), after.fetched_at), after)
 
 
 @given(state=clusters())
 def test_nothing_changed_of_the_same_picture(state: ClusterState) -> None:
-    assert changes(state, state) == []
+    assert find_changes(state, state) == []
 
 
 @given(state=clusters())
 def test_a_packed_picture_is_the_same(state: ClusterState) -> None:
-    assert_same(packing.unpacked_state(packing.packed_state(state), state.fetched_at), state)
+    assert_same(packing.decode_state(packing.encode_state(state), state.fetched_at), state)

@@ -10,9 +10,9 @@ from run_help import cluster as simulated
 
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
-from core.watch.timeline.event_sources import LASTS_SECONDS, ConfigsUnread, MovesUnread
+from core.watch.timeline.event_sources import SETTLE_SECONDS, ConfigAccess, ReassignmentAccess
 from core.watch.timeline.events import Kind
-from core.watch.timeline.text import told
+from core.watch.timeline.text import format_event
 
 
 def seen(*min_insync: int | None) -> ClusterState:
@@ -23,13 +23,13 @@ def seen(*min_insync: int | None) -> ClusterState:
 class Looked:
     def __init__(self) -> None:
         self.time = simulated(TWO)
-        self.news = ConfigsUnread(self.time.clock)
+        self.news = ConfigAccess(self.time.clock)
 
     def look(self, state: ClusterState) -> list[str]:
         self.time.advance(1)
         found = self.news.news(replace(state, fetched_at=NOON))
         assert {event.kind for event in found} <= {Kind.CONFIG}
-        return [told(event) for event in found]
+        return [format_event(event) for event in found]
 
 
 def test_configs_of_no_topic_are_told_at_once_and_that_they_can_be_read() -> None:
@@ -48,20 +48,25 @@ def test_configs_of_some_topics_may_be_late_and_are_told_when_they_do_not_come()
     assert looked.look(seen(1, None)) == []
     assert looked.look(seen(1, 1)) == []
     assert looked.look(seen(1, 1, None)) == []
-    looked.time.advance(LASTS_SECONDS)
+    looked.time.advance(SETTLE_SECONDS)
     (said,) = looked.look(seen(1, 1, None))
     assert "changes of 1 topic of 3 do not show" in said
 
 
 def test_moves_that_may_not_be_seen_are_told_once() -> None:
-    news, state = MovesUnread(), replace(seen(1), fetched_at=NOON)
+    news, state = ReassignmentAccess(), replace(seen(1), fetched_at=NOON)
     hidden = replace(state, moves_unknown="This user may not list them.")
     assert news.news(state) == []
     (event,) = news.news(hidden)
     assert event.kind == Kind.ASSIGNMENT
-    assert told(event) == "recorder: could not read what is in flight: This user may not list them."
+    assert (
+        format_event(event)
+        == "recorder: could not read what is in flight: This user may not list them."
+    )
     assert news.news(hidden) == []
-    assert [told(e) for e in news.news(state)] == ["recorder: could read what is in flight again"]
+    assert [format_event(e) for e in news.news(state)] == [
+        "recorder: could read what is in flight again"
+    ]
 
 
 def test_a_cluster_without_topics_hides_nothing() -> None:

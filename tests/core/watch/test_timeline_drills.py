@@ -12,9 +12,9 @@ from core.cluster.drills.drill import Drill, DrillKind, Offer, broker_drill
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.publisher import carry_out
+from core.watch.timeline.publisher import run_drill
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import told
+from core.watch.timeline.text import format_event
 
 KEPT = timedelta(milliseconds=1)
 """How exactly a timeline keeps times."""
@@ -62,23 +62,23 @@ def recorded(cluster_id: str) -> list[Event]:
 
 def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
     ground = Ground("c")
-    assert carry_out(ground, broker_drill(DrillKind.KILL, 2)) == "killed broker 2"
+    assert run_drill(ground, broker_drill(DrillKind.KILL, 2)) == "killed broker 2"
     (event,) = recorded("c")
     assert (event.kind, event.brokers) == (Kind.FAULT, {2})
-    assert told(event) == "sandbox: killed broker 2"
+    assert format_event(event) == "sandbox: killed broker 2"
     assert ground.begun_at is not None
     assert event.at <= ground.begun_at + KEPT
 
 
 @pytest.mark.parametrize("ground", [Ground("c", False), Ground(None)])
 def test_what_was_not_done_or_has_no_timeline_is_not_told(ground: Ground) -> None:
-    carry_out(ground, broker_drill(DrillKind.START, 2))
+    run_drill(ground, broker_drill(DrillKind.START, 2))
     assert recorded("c") == []
 
 
 def test_what_failed_is_raised_and_not_told() -> None:
     with pytest.raises(TrimtabError, match="not come up"):
-        carry_out(
+        run_drill(
             Ground("c", TrimtabError("It did not come up.")), broker_drill(DrillKind.START, 2)
         )
     assert recorded("c") == []

@@ -30,11 +30,11 @@ from core.run.reporting.runs import RunReading
 from core.watch.timeline import event_sources as run_news_module
 from core.watch.timeline.daemon import start_recording
 from core.watch.timeline.database import TimelineError
-from core.watch.timeline.event_sources import LASTS, LOOK_SECONDS, LoadNews, RunNews
-from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.event_sources import MIN_DURATION, POLL_SECONDS, LoadEvents, RunEvents
+from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.recorder import record_cluster
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import told
+from core.watch.timeline.text import format_event
 
 
 @pytest.fixture
@@ -50,27 +50,27 @@ def run(client: SimulatedCluster) -> Iterator[Run]:
     made.journal.close()
 
 
-def run_news(run: Run, since: datetime) -> RunNews:
-    return RunNews(run.client.describe().cluster_id, run.client.clock, since)
+def run_news(run: Run, since: datetime) -> RunEvents:
+    return RunEvents(run.client.describe().cluster_id, run.client.clock, since)
 
 
 def test_a_run_is_told_as_it_goes_without_its_partitions(run: Run) -> None:
     state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
     news = run_news(run, began)
-    told_first = [told(event) for event in news.news(state)]
+    told_first = [format_event(event) for event in news.news(state)]
     assert told_first == [
         f"run {run.path.stem}: journal opened; original order of 3 partitions kept"
     ]
     run.until(submitted)
     run.client.advance(5)
-    under_way = [told(event) for event in news.news(state)]
+    under_way = [format_event(event) for event in news.news(state)]
     assert any("submitted" in text for text in under_way)
     assert news.news(state) == []
     run.to_the_end()
     run.client.advance(5)
     ended = news.news(state)
-    assert told(ended[-1]).startswith(f"run {run.path.stem}: done: 3 of 3 partitions")
-    assert not any("in ISR" in told(event) for event in ended)
+    assert format_event(ended[-1]).startswith(f"run {run.path.stem}: done: 3 of 3 partitions")
+    assert not any("in ISR" in format_event(event) for event in ended)
     assert {event.kind for event in ended} == {Kind.RUN}
 
 
@@ -124,7 +124,7 @@ def test_what_onlookers_tell_is_on_the_timeline_and_their_trouble_stops_nothing(
     tmp_path: Path,
 ) -> None:
     simulated = cluster({"t": [(1, 2)]})
-    event = Event(simulated.now, Kind.FAULT, None, Told("sandbox", "killed broker 2"))
+    event = Event(simulated.now, Kind.FAULT, None, Note("sandbox", "killed broker 2"))
 
     class Broken:
         def news(self, state: ClusterState) -> list[Event]:
@@ -142,7 +142,7 @@ def test_what_onlookers_tell_is_on_the_timeline_and_their_trouble_stops_nothing(
 
 def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> None:
     simulated = cluster({"t": [(1, 2)]})
-    ended = Event(simulated.now, Kind.RUN, None, Told("run 1", "done"))
+    ended = Event(simulated.now, Kind.RUN, None, Note("run 1", "done"))
 
     class Once:
         def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Loads:
         self.state = a_cluster([row("t", p, (p + 1,)) for p in range(4)])
         self.seconds, self.first = 0.0, 10.0 * MB
         self.client = cluster({"t": [(1,)]})
-        self.news = LoadNews(self.snapshot, self.client.clock, told)
+        self.news = LoadEvents(self.snapshot, self.client.clock, told)
 
     def snapshot(self) -> LoadSnapshot:
         values = np.array([self.first, 10.0 * MB, 10.0 * MB, 10.0 * MB])
@@ -194,11 +194,11 @@ class Loads:
     def spend(self, seconds: float, first: float) -> list[tuple[float, str]]:
         self.first = first
         found = []
-        for _ in range(int(seconds / LOOK_SECONDS)):
+        for _ in range(int(seconds / POLL_SECONDS)):
             found += self.news.news(self.state)
-            self.client.advance(LOOK_SECONDS)
-            self.seconds += LOOK_SECONDS
-        return [((event.at - AT).total_seconds(), told(event)) for event in found]
+            self.client.advance(POLL_SECONDS)
+            self.seconds += POLL_SECONDS
+        return [((event.at - AT).total_seconds(), format_event(event)) for event in found]
 
 
 def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
@@ -251,12 +251,12 @@ def test_load_that_leaves_the_band_and_comes_back() -> None:
 def test_what_does_not_last_is_not_told() -> None:
     loads = Loads()
     for _ in range(5):
-        assert loads.spend(LASTS.total_seconds() - LOOK_SECONDS, 30.0 * MB) == []
-        assert loads.spend(LOOK_SECONDS, 10.0 * MB) == []
+        assert loads.spend(MIN_DURATION.total_seconds() - POLL_SECONDS, 30.0 * MB) == []
+        assert loads.spend(POLL_SECONDS, 10.0 * MB) == []
 
 
 def test_who_is_out_of_the_band_is_not_told_anew_by_the_next_recorder() -> None:
-    left = Told("broker 1 in", "left the band: 2.0 × its fair share, 30 MB/s", (1,))
+    left = Note("broker 1 in", "left the band: 2.0 × its fair share, 30 MB/s", (1,))
     loads = Loads((Event(AT - timedelta(hours=1), Kind.LOAD, None, left),))
     assert loads.spend(120, 30.0 * MB) == []
     assert [text for _, text in loads.spend(120, 10.0 * MB)] == [

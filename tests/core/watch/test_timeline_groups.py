@@ -18,15 +18,15 @@ from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group, Member
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.timeline import group_changes as group_watch
-from core.watch.timeline.events import Kind, Told
+from core.watch.timeline.events import Kind, Note
 from core.watch.timeline.group_changes import (
-    AGAIN_SECONDS,
     DENIED_SECONDS,
-    GroupWatch,
-    groups_watched,
+    RETRY_SECONDS,
+    GroupEvents,
     watch_groups,
+    watch_in_thread,
 )
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline
 
 
@@ -87,8 +87,8 @@ def told(path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: fl
     clock = Time()
     asked = Asked(clock, iter(answers))
     asked.seconds = seconds
-    with Teller("of", path) as teller:
-        watch = GroupWatch(cast(ClusterClient, asked), clock, teller)
+    with Publisher("of", path) as teller:
+        watch = GroupEvents(cast(ClusterClient, asked), clock, teller)
         watch_groups(watch, clock, lambda: len(asked.at) < len(answers))
     return asked
 
@@ -99,7 +99,7 @@ def events(path: Path) -> list[str]:
         found = list(timeline.told(kinds=Kind.GROUP))
     finally:
         timeline.close()
-    return [f"{e.after.by}: {e.after.text}" for e in found if isinstance(e.after, Told)]
+    return [f"{e.after.by}: {e.after.text}" for e in found if isinstance(e.after, Note)]
 
 
 def test_rebalances_are_told(path: Path) -> None:
@@ -116,14 +116,14 @@ def test_the_watch_ends_whoever_keeps_it_when_it_fails(
 ) -> None:
     """As when the reader of what `tell` prints has gone."""
     monkeypatch.setenv("TRIMTAB_HOME", str(path.parent))
-    monkeypatch.setattr(group_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(group_watch, "POLL_SECONDS", 0.01)
     asked = Asked(Time(), iter([seen(), seen(group("a"))]))
 
     def tell(_: object) -> None:
         raise BrokenPipeError
 
     def watched() -> None:
-        with groups_watched(cast(ClusterClient, asked), "of", lambda: True, tell) as going:
+        with watch_in_thread(cast(ClusterClient, asked), "of", lambda: True, tell) as going:
             until = time.monotonic() + 30
             while going():
                 assert time.monotonic() < until
@@ -180,7 +180,7 @@ def test_a_look_that_takes_long_is_seldom(path: Path) -> None:
 def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
     lost, denied = UnreachableError("nobody"), AccessDeniedError("no")
     answers = [seen(group("a")), lost, denied, seen(replace(group("a", "b")))]
-    assert told(path, answers).at == [0, 1, 1 + AGAIN_SECONDS, 1 + AGAIN_SECONDS + DENIED_SECONDS]
+    assert told(path, answers).at == [0, 1, 1 + RETRY_SECONDS, 1 + RETRY_SECONDS + DENIED_SECONDS]
     assert events(path) == [
         "recorder: could not read consumer groups: no",
         "recorder: could read consumer groups again",
@@ -200,7 +200,7 @@ def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_g
     clock = Time()
     answers = (ActiveGroups((), others=others) for others in looks)
     teller = SimpleNamespace(tell_all=lambda events: told.extend(e.after.text for e in events))
-    watch = GroupWatch(cast(ClusterClient, Asked(clock, answers)), clock, cast(Teller, teller))
+    watch = GroupEvents(cast(ClusterClient, Asked(clock, answers)), clock, cast(Publisher, teller))
     for _ in looks:
         watch.look()
     assert told == [

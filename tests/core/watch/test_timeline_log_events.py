@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.watch.statelog.event import milliseconds
-from core.watch.statelog.files import SLACK_MS, find, narrowed, records
-from core.watch.statelog.timestamps import Zones
-from core.watch.timeline.events import Kind, Logged
-from core.watch.timeline.log_events import Logs
+from core.watch.statelog.event import to_milliseconds
+from core.watch.statelog.files import SLACK_MS, find_log_files, read_records, select_time_range
+from core.watch.statelog.timestamps import TimeZones
+from core.watch.timeline.events import Kind, LogNote
+from core.watch.timeline.log_events import LogEvents
 
 BEGAN = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
 
@@ -60,7 +60,7 @@ def test_a_clock_that_was_set_back_at_another_time_is_no_doubt_of_this_one(tmp_p
     late = [line(90_000 + n, 1, leads(n, 2)) for n in range(9)]
     packed = write(tmp_path / "state-change.log.gz", early + late)
     for since, until, doubtful in ((-100, 100, True), (90_000, 90_100, False)):
-        logs = Logs(find([packed], Zones()).sources, at(since), at(until))
+        logs = LogEvents(find_log_files([packed], TimeZones()).sources, at(since), at(until))
         logs.align()
         assert bool(logs.tally.disorder.records) is doubtful
 
@@ -80,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: Path) -> None:
-    logs = Logs(find([folder], Zones()).sources, at(600), at(1200))
+    logs = LogEvents(find_log_files([folder], TimeZones()).sources, at(600), at(1200))
     logs.align()
     found = list(logs.events())
     assert [event.at for event in found] == sorted(event.at for event in found)
@@ -89,7 +89,7 @@ def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: P
     assert found[0].kind is Kind.LEADER
     assert (found[0].topic, found[0].partition) == ("orders", 2)
     told = found[0].after
-    assert isinstance(told, Logged)
+    assert isinstance(told, LogNote)
     assert told.by == "log of broker 1"
     assert told.text == "leads from epoch 11.11, offset 0, ISR 1,2; before 2, epoch 10"
     assert told.brokers == (1, 2)
@@ -99,7 +99,7 @@ def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: P
 
 
 def test_kinds_are_chosen_as_of_what_was_recorded(folder: Path) -> None:
-    logs = Logs(find([folder], Zones()).sources, at(0), at(3600))
+    logs = LogEvents(find_log_files([folder], TimeZones()).sources, at(0), at(3600))
     assert list(logs.events(Kind.CONFIG)) == []
     assert len(list(logs.events(Kind.LEADER | Kind.CONFIG))) == 120
 
@@ -110,19 +110,19 @@ def test_of_a_large_log_only_its_part_of_the_time_is_read(tmp_path: Path) -> Non
         tmp_path / "state-change.log",
         (line(s, 1, leads(s % 8, s)) + trace * (s % 50 == 0) for s in range(20_000)),
     )
-    (source,) = find([path], Zones()).sources
-    (part,) = narrowed([source], milliseconds(at(9_000)), milliseconds(at(9_010)))
-    found = [record.at_ms for record in records(part)]
-    assert found[0] <= milliseconds(at(9_000)) - SLACK_MS
-    assert found[-1] >= milliseconds(at(9_010))
+    (source,) = find_log_files([path], TimeZones()).sources
+    (part,) = select_time_range([source], to_milliseconds(at(9_000)), to_milliseconds(at(9_010)))
+    found = [record.at_ms for record in read_records(part)]
+    assert found[0] <= to_milliseconds(at(9_000)) - SLACK_MS
+    assert found[-1] >= to_milliseconds(at(9_010))
     assert len(found) < 600
-    wanted = [ms for ms in found if milliseconds(at(9_000)) <= ms <= milliseconds(at(9_010))]
+    wanted = [ms for ms in found if to_milliseconds(at(9_000)) <= ms <= to_milliseconds(at(9_010))]
     assert len(wanted) == 11
 
 
 @pytest.mark.parametrize(("seconds", "files"), [(-7_200, 0), (0, 1), (20_000, 1)])
 def test_a_log_that_begins_later_is_not_read(tmp_path: Path, seconds: int, files: int) -> None:
     path = write(tmp_path / "state-change.log", [line(0, 1, leads(0, 1))])
-    (source,) = find([path], Zones()).sources
-    begin = milliseconds(at(seconds))
-    assert len(narrowed([source], begin, begin + 1000)) == files
+    (source,) = find_log_files([path], TimeZones()).sources
+    begin = to_milliseconds(at(seconds))
+    assert len(select_time_range([source], begin, begin + 1000)) == files

@@ -15,17 +15,17 @@ from test_timeline_store import recorded, restless
 from watch_help import at
 
 from core.watch.timeline.database import TimelineError
-from core.watch.timeline.events import WORDS, Event, Kind, Logged, Told
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.events import KIND_FILTERS, Event, Kind, LogNote, Note
+from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import happenings, told
+from core.watch.timeline.text import format_event, group_events
 
 
 def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     seen = recorded(timeline, restless(20))
-    with Teller("x", path) as teller:
+    with Publisher("x", path) as teller:
         teller.tell(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
         teller.tell(
             Kind.CLIENT,
@@ -36,16 +36,19 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
             partition=3,
             at=at(15),
         )
-    late = Event(at(95), Kind.GROUP, None, Told("group g", "rebalanced"))
-    early = Event(at(15), Kind.CLIENT, None, Told("probe", "transport failure", (2,)), "t", 3)
+    late = Event(at(95), Kind.GROUP, None, Note("group g", "rebalanced"))
+    early = Event(at(15), Kind.CLIENT, None, Note("probe", "transport failure", (2,)), "t", 3)
     found = list(timeline.events())
-    assert [event for event in found if isinstance(event.after, Told)] == [early, late]
-    assert [event for event in found if not isinstance(event.after, Told)] == seen
+    assert [event for event in found if isinstance(event.after, Note)] == [early, late]
+    assert [event for event in found if not isinstance(event.after, Note)] == seen
     assert all(one.at <= other.at for one, other in pairwise(found))
-    assert list(timeline.events(kinds=WORDS["client"])) == [early]
+    assert list(timeline.events(kinds=KIND_FILTERS["client"])) == [early]
     assert list(timeline.events(at(16), at(95)))[-1] == late
     assert (early.brokers, late.brokers) == (frozenset({2}), frozenset())
-    assert (told(early), told(late)) == ("probe: transport failure", "group g: rebalanced")
+    assert (format_event(early), format_event(late)) == (
+        "probe: transport failure",
+        "group g: rebalanced",
+    )
     timeline.close()
 
 
@@ -54,7 +57,7 @@ def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
     pictures = restless(20)
     recorded(timeline, pictures)
     before = timeline.state_at(at(100))
-    timeline.tell([Event(at(50), Kind.RUN, None, Told("run 1", "began"))])
+    timeline.tell([Event(at(50), Kind.RUN, None, Note("run 1", "began"))])
     after = timeline.state_at(at(100))
     assert before is not None
     assert after is not None
@@ -63,22 +66,22 @@ def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
 
 
 def test_the_same_told_again_is_one_happening(tmp_path: Path) -> None:
-    events = [Event(at(n), Kind.CLIENT, None, Told("probe", "timed out", (1,))) for n in range(3)]
-    assert [one.text for one in happenings(events)] == ["probe: timed out, 3 times, over 2 s"]
+    events = [Event(at(n), Kind.CLIENT, None, Note("probe", "timed out", (1,))) for n in range(3)]
+    assert [one.text for one in group_events(events)] == ["probe: timed out, 3 times, over 2 s"]
 
 
 @pytest.mark.parametrize("kind", [Kind.LEADER, Kind.OFFLINE, Kind.ISR_SHRINK, Kind.ASSIGNMENT])
 def test_what_was_told_twice_in_the_same_words_is_counted_and_no_change_of_ours(kind: Kind) -> None:
-    logged = Logged("log of broker 1", "leads from epoch 2", (1,), "state-change.log")
+    logged = LogNote("log of broker 1", "leads from epoch 2", (1,), "state-change.log")
     events = [Event(at(n), kind, None, logged, "t", 0) for n in range(2)]
-    (one,) = happenings(events)
-    assert one.text == f"{told(events[0])}, 2 times (t), over 1 s"
+    (one,) = group_events(events)
+    assert one.text == f"{format_event(events[0])}, 2 times (t), over 1 s"
 
 
 def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     path.symlink_to(tmp_path / "another disk.timeline")
-    with Teller("x", path) as teller:
+    with Publisher("x", path) as teller:
         teller.tell(Kind.RUN, by="run", text="began")
         assert teller.trouble is None
     assert path.is_symlink()
@@ -89,11 +92,11 @@ def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> No
 ELSEWHERE = """
 import sys; from pathlib import Path
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.publisher import Teller
+from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.events import Kind
 path = Path(sys.argv[1])
 if sys.argv[2] == "tell":
-    with Teller("x", path) as teller:
+    with Publisher("x", path) as teller:
         teller.tell(Kind.RUN, by="another process", text="told")
 else:
     print(*(event.after.text for event in Timeline.read(path).events()))
@@ -109,10 +112,10 @@ def test_who_tells_beside_a_recorder_does_not_take_the_file_from_under_it(tmp_pa
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     path = tmp_path / "a.timeline"
-    with closing(Timeline.write(path)) as recorder, Teller("x", path) as teller:
+    with closing(Timeline.write(path)) as recorder, Publisher("x", path) as teller:
         teller.tell(Kind.GROUP, by="group g", text="first")
         elsewhere("tell")
-        recorder.tell([Event(at(50), Kind.RUN, None, Told("run 1", "last"))])
+        recorder.tell([Event(at(50), Kind.RUN, None, Note("run 1", "last"))])
         assert sorted(elsewhere("read").split()) == ["first", "last", "told"]
 
 
@@ -129,7 +132,7 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
             troubles: list[str] = troubles,
         ) -> None:
             together.wait()
-            with Teller("x", path) as teller:
+            with Publisher("x", path) as teller:
                 for n in range(3):
                     teller.tell(Kind.CLIENT, by=who, text=f"error {n}")
                     if teller.trouble is not None:
@@ -150,7 +153,7 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
 def test_what_cannot_be_told_is_known_and_nobody_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     path.write_bytes(b"not a timeline, but long enough to be taken for a database file" * 20)
-    with Teller("x", path) as teller:
+    with Publisher("x", path) as teller:
         teller.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
         assert isinstance(teller.trouble, TimelineError)
         path.unlink()
@@ -168,7 +171,7 @@ def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path
     earlier.close()
     reader = Timeline.read(path)
     assert (list(reader.events()), reader.last_told) == (seen, 0)
-    with Teller("x", path) as teller:
+    with Publisher("x", path) as teller:
         teller.tell(Kind.RUN, by="run 1", text="began")
     assert reader.last_told == 1
     reader.close()
@@ -176,16 +179,21 @@ def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path
 
 def test_what_was_told_long_ago_is_let_go(tmp_path: Path) -> None:
     timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.tell([Event(at(n), Kind.RUN, None, Told("run", str(n))) for n in range(10)])
+    timeline.tell([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
     timeline.forget(at(6))
-    assert [told(event) for event in timeline.told()] == ["run: 6", "run: 7", "run: 8", "run: 9"]
+    assert [format_event(event) for event in timeline.told()] == [
+        "run: 6",
+        "run: 7",
+        "run: 8",
+        "run: 9",
+    ]
     timeline.close()
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (4, 4), (10, 10), (11, 10)])
 def test_the_newest_of_what_was_told(tmp_path: Path, count: int, found: int) -> None:
     timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.tell([Event(at(n), Kind.RUN, None, Told("run", str(n))) for n in range(10)])
+    timeline.tell([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
     since = timeline.since_newest_told(count)
     assert len(list(timeline.told(since))) == found
     assert (since is None) is (count >= 10)

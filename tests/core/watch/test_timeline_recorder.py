@@ -20,19 +20,19 @@ from core.cluster.observer import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from core.watch.timeline.coverage import unseen
-from core.watch.timeline.event_sources import Onlooker
+from core.watch.timeline.coverage import find_gaps
+from core.watch.timeline.event_sources import EventSource
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.recorder import Recorder, record
+from core.watch.timeline.recorder import Recorder, run_recorder
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import told
+from core.watch.timeline.text import format_event
 
 
 class Recorded:
     """A cluster that is looked at each second of its own time."""
 
     def __init__(
-        self, path: Path, client: SimulatedCluster, onlookers: Sequence[Onlooker] = ()
+        self, path: Path, client: SimulatedCluster, onlookers: Sequence[EventSource] = ()
     ) -> None:
         self.client, self.faulty = client, Faulty(client)
         self.timeline = Timeline.write(path)
@@ -50,7 +50,7 @@ class Recorded:
             else:
                 found.extend(what)
 
-        record(
+        run_recorder(
             self.recorder,
             self.client.clock,
             keep_on=lambda: self.client.elapsed_seconds < until,
@@ -71,7 +71,7 @@ def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) 
     client = recorded.client
     client.pause_replication(3)
     client.alter_reassignments({TopicPartition("t", 0): (3, 2)})
-    assert [told(e) for e in recorded.spend(2)] == ["t-0 moves 1,2 → 3,2"]
+    assert [format_event(e) for e in recorded.spend(2)] == ["t-0 moves 1,2 → 3,2"]
 
     def hidden(real: Callable[[], ClusterState]) -> ClusterState:
         state = real()
@@ -85,7 +85,7 @@ def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) 
     recorded.faulty.replaced["describe"] = hidden
     client.resume_replication(3)
     (ended,) = (e for e in recorded.spend(60) if e.kind & Kind.ASSIGNMENT)
-    assert told(ended).endswith("has moved, now on 3,2")
+    assert format_event(ended).endswith("has moved, now on 3,2")
 
 
 def kinds(events: list[Event]) -> Kind:
@@ -98,7 +98,7 @@ def kinds(events: list[Event]) -> Kind:
 def test_a_broker_that_dies_and_returns(recorded: Recorded) -> None:
     recorded.client.stop_broker(1)
     died = recorded.spend(60)
-    assert "broker 1 went down" in map(told, died)
+    assert "broker 1 went down" in map(format_event, died)
     assert Kind.BROKER_DOWN | Kind.LEADER | Kind.ISR_SHRINK in kinds(died)
     recorded.client.start_broker(1)
     back = recorded.spend(60)
@@ -108,7 +108,7 @@ def test_a_broker_that_dies_and_returns(recorded: Recorded) -> None:
 
 def test_a_move_from_its_submission_to_its_end(recorded: Recorded) -> None:
     recorded.client.alter_reassignments({TopicPartition("t", 0): (3, 2)})
-    found = [told(event) for event in recorded.spend(60)]
+    found = [format_event(event) for event in recorded.spend(60)]
     assert "t-0 moves 1,2 → 3,2" in found
     assert any(text.endswith("now on 3,2") for text in found)
 
@@ -125,7 +125,7 @@ def test_a_move_from_its_submission_to_its_end(recorded: Recorded) -> None:
 def test_a_config_that_matters(recorded: Recorded, name: str, value: str, words: str) -> None:
     set_config(recorded.client, Resource.topic("t"), name, value)
     (event,) = recorded.spend(130)
-    assert told(event) == f"topic t: {words}"
+    assert format_event(event) == f"topic t: {words}"
     gone = ConfigChange(Resource.topic("t"), name, ConfigOp.DELETE)
     assert recorded.client.alter_configs([gone]) == {Resource.topic("t"): None}
     (event,) = recorded.spend(130)
@@ -141,7 +141,7 @@ def test_a_config_of_a_topic_that_was_just_made(recorded: Recorded) -> None:
     set_config(recorded.client, Resource.topic("new"), "min.insync.replicas", "1")
     again = Recorded(recorded.timeline.path, recorded.client)
     (event,) = again.spend(5)
-    assert told(event).endswith("2 → 1")
+    assert format_event(event).endswith("2 → 1")
 
 
 def test_a_topic_that_is_deleted(recorded: Recorded) -> None:
@@ -156,7 +156,7 @@ def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Record
     recorded.client.stop_broker(1)
     recorded.faulty.replaced.clear()
     found = recorded.spend(30)
-    assert told(found[0]).startswith("nobody looked for ")
+    assert format_event(found[0]).startswith("nobody looked for ")
     assert Kind.BROKER_DOWN in found[1].kind
 
 
@@ -176,7 +176,7 @@ def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -
     second = Recorded(recorded.timeline.path, recorded.client)
     (gap,) = second.spend(30)
     assert gap.kind is Kind.UNSEEN
-    assert told(gap) == "nobody looked for 1 h 00 m: only what lasted is known"
+    assert format_event(gap) == "nobody looked for 1 h 00 m: only what lasted is known"
     assert second.spend(30) == []
 
 
@@ -186,12 +186,12 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     )
     (back,) = recorded.spend(30)
     assert back.kind is Kind.UNSEEN
-    assert told(back).startswith("this machine's clock was set back by 1 h 00 m")
+    assert format_event(back).startswith("this machine's clock was set back by 1 h 00 m")
     recorded.client.stop_broker(1)
     recorded.spend(30)
     span = recorded.timeline.span
     assert span is not None
-    assert unseen(recorded.timeline, None, span[1], span[1])[1:] == []
+    assert find_gaps(recorded.timeline, None, span[1], span[1])[1:] == []
     newest = recorded.timeline.state_at(span[1])
     assert newest is not None
     assert [broker.id for broker in newest.brokers if not broker.alive] == [1]
@@ -200,7 +200,7 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     again = Recorded(recorded.timeline.path, recorded.client)
     again.faulty.replaced |= recorded.faulty.replaced
     (gap,) = again.spend(10)  # an hour back no more, but unseen
-    assert told(gap).startswith("nobody looked for 10 m")
+    assert format_event(gap).startswith("nobody looked for 10 m")
 
 
 def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unseen(

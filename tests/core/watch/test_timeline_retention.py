@@ -11,7 +11,7 @@ from test_timeline_store import assert_same, recorded, restless
 from watch_help import at
 
 from core.watch.timeline import store
-from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
 
 
@@ -23,13 +23,13 @@ def timeline(tmp_path: Path) -> Iterator[Timeline]:
 
 
 def said(seconds: int, text: str = "said") -> Event:
-    return Event(at(seconds), Kind.CLIENT, None, Told("probe", text))
+    return Event(at(seconds), Kind.CLIENT, None, Note("probe", text))
 
 
 def test_what_is_old_is_let_go_and_the_rest_is_as_before(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 20)
+    monkeypatch.setattr(store, "STATE_CHANGES", 20)
     pictures = restless(60)
     recorded(timeline, pictures)
     timeline.forget(at(300))
@@ -58,7 +58,7 @@ def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> Non
 def test_a_file_that_grows_too_large_loses_the_oldest(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(400))
     whole = timeline.bytes
     timeline.forget(at(-1), most_bytes=whole // 2)
@@ -70,7 +70,7 @@ def test_a_file_that_grows_too_large_loses_the_oldest(
 def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    monkeypatch.setattr(store, "STATE_CHANGES", 50)
     pictures = restless(200)
     recorded(timeline, pictures)
     seen_alone = timeline.bytes
@@ -92,7 +92,7 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
 def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
     timeline.tell([said(n // 10, "x" * 100) for n in range(19_900)])
     timeline.forget(at(-1), most_bytes=timeline.bytes // 2)
@@ -107,7 +107,7 @@ def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
 def test_the_room_of_what_was_let_go_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_alone: bool
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    monkeypatch.setattr(store, "STATE_CHANGES", 50)
     timeline = Timeline.write(tmp_path / "a.timeline")
     if told_alone:
         timeline.tell([said(n, "x" * 100) for n in range(2_000)])

@@ -19,10 +19,10 @@ from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
-from core.watch.timeline.changes import changes
-from core.watch.timeline.codec import packed, topic
+from core.watch.timeline.changes import find_changes
+from core.watch.timeline.codec import decode_topic, encode
 from core.watch.timeline.database import TimelineError
-from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
 
 
@@ -55,7 +55,7 @@ def recorded(timeline: Timeline, pictures: list[ClusterState]) -> list[Event]:
     timeline.begin(pictures[0])
     found: list[Event] = []
     for before, after in pairwise(pictures):
-        seen = changes(before, after)
+        seen = find_changes(before, after)
         timeline.append(seen, after)
         found += seen
     return found
@@ -65,7 +65,7 @@ def recorded(timeline: Timeline, pictures: list[ClusterState]) -> list[Event]:
 def test_the_cluster_is_as_it_was_at_each_moment(
     timeline: Timeline, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", every)
+    monkeypatch.setattr(store, "STATE_CHANGES", every)
     pictures = restless(40)
     recorded(timeline, pictures)
     for picture in pictures:
@@ -110,7 +110,7 @@ def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> Non
     first.close()
     second = Timeline.write(path)
     for before, after in pairwise(pictures[14:]):
-        second.append(changes(before, after), after)
+        second.append(find_changes(before, after), after)
     for picture in pictures:
         found = second.state_at(picture.fetched_at)
         assert found is not None
@@ -123,7 +123,7 @@ def test_a_reader_sees_what_is_being_written(timeline: Timeline) -> None:
     timeline.begin(pictures[0])
     reader = Timeline.read(timeline.path)
     assert list(reader.events()) == []
-    timeline.append(seen := changes(*pictures[:2]), pictures[1])
+    timeline.append(seen := find_changes(*pictures[:2]), pictures[1])
     assert list(reader.events()) == seen != []
     reader.close()
 
@@ -146,17 +146,17 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) ->
     other.execute("BEGIN IMMEDIATE")
     timeline._database.execute("PRAGMA busy_timeout = 0")
     with pytest.raises(TimelineError, match="locked"):
-        timeline.append(changes(*pictures[:2]), pictures[1])
+        timeline.append(find_changes(*pictures[:2]), pictures[1])
     other.execute("ROLLBACK")
     other.close()
     assert list(timeline.events()) == []
-    timeline.append(seen := changes(*pictures[:2]), pictures[1])
+    timeline.append(seen := find_changes(*pictures[:2]), pictures[1])
     assert list(timeline.events()) == seen
 
 
 def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timeline) -> None:
     pictures = restless(2)
-    seen = changes(*pictures)
+    seen = find_changes(*pictures)
     timeline.begin(pictures[0])
     wal = timeline.path.with_name(timeline.path.name + "-wal")
     with (
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timel
 def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 2)
+    monkeypatch.setattr(store, "STATE_CHANGES", 2)
     topics = [
         cluster([row(name, 0, (1, 2)) for name in names], seconds=10 * n)
         for n, names in enumerate(("", "ab", "b", "bc"))
@@ -178,8 +178,8 @@ def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
     timeline.begin(topics[0])
     wal = timeline.path.with_name(timeline.path.name + "-wal")
     with files_of_at_most(wal.stat().st_size), pytest.raises(TimelineError):
-        timeline.append(changes(*topics[:2]), topics[1])
-    seen = [changes(topics[0], topics[2]), changes(*topics[2:])]
+        timeline.append(find_changes(*topics[:2]), topics[1])
+    seen = [find_changes(topics[0], topics[2]), find_changes(*topics[2:])]
     timeline.append(seen[0], topics[2])
     timeline.append(seen[1], topics[3])
     assert list(timeline.events()) == [*seen[0], *seen[1]]
@@ -211,7 +211,7 @@ def test_a_damaged_timeline_is_told_in_a_sentence(
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     recorded(timeline, restless(20))
-    timeline.tell([Event(at(0), Kind.RUN, None, Told("run 1", "began"))])
+    timeline.tell([Event(at(0), Kind.RUN, None, Note("run 1", "began"))])
     timeline.close()
     damage(path)
     timeline = Timeline.read(path)
@@ -273,6 +273,6 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
 
 
 def test_a_topic_that_was_kept_before_a_config_was_watched_has_it_unknown() -> None:
-    assert topic(b'["t","id",2,1000,"delete"]') == Topic("t", "id", 2, 1000, "delete")
+    assert decode_topic(b'["t","id",2,1000,"delete"]') == Topic("t", "id", 2, 1000, "delete")
     whole = Topic("t", "id", 2, 1000, "delete", 10**9)
-    assert topic(packed(whole) or b"") == whole
+    assert decode_topic(encode(whole) or b"") == whole

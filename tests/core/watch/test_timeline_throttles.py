@@ -24,8 +24,8 @@ from core.run.external.throttles import fetch_throttles
 from core.run.reporting.runs import with_throttles
 from core.watch.timeline import throttle_changes as throttle_news
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.text import happenings, told
-from core.watch.timeline.throttle_changes import LOOK_SECONDS, ThrottleNews
+from core.watch.timeline.text import format_event, group_events
+from core.watch.timeline.throttle_changes import POLL_SECONDS, ThrottleEvents
 
 
 class Watched:
@@ -42,7 +42,7 @@ class Watched:
         """Of how many topics lists were asked for, each time."""
         self._time = 0.0
         self.faulty.replaced["configs"] = self._configs
-        self.news = ThrottleNews(
+        self.news = ThrottleEvents(
             through, cluster_id, client.clock, self.events, stopwatch=lambda: self._time
         )
 
@@ -52,12 +52,12 @@ class Watched:
             self._time += self.took
         return real(resources, names)
 
-    def look(self, *, after: float = LOOK_SECONDS) -> list[str]:
+    def look(self, *, after: float = POLL_SECONDS) -> list[str]:
         self.client.advance(after)
         found = self.news.news(self.client.describe())
         self.events += found
         assert {event.kind for event in found} <= {Kind.CONFIG}
-        return [told(event) for event in found]
+        return [format_event(event) for event in found]
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_the_same_on_many_is_one_line(watched: Watched) -> None:
     for topic in ("t", "u"):
         set_config(watched.client, Resource.topic(topic), LEADER_LIST, "*")
     watched.look()
-    assert [one.text for one in happenings(watched.events)] == [
+    assert [one.text for one in group_events(watched.events)] == [
         f"brokers 1,2,3: {LEADER_RATE} set to 1.0 kB/s",
         f"2 topics: {LEADER_LIST} set to every replica (t, u)",
     ]

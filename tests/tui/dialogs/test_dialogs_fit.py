@@ -10,11 +10,11 @@ from pictures import a_session, dashboard, in_sight, pressed
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
-from core.autopilot.daemon import Standing
+from core.autopilot.daemon import AutopilotStatus
 from core.autopilot.decision import Reason
-from core.autopilot.history import History
-from core.autopilot.log import Entry, What
-from core.autopilot.settings import Settings
+from core.autopilot.history import DecisionHistory
+from core.autopilot.log import Entry, EntryKind
+from core.autopilot.settings import AutopilotSettings
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from tui.dialogs.base import ChoiceDialog, ConfirmDialog, Words
@@ -25,9 +25,12 @@ MUCH = tuple(
     f"{n}: of what is said before a yes, this is one sentence among many." for n in range(60)
 )
 
-LAST = Entry(NOON, What.WAIT, (Reason("broker-down", " ".join(MUCH)),))
-STANDING = Standing(
-    Switch("c-1", "prod-eu", Address("b:9092"), Settings(), NOON, "ada"), None, LAST, History()
+LAST = Entry(NOON, EntryKind.WAIT, (Reason("broker-down", " ".join(MUCH)),))
+STANDING = AutopilotStatus(
+    Switch("c-1", "prod-eu", Address("b:9092"), AutopilotSettings(), NOON, "ada"),
+    None,
+    LAST,
+    DecisionHistory(),
 )
 
 

@@ -36,7 +36,7 @@ from core.errors import TrimtabError
 from core.plan.plan import Plan
 from core.run.control import Asked
 from core.run.reporting.views import MoveStatus, RunStatus, RunView
-from core.watch.clients.report import Report
+from core.watch.clients.report import ProbeReport
 from tui.dialogs.base import Words
 from tui.feed.events import ClientsSeen, PictureSeen, RunSeen
 from tui.moves import rate_dialog as rate_module
@@ -321,6 +321,6 @@ async def test_the_question_about_a_probe_goes_with_the_cluster(size: tuple[int,
         await told(pilot, picture(down([4])))
         assert "to each of 5 brokers" in question(pilot)[0]
         assert question(pilot)[2] == {"no", "yes"}
-        await told(pilot, ClientsSeen(Report(at(2, 0), STATE.cluster_id, ())))
+        await told(pilot, ClientsSeen(ProbeReport(at(2, 0), STATE.cluster_id, ())))
         assert "at work by now" in question(pilot)[1]
         assert question(pilot)[2] == {"no"}

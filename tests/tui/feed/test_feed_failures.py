@@ -375,7 +375,7 @@ def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    path = switch.path_of(STATE.cluster_id)
+    path = switch.switch_file(STATE.cluster_id)
     path.parent.mkdir(parents=True)
     path.write_text("{")
     answers = [OSError(5, "Input/output error", "switch.json")]
@@ -385,7 +385,7 @@ def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_a
             raise answers.pop()
         return False
 
-    monkeypatch.setattr(background, "is_flying", is_flying)
+    monkeypatch.setattr(background, "is_running", is_flying)
     seen: list[Event] = []
     watch_autopilot(lambda: STATE, seen.append, Script(nothing))
     assert len(seen) == 2

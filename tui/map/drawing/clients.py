@@ -17,16 +17,16 @@ from tui.map.view import Model
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.watch.clients.health_detector import BrokerSeen
-    from core.watch.clients.report import Report
+    from core.watch.clients.health_detector import BrokerHealth
+    from core.watch.clients.report import ProbeReport
 
 
-def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
+def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, ...]:
     """Return a verdict for each broker whose clients suffer, the worst first.
 
     That a broker is down is said by what knows the cluster.
     """
-    from core.watch.clients.health_detector import Health, milliseconds
+    from core.watch.clients.health_detector import Health, format_milliseconds
 
     dead = {broker.id for broker in state.brokers if not broker.alive}
     found = []
@@ -36,7 +36,10 @@ def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
         name = f"b{seen.broker}"
         if seen.health is Health.SLOW:
             worst = max(seen.produce.p99_ms or 0.0, seen.fetch.p99_ms or 0.0)
-            words, short = f"{name} slow for clients: p99 {milliseconds(worst)}", f"{name} slow"
+            words, short = (
+                f"{name} slow for clients: p99 {format_milliseconds(worst)}",
+                f"{name} slow",
+            )
             weight = Weight.LOOK
         else:
             why = seen.errors[-1] if seen.errors else seen.health.value
@@ -47,9 +50,9 @@ def client_verdicts(report: Report, state: ClusterState) -> tuple[Verdict, ...]:
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
 
 
-def client_words(seen: BrokerSeen) -> Sentence:
+def client_words(seen: BrokerHealth) -> Sentence:
     """Return what clients feel at one broker in a line."""
-    from core.watch.clients.health_detector import Health, milliseconds
+    from core.watch.clients.health_detector import Health, format_milliseconds
 
     match seen.health:
         case Health.WAITING:
@@ -63,24 +66,29 @@ def client_words(seen: BrokerSeen) -> Sentence:
     words = [Word("clients p50/p99  ", "dim")]
     for what, wait in (("produce", seen.produce), ("fetch", seen.fetch)):
         words.append(Word(f"{what} ", "dim"))
-        words.append(Word(f"{milliseconds(wait.p50_ms)}/{milliseconds(wait.p99_ms)}  ", role))
+        words.append(
+            Word(f"{format_milliseconds(wait.p50_ms)}/{format_milliseconds(wait.p99_ms)}  ", role)
+        )
     return tuple(words)
 
 
-def client_words_short(seen: BrokerSeen) -> Sentence:
+def client_words_short(seen: BrokerHealth) -> Sentence:
     """Return the same where there is little room: p99 alone."""
-    from core.watch.clients.health_detector import Health, milliseconds
+    from core.watch.clients.health_detector import Health, format_milliseconds
 
     if seen.health not in (Health.FINE, Health.SLOW):
         return (
             Word(f"clients {seen.health.value}", "dim" if seen.health is Health.WAITING else "act"),
         )
     role = "look" if seen.health is Health.SLOW else "text"
-    produce, fetch = milliseconds(seen.produce.p99_ms), milliseconds(seen.fetch.p99_ms)
+    produce, fetch = (
+        format_milliseconds(seen.produce.p99_ms),
+        format_milliseconds(seen.fetch.p99_ms),
+    )
     return (Word("p99  ", "dim"), Word(f"produce {produce}  fetch {fetch}", role))
 
 
-def client_number(seen: BrokerSeen) -> tuple[float | None, str]:
+def client_number(seen: BrokerHealth) -> tuple[float | None, str]:
     """Return the larger p99 of one broker in ms, and its role; None for one that fails."""
     from core.watch.clients.health_detector import Health
 
@@ -93,7 +101,9 @@ def client_number(seen: BrokerSeen) -> tuple[float | None, str]:
 TITLE = "clients p99 ms"
 
 
-def draw_clients(row: Row, report: Report, model: Model, columns: Columns, brush: Brush) -> None:
+def draw_clients(
+    row: Row, report: ProbeReport, model: Model, columns: Columns, brush: Brush
+) -> None:
     """Draw it; a broker that is not probed yet has nothing."""
     row.put(columns.name_at, TITLE[: columns.cells_at - 2], brush.style("text"))
     for column, broker in enumerate(model.state.brokers):

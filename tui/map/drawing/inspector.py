@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.load.view.heat import Metric, Role, partition_values, roles
+from core.load.view.heat import Metric, ReplicaRole, partition_values, replica_roles
 from core.units import counted, format_bytes, format_duration, format_rate
 from tui.map.drawing.sentences import Sentence, Word
 from tui.map.view import Model
@@ -88,21 +88,23 @@ def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Word, s
         metric = Metric.IN if not np.isnan(model.load.in_bytes_per_s).all() else Metric.SIZE
     values = partition_values(state, model.load, metric)
     held = [row for row in span if model.broker in state.replicas(row)]
-    found = [(row, roles(state, row)[model.broker]) for row in held]
+    found = [(row, replica_roles(state, row)[model.broker]) for row in held]
     if metric.of_leaders:
         # A follower carries nothing of it: those that lead come first, laggards are news anyway.
-        found = [f for f in found if f[1] in (Role.LEADER, Role.OUT_OF_SYNC)]
-    found.sort(key=lambda f: (f[1] is not Role.OUT_OF_SYNC, -np.nan_to_num(values[f[0]]), f[0]))
+        found = [f for f in found if f[1] in (ReplicaRole.LEADER, ReplicaRole.OUT_OF_SYNC)]
+    found.sort(
+        key=lambda f: (f[1] is not ReplicaRole.OUT_OF_SYNC, -np.nan_to_num(values[f[0]]), f[0])
+    )
     rows: list[tuple[str, Word, str]] = []
     for row, role in found[:count]:
-        if role is Role.OUT_OF_SYNC:
+        if role is ReplicaRole.OUT_OF_SYNC:
             lag = _lag(model, row, model.broker)
             behind = f"{lag:,} behind" if lag > 0 else "out of sync"
             what = Word(f"{glyphs.out_of_sync} {behind}", "act")
         else:
-            mark = glyphs.leader if role is Role.LEADER else glyphs.follower
+            mark = glyphs.leader if role is ReplicaRole.LEADER else glyphs.follower
             text = format_bytes(float(values[row]), unit=metric.unit or "B/s")
-            what = Word(f"{mark} {text}", "look" if role is Role.LEADER else "text")
+            what = Word(f"{mark} {text}", "look" if role is ReplicaRole.LEADER else "text")
         size = float(state.partition_size_bytes[row])
         rows.append((f"p{state.partition[row]}", what, format_bytes(size) if size >= 0 else "?"))
     return rows
@@ -112,7 +114,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
     """Return one partition's replicas with their places, sizes and lags."""
     state = model.state
     at = state.replica_slice(row)
-    held = roles(state, row)
+    held = replica_roles(state, row)
     dot = f" {glyphs.dot} "
     topic = state.topics[int(state.topic_of[row])]
     size = float(state.partition_size_bytes[row])
@@ -132,16 +134,16 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
     ):
         role = held[broker]
         look = {
-            Role.LEADER: ("yours", glyphs.leader),
-            Role.FOLLOWER: ("text", glyphs.follower),
-            Role.OUT_OF_SYNC: ("act", glyphs.out_of_sync),
-            Role.ARRIVING: ("yours", glyphs.arriving),
-            Role.LEAVING: ("dim", glyphs.leaving),
-            Role.NONE: ("dim", glyphs.nothing),
+            ReplicaRole.LEADER: ("yours", glyphs.leader),
+            ReplicaRole.FOLLOWER: ("text", glyphs.follower),
+            ReplicaRole.OUT_OF_SYNC: ("act", glyphs.out_of_sync),
+            ReplicaRole.ARRIVING: ("yours", glyphs.arriving),
+            ReplicaRole.LEAVING: ("dim", glyphs.leaving),
+            ReplicaRole.NONE: ("dim", glyphs.nothing),
         }[role]
-        words.append(Word(f"{look[1]} b{broker}", look[0], role is Role.LEADER))
+        words.append(Word(f"{look[1]} b{broker}", look[0], role is ReplicaRole.LEADER))
         lag, own = int(state.lag[replica]), int(state.size_bytes[replica])
-        if role in (Role.OUT_OF_SYNC, Role.ARRIVING):
+        if role in (ReplicaRole.OUT_OF_SYNC, ReplicaRole.ARRIVING):
             behind = f"{lag:,} behind" if lag > 0 else role.value
             words.append(Word(f" {format_bytes(own if own >= 0 else None)}, {behind}", look[0]))
         words.append(Word("   "))
@@ -156,7 +158,7 @@ def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[
     """
     state = model.state
     at = state.replica_slice(row)
-    held = roles(state, row)
+    held = replica_roles(state, row)
     lines: list[Sentence] = []
     for replica, broker in zip(
         range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
@@ -168,7 +170,7 @@ def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[
         role = held[broker]
         words = (
             Word(f"b{broker:<5}", "bright", True),
-            Word(f"{role.value:<12}", "act" if role is Role.OUT_OF_SYNC else "text"),
+            Word(f"{role.value:<12}", "act" if role is ReplicaRole.OUT_OF_SYNC else "text"),
             Word(f"rack {(known.rack if known else None) or '?':<8}", "dim"),
             Word(f"{format_bytes(size if size >= 0 else None):>8}  "),
             Word(f"lag {lag if lag >= 0 else '?'}  ", "dim"),

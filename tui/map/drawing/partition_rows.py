@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from core.cluster.metadata import TopicPartition
-from core.load.view.heat import Role, roles
+from core.load.view.heat import ReplicaRole, replica_roles
 from core.load.view.text import Scale, scale_of
 from core.plan.plan import Move, Plan
 from core.units import format_bytes
@@ -88,13 +88,13 @@ def replica_marks(
     """Return (mark, role) of each broker that holds, will hold or held a replica."""
     glyphs = brush.glyphs
     known = {
-        Role.LEADER: (glyphs.leader, "yours"),
-        Role.FOLLOWER: (glyphs.follower, "text"),
-        Role.OUT_OF_SYNC: (glyphs.out_of_sync, "act"),
-        Role.ARRIVING: (glyphs.arriving, "yours"),
-        Role.LEAVING: (glyphs.leaving, "dim"),
+        ReplicaRole.LEADER: (glyphs.leader, "yours"),
+        ReplicaRole.FOLLOWER: (glyphs.follower, "text"),
+        ReplicaRole.OUT_OF_SYNC: (glyphs.out_of_sync, "act"),
+        ReplicaRole.ARRIVING: (glyphs.arriving, "yours"),
+        ReplicaRole.LEAVING: (glyphs.leaving, "dim"),
     }
-    marks = {broker: known[role] for broker, role in roles(model.state, state_row).items()}
+    marks = {broker: known[role] for broker, role in replica_roles(model.state, state_row).items()}
     if move is None:
         return marks
     for broker in move.removing:

@@ -14,7 +14,7 @@ from core.cluster.state import ClusterState
 from core.load.load import Float64
 from core.load.view.heat import ABOVE, Metric
 from core.load.view.text import scale_of
-from core.load.view.totals import highest_ratio
+from core.load.view.totals import max_ratio
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
 from tui.map.drawing.sentences import Sentence, Word
@@ -79,8 +79,8 @@ def changes(model: Model, effect: Effect, brokers: Sequence[int]) -> list[Change
     if np.isnan(before.in_bytes_per_s).all():
         one, other = before.replicas.astype(np.float64), after.replicas.astype(np.float64)
         column("replicas", one, other, None)
-    skew_before = highest_ratio(before.in_bytes_per_s, fair)[1]
-    skew_after = highest_ratio(after.in_bytes_per_s, fair)[1]
+    skew_before = max_ratio(before.in_bytes_per_s, fair)[1]
+    skew_after = max_ratio(after.in_bytes_per_s, fair)[1]
     if not math.isnan(skew_before):
         words = f"{skew_before:.1f}×", f"{skew_after:.1f}×"
         better = skew_after < skew_before

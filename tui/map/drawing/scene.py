@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from core.plan.estimate.estimate import Estimate
     from core.plan.single_move import Suggestion
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import Report
+    from core.watch.clients.report import ProbeReport
 
 SIDE = 32
 WIDE_SIDE = 46
@@ -139,4 +139,4 @@ class Scene:
     editing_filter: str | None
     groups: tuple[DocumentGroup, ...] = ()
     run: RunView | None = None
-    clients: Report | None = None
+    clients: ProbeReport | None = None

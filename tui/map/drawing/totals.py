@@ -9,9 +9,9 @@ import numpy as np
 from rich.style import Style
 
 from core.load.load import Float64
-from core.load.view.heat import Int8, Metric, levels
+from core.load.view.heat import Int8, Metric, deviation_levels
 from core.load.view.text import Scale, scale_of
-from core.load.view.totals import highest_ratio
+from core.load.view.totals import max_ratio
 from core.load.view.verdicts import SKEW
 from tui.drawing.bars import ratio
 from tui.drawing.canvas import Row
@@ -44,7 +44,7 @@ def totals_lines(model: Model, count: int) -> list[TotalsLine]:
     for word in shown[:count]:
         if word == "disk":
             percent = totals.disk_used * 100
-            skew = highest_ratio(totals.disk_used, totals.disk_fair)[1]
+            skew = max_ratio(totals.disk_used, totals.disk_fair)[1]
             if np.isnan(percent).all():
                 size = Metric.SIZE
                 lines.append(_line("size", totals.values[size], totals.level(size), 0.0, unit="B"))
@@ -77,8 +77,8 @@ def now_and_after(model: Model, effect: Effect) -> list[TotalsLine]:
     unit = metric.unit
     lines = []
     for word, values in (("now", now), ("after", then)):
-        level = levels(values, fair, np.zeros(len(values)))
-        skew = highest_ratio(values, fair)[1]
+        level = deviation_levels(values, fair, np.zeros(len(values)))
+        skew = max_ratio(values, fair)[1]
         line = _line(metric.value, values, level, skew, unit=unit, largest=float(np.nanmax(now)))
         title = f"{line.title} {word}" if word == "now" else " " * len(line.title) + f" {word}"
         lines.append(TotalsLine(title, line.values, line.level, line.skew, line.scale))

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.load.load import Float64
 from core.load.view.heat import Metric
-from core.load.view.totals import fair_shares, highest_ratio
+from core.load.view.totals import fair_shares, max_ratio
 from core.plan.effect import Effect
 from core.plan.planner.evenness import Evenness
 from core.plan.planner.model.measures import Measure
@@ -44,7 +44,7 @@ class Column:
 
     def skew(self, values: Float64) -> float:
         """Return the fullest broker's ratio to its fair share; 1 when everything is nothing."""
-        ratio = highest_ratio(values, self.fair(values))[1]
+        ratio = max_ratio(values, self.fair(values))[1]
         return 1.0 if math.isnan(ratio) else ratio
 
 

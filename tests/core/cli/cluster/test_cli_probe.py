@@ -19,12 +19,12 @@ from core.cluster.probe.round_trip import Layout
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.daemons.lease import hold_lease, lease_file
 from core.watch.clients import probe as work
-from core.watch.clients.daemon import newest_report
-from core.watch.clients.health_detector import BrokerSeen, Health
-from core.watch.clients.latency import Wait
+from core.watch.clients.daemon import read_newest_report
+from core.watch.clients.health_detector import BrokerHealth, Health
+from core.watch.clients.latency import Latency
 from core.watch.clients.probe_topic import TOPIC
-from core.watch.clients.report import Report
-from core.watch.timeline.events import Told
+from core.watch.clients.report import ProbeReport
+from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 
 
@@ -84,7 +84,7 @@ def test_it_reports_once_a_second_and_leaves_no_report(
     assert stand.pings is not None
     assert stand.pings.closed
     cluster_id = living.describe().cluster_id
-    assert newest_report(cluster_id, living.clock.now()) is None
+    assert read_newest_report(cluster_id, living.clock.now()) is None
     assert audited() == ["create topics", "answer"]
 
 
@@ -102,7 +102,7 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
     assert "produce p50" in out
     assert "down for" in out
     timeline = Timeline.read(paths.timeline_file(living.describe().cluster_id))
-    told = [event.after for event in timeline.events() if isinstance(event.after, Told)]
+    told = [event.after for event in timeline.events() if isinstance(event.after, Note)]
     timeline.close()
     assert [one.by for one in told] == ["probe", "probe"]
     assert told[0].text == "broker 2: transport failure"
@@ -125,10 +125,10 @@ def test_a_report_without_brokers_is_not_the_one_that_is_printed(
 ) -> None:
     at = datetime(2026, 7, 30, tzinfo=UTC)
     table = _Table(live=False)
-    seen = BrokerSeen(7, Health.FINE, None, (), 0, Wait(1, 2.0, 3.0), Wait(1, 2.0, 3.0))
+    seen = BrokerHealth(7, Health.FINE, None, (), 0, Latency(1, 2.0, 3.0), Latency(1, 2.0, 3.0))
     for second in range(5):
         brokers = (seen,) if second > 1 else ()
-        table.show(Report(at + timedelta(seconds=second), "c", brokers))
+        table.show(ProbeReport(at + timedelta(seconds=second), "c", brokers))
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["broker", "7"]
     table.end()
     table.end()

@@ -18,7 +18,7 @@ from told_help import FOLLOWER, LIMIT, NOON, SIZE, records, samples
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.load.simulated_load import Picture, snapshot_of
+from core.load.simulated_load import SimulatedLoad, build_snapshot
 from core.plan.copies import copying
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import to_json
@@ -55,8 +55,8 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
         small_spec(layout, size_bytes=sizes, in_bytes_per_s=rates, batch_bytes=batch_bytes), seed
     )
     client.advance(30)
-    picture = Picture.of(client)
-    state, load = picture.state, snapshot_of(client, picture, 1).aligned(picture.state)
+    picture = SimulatedLoad.of(client)
+    state, load = picture.state, build_snapshot(client, picture, 1).aligned(picture.state)
     plan = suggest(state, load, Wanted()).plan
     sides = copying(state, load, plan).side_loads.values()
     seconds = rng.uniform(60, 200)

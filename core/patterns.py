@@ -20,7 +20,7 @@ def pattern(text: str, said: str) -> re.Pattern[str]:
         return re.compile(text, re.DOTALL)
     except re.error as error:
         raise UsageError(
-            f"{said} {text} is no regular expression: {error}.", next="Mend the pattern."
+            f"{said} {text} is not a regular expression: {error}.", next="Fix the pattern."
         ) from error
 
 

@@ -90,7 +90,7 @@ def parse_timeout(text: str) -> float:
     seconds = parse_duration(text)
     if seconds < MIN_TIMEOUT_SECONDS:
         raise UsageError(
-            f"{text!r} leaves no broker time to answer.",
+            f"{text!r} is too short for a broker to answer.",
             next=f"A timeout is {MIN_TIMEOUT_SECONDS:g} s at least.",
         )
     return seconds
@@ -125,12 +125,12 @@ def load_settings(path: Path | None = None) -> Settings:
         return Settings()
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {error.strerror}.", next="Mend its permissions."
+            f"{path} cannot be read: {error.strerror}.", next="Fix its permissions."
         ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not text.", next="Write it anew in UTF-8.") from error
+        raise UsageError(f"{path} is not text.", next="Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}.", next="Mend that line.") from error
+        raise UsageError(f"{path} is not TOML: {error}.", next="Fix that line.") from error
     except RecursionError as error:
         raise UsageError(f"{path} is nested too deeply.", next="Write it flatter.") from error
     except _WrongError as wrong:
@@ -140,7 +140,7 @@ def load_settings(path: Path | None = None) -> Settings:
 class _WrongError(Exception):
     """Which key has the wrong value, and what it should be; or which there is none of."""
 
-    def __init__(self, what: str, next: str = "Mend that line.") -> None:
+    def __init__(self, what: str, next: str = "Fix that line.") -> None:
         super().__init__(what)
         self.next = next
 

@@ -59,7 +59,7 @@ def parse_rate(text: str) -> int:
         if not float(number):
             raise _moves_nothing(number)
         raise UsageError(
-            f"A rate needs its unit: {number} what?",
+            f"A rate needs a unit: {number}.",
             next=f"Say {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
             f"or {number}B/s; MiB/s is 1,048,576.",
         )
@@ -73,7 +73,7 @@ def parse_flow(text: str) -> int:
     rate = parse_rate(text)
     if rate == UNLIMITED:
         raise UsageError(
-            f"Nothing flows at {text.strip()}.", next="Write it like 50MB/s, or leave it out."
+            f"{text.strip()} is not a rate here.", next="Write it like 50MB/s, or leave it out."
         )
     return rate
 
@@ -124,7 +124,7 @@ def parse_deadline(text: str) -> float:
     """Return the seconds in which something is to end: as `parse_duration`, and more than none."""
     seconds = parse_duration(text)
     if seconds <= 0:
-        raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
+        raise UsageError("A deadline must be positive.", next="Give one like 10m.")
     return seconds
 
 

@@ -239,7 +239,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
                 value = "" if getattr(option, "is_flag", False) else " …"
                 command = error.ctx.command_path.removeprefix("trimtab ")
                 typed = f"trimtab {error.option_name}{value} {command}"
-                print_error(f"{error.option_name} goes before the command: {typed}")
+                print_error(f"{error.option_name} belongs before the command: {typed}")
         return ExitCode.USAGE
     except click.ClickException as error:
         _show(error)
@@ -288,7 +288,7 @@ def print_error(message: str) -> None:
 def _file_error_message(error: OSError) -> str:
     if error.filename is None:
         return f"Cannot go on: {error.strerror}.\nMake room or choose another place, and try again."
-    mend = "Make room there" if error.errno in SPACE_ERRORS else "Mend its permissions"
+    mend = "Make room there" if error.errno in SPACE_ERRORS else "Fix its permissions"
     if _own_folder_of(error):
         advice = f"{mend}, or name another folder in TRIMTAB_HOME."
     elif error.errno in SPACE_ERRORS:
@@ -328,5 +328,5 @@ def _command_shape(argv: list[str] | None) -> dict[str, str]:
 
 
 def _report_bug() -> int:
-    print_error(f"this is a bug in trimtab; nothing more was done. {bug_log.log_bug()}")
+    print_error(f"this is a bug in trimtab; the command was ended. {bug_log.log_bug()}")
     return ExitCode.FAILED

@@ -22,7 +22,7 @@ def test_a_dot_is_any_character_of_a_name_which_may_have_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "title", "next"),
     [
-        ("(", "--topics ( is no regular expression", "Mend"),
+        ("(", "--topics ( is not a regular expression", "Fix"),
         ("ordes", "No topic matches ordes.", "Did you mean orders"),
         ("x+", "No topic matches x+.", "whole name"),
     ],

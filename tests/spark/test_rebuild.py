@@ -166,7 +166,7 @@ def test_it_asks_first_and_never_beside_a_pipeline(
     assert command_line(lambda _: None, words) == 2
     said = capsys.readouterr().err
     assert "1 segment kept, back to 2026-03-01 12:00 UTC." in said
-    assert "Say --yes to rebuild" in said
+    assert "Add --yes to rebuild" in said
     with hold_lease(lease_file(tmp_path, CLUSTER, "pipeline")) as ours:
         assert ours
         assert command_line(lambda _: None, [*words, "--yes"]) == 3

@@ -105,12 +105,12 @@ def autopilot(
         if any(ctx.params.values()):
             raise UsageError(
                 f"`autopilot {ctx.invoked_subcommand}` sets nothing.",
-                next="Leave the options before it out; say --json behind it.",
+                next="Leave out the options before it; --json goes after it.",
             )
         return ExitCode.DONE
     if mode is None:
         if any(value is not None for value in wanted.values()) or detach or cancel:
-            raise UsageError("In which mode?", next="Say --mode suggest, or --mode act.")
+            raise UsageError("--mode is missing.", next="Add --mode suggest or --mode act.")
         print_status(find_switches(context), as_json=as_json)
         return ExitCode.DONE
     if mode == Mode.OFF.value:
@@ -161,7 +161,8 @@ def _off(
 
     if any(value is not None for value in wanted.values()):
         raise UsageError(
-            "--mode off takes no limits.", next="Say --cancel to cancel its run, too, or nothing."
+            "--mode off takes no limits.",
+            next="Only --cancel goes with it; it also cancels the run.",
         )
     found = find_switches_to_stop(context)
     if not found:
@@ -191,14 +192,14 @@ def _off(
                 if cancelling:
                     say(trouble or f"Run {run} is being cancelled: `trimtab runs attach {run}`.")
                 else:
-                    say(f"Run {run} goes on to its end; --cancel takes it back.")
+                    say(f"Run {run} continues; --cancel cancels it.")
     if as_json:
         emit(documents)
     if wrong:
         raise TrimtabError(
-            f"Not all went well for {' For '.join(wrong)}",
-            next="Look: trimtab autopilot status. One that is not off is stopped by deleting the "
-            "file that is its switch.",
+            f"Failed for {' For '.join(wrong)}",
+            next="See `trimtab autopilot status`. An autopilot that is not off stops when the "
+            "file of its switch is deleted.",
         )
     return ExitCode.DONE
 
@@ -277,10 +278,10 @@ def _on(
     )
     started = None
     if switch_on(switch, SystemClock()):
-        say(f"The autopilot of {name} flies already; it is in mode {mode.value} now.")
+        say(f"The autopilot of {name} is already running, now in mode {mode.value}.")
     elif detach:
         started = start_autopilot(switch)
-        say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
+        say(f"The autopilot of {name} runs in the background, mode {mode.value}.")
     else:
         return _run_here(context, switch, as_json=as_json)
     if as_json:
@@ -312,11 +313,11 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     ):
         if not ours:
             raise RefusedError(
-                f"Another process has just begun to fly {switch.name}.",
+                f"Another process has just started the autopilot of {switch.name}.",
                 next="Look at it: trimtab autopilot status.",
             )
         told = stop_signals()
-        say(f"The autopilot of {switch.name} flies, mode {switch.mode.value}; Ctrl-C ends it.")
+        say(f"Autopilot of {switch.name} runs, mode {switch.mode.value}; Ctrl-C ends it.")
         run_autopilot(connection, switch, keep_on=lambda: not told.is_set(), tell=tell)
-    say("It flies no more; a run that it began goes on to its end.")
+    say("The autopilot has ended; a run that it started continues.")
     return ExitCode.DONE

@@ -25,10 +25,7 @@ def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
         emit([status_document(one) for one in found])
         return
     if not found:
-        say(
-            "There is no autopilot here. To see what one would do: trimtab autopilot "
-            "--mode suggest."
-        )
+        say("No autopilot here. To see what one would do: trimtab autopilot --mode suggest.")
     for one in found:
         write_text(_status_text(one), None)
 
@@ -75,11 +72,11 @@ def _status_text(one: AutopilotStatus) -> str:
     settings = one.switch.settings
     spent, moves = one.history.spent(datetime.now(UTC))
     if one.process is not None:
-        flies = f"flies, process {one.process.pid}"
+        flies = f"running, process {one.process.pid}"
     elif settings.mode is Mode.OFF:
-        flies = "does not fly"
+        flies = "not running"
     else:
-        flies = "does not fly: its process has ended; --mode sets it going again"
+        flies = "not running: its process has ended; --mode starts it again"
     budget = (
         f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)} and "
         f"{moves} of {settings.most_moves_per_hour} partitions in the last hour"

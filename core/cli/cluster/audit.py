@@ -39,12 +39,16 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
         if line.entry is not None and (run is None or line.entry.get("run") == run)
     ]
     if broken:
-        say(f"{broken} lines are no entries: `trimtab audit verify` tells more.")
+        say(f"{broken} lines are not entries; see `trimtab audit verify`.")
     if as_json:
         emit(found)
         return
     if not found:
-        say("Nothing was changed from here yet." if run is None else f"Nothing of a run {run}.")
+        say(
+            "Nothing has been changed from here yet."
+            if run is None
+            else f"No entries of run {run}."
+        )
         return
     shown = found if everything else found[-SHOWN:]
     if len(shown) < len(found):
@@ -97,15 +101,15 @@ def verify(holds: str | None, as_json: bool) -> int:
             }
         )
     elif verdict.problem:
-        say(f"{verdict.problem} The {verdict.entries} entries before it are as written.")
+        say(f"{verdict.problem} The {verdict.entries} entries before it are intact.")
     else:
-        print_lines(f"{verdict.entries} entries, all as written; the last is {verdict.last_hash}.")
+        print_lines(f"{verdict.entries} entries, all intact; the last hash is {verdict.last_hash}.")
         if verdict.mended:
-            say(f"{verdict.mended} times a process ended while it wrote an entry; each is noted.")
+            say(f"{verdict.mended} entries were cut short by the end of a process; each is noted.")
         if verdict.cut:
-            say("The file ends within an entry, as a crash leaves it; the next one notes that.")
+            say("The file ends within an entry, as after a crash; the next entry will note that.")
     if missing and not as_json:
-        say(f"There is no entry {holds}: the file was cut or written anew.")
+        say(f"There is no entry {holds}: the file was cut or rewritten.")
     return ExitCode.NO if verdict.problem or missing else ExitCode.DONE
 
 

@@ -257,14 +257,14 @@ def rights(
         yield Finding("right to see log dirs", silent.error, "Allow DESCRIBE on the cluster.", loss)
     else:
         found = f"broker {silent.broker} does not say: {silent.error}"
-        yield Finding("right to see log dirs", found, "Look whether that broker is well.", loss)
+        yield Finding("right to see log dirs", found, "Check that broker.", loss)
     for answer in answers:
         for one in answer.log_dirs:
             if one.error:
                 yield Finding(
                     "log dirs",
                     f"{one.path} of broker {answer.broker} fails: {one.error}",
-                    "Mend that disk, then restart the broker: its replicas there are out of sync.",
+                    "Repair the disk, then restart the broker: its replicas are out of sync.",
                     "what is on it",
                 )
     yield _right_to_configs(configs)
@@ -272,7 +272,7 @@ def rights(
 
 def hidden_topics(hidden: HiddenTopics) -> Finding:
     """Say whether there are topics that metadata does not name to this user."""
-    silent = "Look whether these brokers are up and well." if hidden.count is None else ""
+    silent = "Check that these brokers are up." if hidden.count is None else ""
     return Finding(
         "hidden topics",
         hidden.sentence or "none",

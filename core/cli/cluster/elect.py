@@ -94,11 +94,13 @@ def elect(
     )
 
     if topics and partitions:
-        raise UsageError("--topics and --partitions exclude each other.", next="Say one of them.")
+        raise UsageError(
+            "--topics and --partitions exclude each other.", next="Give only one of them."
+        )
     if unclean and not (topics or partitions):
         raise UsageError(
-            "An unclean election is for partitions that are named.",
-            next="Say --partitions, or --topics.",
+            "An unclean election needs named partitions.",
+            next="Add --partitions or --topics.",
         )
     if not dry_run:
         context.require_writable()
@@ -202,7 +204,7 @@ def _loss_sentences(able: Sequence[Election]) -> list[str]:
         for e in able[:ROWS]
     ]
     if len(able) > ROWS:
-        lines.append(f"So do {len(able) - ROWS} more.")
+        lines.append(f"The same holds for {len(able) - ROWS} more.")
     return lines
 
 
@@ -306,7 +308,7 @@ def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
     for what, title in (
         ("planned", "Would be elected"),
         ("elected", "Elected"),
-        ("left", "Left as they are"),
+        ("left", "Not changed"),
         ("failed", "Failed"),
     ):
         if found := of(what):

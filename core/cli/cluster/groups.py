@@ -49,7 +49,9 @@ def groups(
         pattern(regex, "The id")
     seconds = None if over is None else parse_duration(over)
     if seconds == 0:
-        raise UsageError("Two looks at once tell no rate.", next="Say more, like --over 10s.")
+        raise UsageError(
+            "--over 0s cannot show a rate.", next="Give a longer time, like --over 10s."
+        )
     with context.connected() as connection:
         before = None
         if seconds is not None:
@@ -62,7 +64,7 @@ def groups(
     for trouble in now.troubles:
         say(trouble)
     for id in _gone(before.groups if before and now.is_complete else (), now.groups):
-        say(f"Group {printable(id)} is gone meanwhile.")
+        say(f"Group {printable(id)} has been deleted meanwhile.")
     found = build_views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)

@@ -39,10 +39,10 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
     confirmation. Changes of a broker's health go to the timeline.
     """
     if remove and time is not None:
-        raise UsageError("--remove and --for exclude each other.", next="Say one of them.")
+        raise UsageError("--remove and --for exclude each other.", next="Give only one of them.")
     seconds = None if time is None else parse_duration(time)
     if seconds is not None and seconds <= 0:
-        raise UsageError("The time must be more than nothing.", next="Try --for 10m.")
+        raise UsageError("The time must be positive.", next="Try --for 10m.")
     context.require_writable()
     if context.require_address().simulated:
         raise UsageError("A simulated cluster has no clients.", next="Try `trimtab sandbox up`.")
@@ -71,8 +71,8 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
         with hold_lease(lease_file(root, state.cluster_id, ROLE)) as ours:
             if not ours:
                 raise RefusedError(
-                    "This cluster is being probed already, by a dashboard or another command.",
-                    next="Leave it to that one, and look: trimtab timeline --kind client.",
+                    "A dashboard or another command is already probing this cluster.",
+                    next="See `trimtab timeline --kind client`.",
                 )
             say(describe_probe(state))
             if state.topic(TOPIC) is None and not yes:
@@ -198,7 +198,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
         running = probe_process(state.cluster_id)
         if running is not None:
             raise RefusedError(
-                f"A probe writes to {TOPIC} now (process {running.pid}).",
+                f"A probe is writing to {TOPIC} (process {running.pid}).",
                 next="End it first: Ctrl-C there, or W in the dashboard.",
             )
         if state.topic(TOPIC) is not None and not yes:

@@ -71,7 +71,9 @@ def verify(
 
     bounds = VerifyLimits(parse_duration(time_limit), parse_size(max_bytes))
     if not bounds.seconds:
-        raise UsageError("Nothing can be compared in no time.", next="Say more than --for 0s.")
+        raise UsageError(
+            "--for 0s leaves no time to compare.", next="Give a longer time, like --for 10m."
+        )
     with context.connected() as connection:
         state = report_unknown(connection.client.describe())
         rows = _select_rows(state, topics)

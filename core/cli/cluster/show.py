@@ -105,7 +105,9 @@ def fetch_document(context: Context) -> ClusterDocument:
     if context.target.from_file is not None:
         return read_document(context.target.from_file)
     if context.target.address is None:
-        raise UsageError("Which cluster?", next="Say -b HOST:PORT, --cluster NAME or --from FILE.")
+        raise UsageError(
+            "No cluster is given.", next="Say -b HOST:PORT, --cluster NAME or --from FILE."
+        )
     state, load = context.picture()
     with context.connected() as connection:
         return fetch_live_document(state, load, connection.client)

@@ -98,7 +98,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         now = connection.client.describe(), with_throttles(state.cluster_id)
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:
             raise IncompleteError(
-                "The cluster's throttles have changed meanwhile; nothing was cleared.",
+                "The cluster's throttles have changed; nothing was cleared.",
                 next="Look again: `trimtab throttles ls`.",
             )
         failed: dict[Resource, str] = {}
@@ -133,7 +133,9 @@ def _resource(name: str) -> Resource:
         return Resource.topic(rest)
     if kind == "broker" and rest:
         return Resource.broker(parse_id(rest))
-    raise UsageError(f"Clear what? {name!r}", next="Name it like topic:orders or broker:7.")
+    raise UsageError(
+        f"Not a topic or a broker: {name!r}.", next="Write it like topic:orders or broker:7."
+    )
 
 
 def _require_exists(state: ClusterState, resource: Resource) -> None:
@@ -157,7 +159,7 @@ def _report_denied(unread: Mapping[Resource, Fault]) -> None:
     for resource, fault in list(unread.items())[:SAID]:
         say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
     if len(unread) > SAID:
-        say(f"Nor are those of {len(unread) - SAID} more.")
+        say(f"Those of {len(unread) - SAID} more are unknown as well.")
 
 
 def _table(found: Iterable[Throttle]) -> str:

@@ -67,7 +67,7 @@ class Target:
         for option in (name for name, value in live.items() if value and from_file):
             raise UsageError(
                 f"--from and --{option} exclude each other.",
-                next="Work offline on a document, or on the cluster; not both.",
+                next="Work either offline on a document or on the cluster.",
             )
         if not flagged:
             # A name in the environment must not go with another cluster's address in a flag.
@@ -131,7 +131,7 @@ class Context:
         """Raise UsageError when no cluster was named."""
         if self.target.address is None and self.target.from_file is None:
             raise UsageError(
-                "Which cluster?",
+                "No cluster is given.",
                 next="Say -b HOST:PORT, --cluster NAME (config.toml) or --from FILE; "
                 "`trimtab demo` needs none.",
             )
@@ -169,7 +169,7 @@ class Context:
             yield connection
             for broker, address in connection.silent().items():
                 say(
-                    f"Broker {broker} ({address}) does not answer: what it alone knows is "
+                    f"Broker {broker} ({address}) does not answer: what only it knows is "
                     "missing here."
                 )
         finally:
@@ -225,5 +225,5 @@ def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
         return
     raise UsageError(
         f"Two clusters are named: --cluster {name} is {known.bootstrap}, and -b says {bootstrap}.",
-        next="Say one of them. A cluster that has got other addresses gets them in config.toml.",
+        next="Give only one of them. If the cluster's addresses changed, update config.toml.",
     )

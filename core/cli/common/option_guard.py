@@ -42,8 +42,8 @@ def check_options(command: click.Command, ctx: click.Context, args: Sequence[str
     for word in args:
         if not _is_valid_word(word):
             raise UsageError(
-                f"Not a word that a command can be given: {word!a}.",
-                next="Take out its NUL, or what is no character of any encoding.",
+                f"Invalid argument: {word!a}.",
+                next="Remove the NUL or the characters that cannot be encoded.",
             )
     if ctx.resilient_parsing:
         return
@@ -54,15 +54,15 @@ def check_options(command: click.Command, ctx: click.Context, args: Sequence[str
         name = max(option.opts, key=len)
         if times > 1 and not (option.multiple or option.is_flag):
             raise UsageError(
-                f"{name} is given {times} times, and one counts.",
-                next=f"Give {name} once, with all that is meant.",
+                f"{name} is given {times} times.",
+                next=f"Give {name} once; it takes one value.",
             )
         value = values.get(option.name or "")
         is_empty = value == "" or (isinstance(value, list) and "" in value)
         if is_empty and isinstance(option.type, click.types.StringParamType | click.Path):
             raise UsageError(
                 f"{name} is empty.",
-                next="Give a value, or leave the option out; perhaps a variable is not set.",
+                next="Give a value, or leave the option out; a shell variable may be unset.",
             )
 
 

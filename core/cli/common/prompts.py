@@ -25,14 +25,14 @@ def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "clus
     """
     if not sys.stdin.isatty():
         raise UsageError(
-            f"{doing} asks for the {of}'s name, and there is no terminal.",
-            next=f"Say --yes to {verb} without being asked.",
+            f"{doing} asks for the {of}'s name, but there is no terminal.",
+            next=f"Add --yes to {verb} without confirmation.",
         )
     typed = click.prompt(
         f"Type {printable(name)} to {verb}", default="", show_default=False, err=True
     )
     if typed.strip() != name:
-        raise UsageError(f"That is not its name; {otherwise}.")
+        raise UsageError(f"That is not the name; {otherwise}.")
 
 
 def ask_passwords(address: Address) -> None:

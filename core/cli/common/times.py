@@ -65,8 +65,8 @@ def _unambiguous(naive: datetime) -> datetime:
     here = first.astimezone()
     often = "twice" if here.replace(tzinfo=None, fold=0) == naive.replace(fold=0) else "never"
     raise UsageError(
-        f"{naive:%Y-%m-%d %H:%M} comes {often} that night: clocks are changed.",
-        next=f"Say it with its offset, like {here.isoformat(timespec='minutes')}.",
+        f"{naive:%Y-%m-%d %H:%M} occurs {often}: clocks change that night.",
+        next=f"Add its offset, like {here.isoformat(timespec='minutes')}.",
     )
 
 
@@ -93,7 +93,7 @@ def parse_start(text: str, now: datetime) -> datetime:
         moment = dated
     if moment <= now:
         ago = format_duration((now - moment).total_seconds())
-        raise UsageError(f"{format_local(moment)} is past: it was {ago} ago.", next=START_FORMS)
+        raise UsageError(f"{format_local(moment)} is in the past, {ago} ago.", next=START_FORMS)
     if moment - now > MAX_START_DELAY:
         raise UsageError(
             f"{format_local(moment)} is in {(moment - now).days} days: the plan would be out of "

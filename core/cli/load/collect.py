@@ -35,7 +35,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     seconds = parse_duration(interval)
     if seconds <= 0:
-        raise UsageError("The interval must be more than nothing.", next="Try 10s.")
+        raise UsageError("The interval must be positive.", next="Try 10s.")
     root = root or paths.load_root()
     polls: list[collecting.PollResult] = []
     troubles: list[TrimtabError] = []
@@ -57,8 +57,8 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
         with hold_lease(lease_file(root, cluster_id, "collector")) as ours:
             if not ours:
                 raise RefusedError(
-                    "Another collector polls this cluster from this machine.",
-                    next="Leave it to that one, or stop it first.",
+                    "Another collector on this machine polls this cluster.",
+                    next="Stop it first.",
                 )
             told = stop_signals()
             collector = collecting.Collector(connection.client, connection.clock, root)

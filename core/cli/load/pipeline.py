@@ -68,7 +68,7 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
     cluster_id = resolve_cluster_id(context, root, cluster_id)
     if not layout.spool(root, cluster_id).is_dir():
         raise UsageError(
-            f"Nothing of {cluster_id} has been collected in {root}.",
+            f"No samples of {cluster_id} have been collected in {root}.",
             next="Run `trimtab collect` first.",
         )
     with _job(root, cluster_id, _publisher(as_json=False), quick=True) as job:
@@ -177,7 +177,7 @@ def _say_reach(root: Path, cluster_id: str) -> None:
 def _print_replayed(published: Published) -> None:
     batch = published.batch
     until = f" until {format_time(batch.newest)}" if batch.newest else ""
-    say(f"{batch.read} samples{until} played")
+    say(f"{batch.read} samples{until} processed")
 
 
 def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
@@ -278,8 +278,8 @@ def _lease(root: Path, cluster_id: str) -> Iterator[None]:
     with hold_lease(lease_file(root, cluster_id, "pipeline")) as ours:
         if not ours:
             raise RefusedError(
-                "Another pipeline publishes this cluster's load from this machine.",
-                next="Leave it to that one, or stop it first (`trimtab pipeline status`).",
+                "Another pipeline on this machine publishes this cluster's load.",
+                next="Stop it first; `trimtab pipeline status` shows it.",
             )
         yield
 

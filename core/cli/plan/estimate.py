@@ -99,7 +99,7 @@ def estimate(
     if throttle is not None and within is not None:
         raise UsageError(
             "--throttle and --within exclude each other.",
-            next="Give the rate to learn the time, or the time to learn the rate.",
+            next="Give a throttle to get the time, or a time to get the throttle.",
         )
     rate = None if throttle is None else parse_rate(throttle)
     seconds = None if within is None else parse_deadline(within)

@@ -60,7 +60,7 @@ def impact(
     """
     seconds = None if retention is None else round(parse_duration(retention))
     if seconds is not None and seconds < 1:
-        raise UsageError(f"A retention of {retention} keeps nothing.", next="Give one like 6h.")
+        raise UsageError(f"A retention of {retention} is too short.", next="Give one like 6h.")
     document = read_plan_document(context, plan_file)
     state, load, groups = _picture(context)
     wanted = bind_plan(document, state)

@@ -142,7 +142,7 @@ def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:
     if at is None or not at.rows:
         return ""
     rate = "no throttle" if at.timed_bytes_per_s < 0 else format_rate(at.timed_bytes_per_s)
-    begins = "" if asked else ", with which apply begins"
+    begins = "" if asked else ", the rate that apply chooses"
     takes = "never ends" if at.never else format_duration(at.seconds)
     return f"Checked at {rate}{begins}: {takes}.\n"
 
@@ -156,7 +156,7 @@ def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
 def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset[str]) -> str:
     moves = counted(len(plan), "move")
     if not findings:
-        return f"{moves}, nothing speaks against it.\n"
+        return f"{moves}, no findings.\n"
     lines = [
         f"{f.severity.name.lower():8}{f.id}"
         f"{' (allowed)' if f.id in allowed else ''}\n"

@@ -103,7 +103,7 @@ def show(
     When a cluster is given: with sizes, and the moves that relieve most for their bytes first.
     """
     if form and as_json:
-        raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
+        raise UsageError("--format and --json exclude each other.", next="Give only one of them.")
     document = read_plan_document(context, plan_file)
     there = fetch_if_named(context)
     wanted = bind_plan(document, there[0]) if there else bind(document, None)

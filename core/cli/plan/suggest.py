@@ -195,7 +195,7 @@ def suggest(
 
     if topics is not None and topics_to_move is not None:
         raise UsageError(
-            "--topics and --topics-to-move exclude each other.", next="Give one of the two."
+            "--topics and --topics-to-move exclude each other.", next="Give only one of them."
         )
     if topics_to_move == context.target.from_file == files.STDIN:
         raise UsageError(

@@ -37,7 +37,7 @@ def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
 
     least, dash, most = rest.partition("-")
     if not dash:
-        raise UsageError(f"Not bounds: {rest!r}.", next="Write them like auto:5MB/s-50MB/s.")
+        raise UsageError(f"Invalid bounds: {rest!r}.", next="Write them like auto:5MB/s-50MB/s.")
     return RateBounds.of(parse_rate(least), parse_rate(most))
 
 
@@ -135,7 +135,7 @@ def apply(
     if throttle is not None and within is not None:
         raise UsageError(
             "--throttle and --within exclude each other.",
-            next="Give the rate, or the time to have the rate reckoned.",
+            next="Give the throttle, or the time to compute it from.",
         )
     asked_rate = None if throttle is None else parse_throttle(throttle)
     within_seconds = None if within is None else parse_deadline(within)
@@ -150,12 +150,12 @@ def apply(
         if detach and as_json:
             print_no_run()
         if picture.reassignments:
-            say("Nothing to start: the plan's replicas are there or on their way; see `verify`.")
+            say("Nothing to start: the plan's moves are done or in flight; see `trimtab verify`.")
         else:
-            say("Nothing to do: the cluster is as this plan says.")
+            say("Nothing to do: the cluster matches this plan.")
         return 0
     if there := len(asked) - len(wanted):
-        say(f"{there} of the plan's partitions are there, or on their way; the others are left.")
+        say(f"{there} of the plan's partitions are done or in flight; the others will be moved.")
     wishes = LaunchOptions(
         throttle=asked_rate,
         within_seconds=within_seconds,
@@ -181,6 +181,6 @@ def _retention_ms(text: str | None) -> int | None:
     milliseconds = round(parse_duration(text) * 1000)
     if milliseconds < 1000:
         raise UsageError(
-            f"A retention of {text} keeps nothing.", next="Give at least 1s, like --retention 1h."
+            f"A retention of {text} is too short.", next="Give at least 1s, like --retention 1h."
         )
     return milliseconds

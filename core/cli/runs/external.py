@@ -22,7 +22,7 @@ FOREIGN = "foreign"
 PACE_SECONDS = 1.0
 DUTY = 10
 """A look at the cluster is made again after ten times its duration."""
-NOTE = "Somebody else's: shown, never changed. The order their replicas had before is not known."
+NOTE = "External moves are shown, never changed. The former order of their replicas is unknown."
 
 
 def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
@@ -51,7 +51,7 @@ def show_external(context: Context, *, as_json: bool, output: Path | None) -> in
         write_text(_table(moves), output)
         say(NOTE)
     else:
-        say("No move of somebody else's is in flight.")
+        say("No external moves are in flight.")
     return ExitCode.DONE
 
 
@@ -78,7 +78,7 @@ def follow_external(context: Context, *, as_json: bool) -> int:
                     return ExitCode.DONE
                 time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
         except KeyboardInterrupt:
-            say("\nThey go on; nothing was changed.")
+            say("\nThe moves continue; nothing was changed.")
             return DETACHED
 
 
@@ -93,7 +93,7 @@ def report_external(cluster_id: str, state: ClusterState) -> None:
 
 
 def _print_moves(moves: Sequence[ForeignMove], told: str) -> str:
-    text = _table(moves) if moves else "No move of somebody else's is in flight any more.\n"
+    text = _table(moves) if moves else "No external moves are in flight any more.\n"
     if not told:
         say(NOTE)
     if text != told:

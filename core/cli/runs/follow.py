@@ -49,7 +49,7 @@ def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
     except BrokenPipeError:
         discard_output()
         code = READER_GONE
-    say(f"The run goes on without this. Follow it again: trimtab runs attach {run}")
+    say(f"Detached; the run continues. Follow it again: trimtab runs attach {run}")
     say(f"Cancel it: trimtab runs cancel {run}")
     return code
 

@@ -168,15 +168,15 @@ def _launch_followup(
     _require_same_cluster(picture, history)
     found = plan_followup(history, way, picture.state, only)
     for left in found.left[:MANY]:
-        say(f"left as it is: {left}")
+        say(f"not changed: {left}")
     if len(found.left) > MANY:
-        say(f"left as they are: {len(found.left) - MANY} more")
+        say(f"not changed: {len(found.left) - MANY} more")
     if output is not None:
         write_text(dump(found.plan), output)
     if chosen.as_json and (output is not None or (chosen.detach and not found.plan.moves)):
         print_no_run()
     if not found.plan.moves:
-        say("Nothing to do: nothing of it holds any more.")
+        say("Nothing to do: none of its moves applies any more.")
         return ExitCode.DONE
     if output is not None:
         count = len(found.plan)

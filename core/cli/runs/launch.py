@@ -42,14 +42,14 @@ def describe_deletions(state: ClusterState, plan: Plan, retention_ms: int) -> It
     by_age = sorted(topics.difference(compacted))
     if compacted and not by_age:
         raise UsageError(
-            f"--retention shortens nothing: {_name_topics(compacted)} "
+            f"--retention has no effect: {_name_topics(compacted)} "
             f"{'is' if len(compacted) == 1 else 'are'} only compacted (cleanup.policy=compact).",
             next="Leave it out.",
         )
     if by_age:
         yield (
             f"Records of {_name_topics(by_age)} older than {format_duration(retention_ms / 1000)} "
-            "are deleted for good; their retention is put back afterwards."
+            "are deleted for good; their retention is restored afterwards."
         )
     if compacted:
         yield f"Only compacted, so no retention shortens what is copied: {_name_topics(compacted)}."
@@ -165,9 +165,9 @@ def launch(
     refuse(findings, chosen.allow)
     if rate is None:  # a check may have said why already, and then no rate would help
         raise UsageError(
-            "How fast? No rate can be recommended for this plan.",
+            "No throttle can be recommended for this plan.",
             detail=estimate.never or estimate.note,
-            next="Say --throttle 50MB/s, or --throttle unlimited.",
+            next="Give --throttle 50MB/s, or --throttle unlimited.",
         )
     for finding in findings:
         if finding.severity is not Severity.ILLEGAL:
@@ -185,7 +185,7 @@ def launch(
         say(hint)
     if chosen.start_at is not None:
         left = format_duration((chosen.start_at - picture.now).total_seconds())
-        say(f"It starts at {format_local(chosen.start_at)}, in {left}, after all checks once more.")
+        say(f"It starts at {format_local(chosen.start_at)}, in {left}, after another check.")
     if warning := look().warning("this run"):
         say(warning)
     if not chosen.yes:
@@ -210,7 +210,7 @@ def launch(
         if chosen.as_json:
             emit_line({"run": run})
         else:
-            say(f"Run {run} goes on by itself. Follow it: trimtab runs attach {run}")
+            say(f"Run {run} started. Follow it: trimtab runs attach {run}")
         return 0
     return follow_run(state.cluster_id, run, as_json=chosen.as_json)
 

@@ -98,11 +98,13 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     from core.run.journal.rates import RateBounds
 
     if len(words) not in (1, 2):
-        raise UsageError("Which rate?", next="Say `trimtab runs throttle [RUN] 50MB/s`.")
+        raise UsageError(
+            "No throttle is given.", next="Write `trimtab runs throttle [RUN] 50MB/s`."
+        )
     run, rate = (None, *words) if len(words) == 1 else words
     asked = parse_throttle(rate)
     if asked == "auto":
-        raise UsageError("auto needs bounds here.", next="Say them: auto:5MB/s-50MB/s.")
+        raise UsageError("auto needs bounds.", next="Write auto:5MB/s-50MB/s.")
     payload: dict[str, Any] = {"rate_bytes_per_s": asked}
     if isinstance(asked, RateBounds):
         payload = {"auto": asked.to_json()}
@@ -199,7 +201,7 @@ def send_request(
         return ExitCode.INCOMPLETE
     if not as_json:
         what = request_words(kind, payload, history)
-        say(f"Asked of run {run}: {what}. Follow it: trimtab runs attach {run}")
+        say(f"Requested of run {run}: {what}. Follow it: trimtab runs attach {run}")
     return ExitCode.DONE
 
 
@@ -227,11 +229,11 @@ def _confirm(context: Context, cluster_id: str, run: str, verb: str, doing: str,
     history = read_journal(cluster_id, run).state
     require_writable(context, history)
     if not yes and history.ended is None:
-        confirm(history.cluster_name, verb, doing, "the run goes on as before")
+        confirm(history.cluster_name, verb, doing, "the run continues")
 
 
 def _queued_message(run: str, kind: str) -> str:
     return (
-        f"The process of run {run} has died: the {kind} waits in its journal.\n"
-        f"It is taken up as the run is brought back: trimtab runs attach {run} --yes"
+        f"The process of run {run} has died: the {kind} request waits in its journal.\n"
+        f"It takes effect when the run is restarted: trimtab runs attach {run} --yes"
     )

@@ -34,7 +34,7 @@ def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
     if run is None:
         return _in_progress(_candidate_clusters(context))
     if not run.strip():
-        raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
+        raise UsageError("No run is given.", next="`trimtab runs ls` lists them.")
     matches = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
     matches = [(c, r) for c, r in matches if r == run] or matches
     if len(matches) == 1:
@@ -74,11 +74,13 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
         return found[0]
     if found:
         names = ", ".join(f"{run} on {_bootstrap(cluster_id, run)}" for cluster_id, run in found)
-        raise UsageError(f"{len(found):,} runs are in progress: {names}.", next="Say which.")
+        raise UsageError(
+            f"{len(found):,} runs are in progress: {names}.", next="Give the ID of one."
+        )
     wrong = [said for cluster_id in there for said in unreadable(cluster_id)]
     raise UsageError(
         " ".join(["No run is in progress here.", *wrong[:1]]),
-        next="`trimtab runs ls` lists all; say which.",
+        next="Give an ID; `trimtab runs ls` lists all runs.",
     )
 
 
@@ -105,9 +107,10 @@ def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
     """Return how the one of several runs that is meant can be told from the others."""
     names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
     alike = len({r for _, r in found}) == 1
-    more = f"Name its cluster, too: `trimtab -b HOST:PORT runs … {run}`."
+    more = f"Name its cluster as well: `trimtab -b HOST:PORT runs … {run}`."
     return UsageError(
-        f"Several runs match {run!r}: {names}.", next=more if alike else "Say more of its name."
+        f"Several runs match {run!r}: {names}.",
+        next=more if alike else "Several runs match; give more of the ID.",
     )
 
 

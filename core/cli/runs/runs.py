@@ -111,7 +111,7 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
                 left = fetch_leftovers(connection.client, view.leftovers)
                 reading = replace(reading, view=replace(view, leftovers=left))
             else:
-                say("This cluster is not the run's: what it left there was not looked up.")
+                say("This is not the run's cluster; what the run left there was not checked.")
     if as_json:
         emit(run_document(reading), output)
     else:
@@ -174,8 +174,8 @@ def _bring_back(context: Context, reading: RunReading, *, yes: bool) -> None:
     require_writable(context, history)
     if not yes:
         say(f"{headline(reading.view)}\n{reading.view.why}")
-        verb = "bring it back"
-        confirm(history.cluster_name, verb, "Bringing it back", "it stays as it is")
+        verb = "restart it"
+        confirm(history.cluster_name, verb, "Restarting it", "nothing was changed")
     ask_passwords(context.target.address or address_of(reading.records))
     target = context.target
     timeout = target.timeout_seconds

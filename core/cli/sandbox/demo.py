@@ -98,7 +98,7 @@ def sandbox_demo(ctx: click.Context) -> int:
     try:
         find_java()
     except TrimtabError as error:
-        say(f"{error.title} {error.next} This is the simulated cluster instead.")
+        say(f"{error.title} {error.next} Opening the simulated cluster instead.")
         return int(ctx.invoke(demo))
     with exit_cleanly_on_signals("the demo"), ExitStack() as stack:
         sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
@@ -199,7 +199,7 @@ def _await_snapshot(context: Context) -> None:
         if time.monotonic() - started > FIRST_SNAPSHOT_SECONDS:
             raise TrimtabError(
                 f"No snapshot of load within {FIRST_SNAPSHOT_SECONDS:.0f} s.",
-                next="`trimtab pipeline status` says what the pipeline does.",
+                next="See `trimtab pipeline status`.",
             )
         time.sleep(0.5)
     say(

@@ -94,7 +94,7 @@ def skew(
     from core.cluster.sandbox.sandbox import Sandbox
 
     if undo + (topic is not None) + (broker is not None) != 1:
-        raise UsageError("What is to be skewed?", next="Say --topic, --broker or --undo.")
+        raise UsageError("No target is given.", next="Give --topic, --broker or --undo.")
     sandbox = Sandbox.open(name)
     if undo:
         now = load_overrides.read(sandbox.wanted).skew
@@ -151,7 +151,7 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
     for drill in skews(state, topic_names(), times):
         if drill.on == wanted:
             return drill
-    raise UsageError(f"Nothing is sent to {wanted}.", next="Choose another one.")
+    raise UsageError(f"No records are sent to {wanted}.", next="Choose another target.")
 
 
 def _apply_drill(sandbox: Sandbox, drill: Drill) -> str | None:

@@ -88,7 +88,7 @@ def down(name: str, as_json: bool) -> None:
     if as_json:
         emit({"name": name, "removed": there})
     else:
-        print_lines(f"Sandbox {name} is gone." if there else f"There was no sandbox {name}.")
+        print_lines(f"Sandbox {name} is removed." if there else f"There is no sandbox {name}.")
 
 
 @sandbox.command()
@@ -154,5 +154,5 @@ def parse_brokers(text: str) -> tuple[int, ...]:
     if "," in text:
         return ids
     if not 1 <= ids[0] <= 20:
-        raise UsageError("A sandbox has 1 to 20 brokers.", next="One id alone is written 7,")
+        raise UsageError("A sandbox has 1 to 20 brokers.", next="Write a single ID as 7,")
     return tuple(range(1, ids[0] + 1))

@@ -100,7 +100,7 @@ def parse_range(
         return begin, end
     clock = parse_time_of_day((until or "").strip(), FORMS)
     if clock is None:
-        raise UsageError(f"--since {since} is not before --until {until}.", next="Swap them.")
+        raise UsageError(f"--since {since} is not before --until {until}.", next="Swap the two.")
     return begin, next_time_of_day(clock, begin)
 
 

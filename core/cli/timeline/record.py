@@ -54,8 +54,8 @@ def record_here(context: Context, as_json: bool) -> None:
         with hold_lease(lease_file(root, cluster_id, ROLE)) as ours:
             if not ours:
                 raise RefusedError(
-                    "This cluster is being recorded already, by a dashboard or another command.",
-                    next="Leave it to that one, and look: trimtab timeline.",
+                    "A dashboard or another command is already recording this cluster.",
+                    next="See `trimtab timeline`.",
                 )
             told = stop_signals()
 

@@ -117,7 +117,7 @@ def _parse_filter(
 
     from_ms, to_ms = _moment(since), _moment(until)
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
-        raise UsageError(f"--from {since} is not before --to {until}.", next="Swap them.")
+        raise UsageError(f"--from {since} is not before --to {until}.", next="Swap the two.")
     return EventFilter(
         from_ms=from_ms,
         to_ms=to_ms,

@@ -164,7 +164,7 @@ def timeline(
         recorded = opened.span
         span = recorded or opened.told_span
         if span is None or (recorded is None and moment is not None):
-            raise UsageError("Nothing has been recorded yet.", next="Wait a second, and ask again.")
+            raise UsageError("Nothing has been recorded yet.", next="Wait a second and try again.")
         now = max(span[1], SystemClock().now())
         if moment is not None:
             _print_state_at(opened, parse_moment(moment, now), now, output)
@@ -178,7 +178,7 @@ def timeline(
         if not logs:  # they may know others
             wanted.refuse_unknown(opened)
         if recorded is None:
-            say("Nobody has recorded this cluster: this is only what was told.")
+            say("This cluster was not recorded: these events were reported by others.")
         _report_gaps(opened, wanted, now)
         every = opened.events(wanted.since, wanted.until, wanted.kinds)
         laid = None
@@ -206,11 +206,11 @@ def _refuse_with_logs(
     beside = ("--summary" * summary, "--at" * (moment is not None), "--record" * recording)
     if logs and any(beside):
         raise UsageError(
-            f"{next(filter(None, beside))} is of what was recorded, not of logs.",
-            next="Leave --statelog out, or ask for the events themselves.",
+            f"{next(filter(None, beside))} does not apply to logs.",
+            next="Leave out --statelog or that option.",
         )
     if zones and not logs:
-        raise UsageError("--zone is for logs.", next="Name some with --statelog.")
+        raise UsageError("--zone needs --statelog.", next="Add --statelog FILE.")
 
 
 _ALONE = {"moment": ("cluster_id", "output", "as_json"), "recording": ("as_json",)}
@@ -237,7 +237,7 @@ def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None
         if not (gap.kept and listed and gap.ended <= (wanted.until or now))
     ]
     if len(gaps) > NAMED:
-        say(f"Nobody looked in {len(gaps) - NAMED} earlier times: --kind gap lists them.")
+        say(f"{len(gaps) - NAMED} earlier gaps in the recording: --kind gap lists them.")
     for gap in gaps[-NAMED:]:
         say(gap.text)
 
@@ -286,12 +286,12 @@ def _summary(
 
 def _report_omitted(count: int, what: str) -> None:
     if count:
-        say(f"{count:,} earlier {what} are left out: narrow it down, or ask with --last N.")
+        say(f"{count:,} earlier {what} are not shown: use a filter, or --last N.")
 
 
 def _lines(rows: Iterable[tuple[datetime, str]]) -> str:
     """Return a line each, by this machine's clock, the day said where it changes."""
-    return "".join(_dated(rows)) or "Nothing was seen to happen.\n"
+    return "".join(_dated(rows)) or "No events.\n"
 
 
 def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
@@ -321,6 +321,6 @@ def _print_state_at(
             next=f"The first moment is {format_time(span[0])}.",
         )
     for gap in find_gaps(timeline, moment, moment, now):
-        say(f"{gap.text} This is the cluster as it was seen before that.")
+        say(f"{gap.text} This is the cluster as of before that.")
     unknown = np.full(state.partition_count, np.nan)
     emit(to_json(ClusterDocument(state, unknown, unknown)), output)

@@ -99,7 +99,9 @@ def create(
     from core.run.audited_client import audited
 
     if partitions is None and replicas is None:
-        raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
+        raise UsageError(
+            "The number of partitions is missing.", next="Add --partitions N or --replicas."
+        )
     if replicas is not None:
         refuse_with_replicas()
     values = _settings(configs)
@@ -223,7 +225,7 @@ def alter(
 
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:
-        raise UsageError("Alter what?", next="Say --partitions, --set or --unset.")
+        raise UsageError("Nothing to alter.", next="Add --partitions, --set or --unset.")
     expected = parse_expected(rate, size)
     if not dry_run:
         context.require_writable()
@@ -262,11 +264,17 @@ def alter(
         for sentence in deleted:
             say(f"{topic}: {sentence}")
         if layout:
-            say("Records with keys will go to other partitions than before.")
+            say("Records with the same key may go to other partitions than before.")
         if not dry_run:
             if deleted and not yes:
                 say(describe_content(client, state, [topic])[topic])
-                confirm(topic, "delete that", "Deleting records", "nothing was changed", of="topic")
+                confirm(
+                    topic,
+                    "delete those records",
+                    "Deleting records",
+                    "nothing was changed",
+                    of="topic",
+                )
             else:
                 _confirm(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
             # To ask may have taken long.
@@ -282,9 +290,9 @@ def alter(
                 refused = writer.add_partitions({topic: more}).get(topic)
                 if refused is not None and changes:
                     raise IncompleteError(
-                        f"Its configs were changed, but {topic} was given no partitions: {refused}."
+                        f"Its configs were changed, but {topic} got no new partitions: {refused}."
                     )
-                _raise_for(refused, f"{topic} was given no partitions")
+                _raise_for(refused, f"{topic} got no new partitions")
                 wait_until_visible(
                     connection, lambda now: _has_leaders(now, topic, more.total), topic
                 )
@@ -318,9 +326,9 @@ def _settings(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
-            raise UsageError(f"Not a setting: {word!r}.", next="Write it like retention.ms=60000.")
+            raise UsageError(f"Not a config: {word!r}.", next="Write it like retention.ms=60000.")
         if name in found:
-            raise UsageError(f"{name} is set twice.", next="Set it once.")
+            raise UsageError(f"{name} is given twice.", next="Give it once.")
         found[name] = value
     return found
 
@@ -330,7 +338,7 @@ def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list
 
     both = sets.keys() & set(unsets)
     if both:
-        raise UsageError(f"{min(both)} is both set and unset.", next="Say one of them.")
+        raise UsageError(f"{min(both)} is both set and unset.", next="Give only one of them.")
     resource = Resource.topic(topic)
     return [
         *(ConfigChange(resource, name, ConfigOp.SET, value) for name, value in sets.items()),

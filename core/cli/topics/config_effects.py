@@ -104,8 +104,8 @@ def refuse_remote(topic: str, values: Mapping[str, ConfigValue]) -> None:
     else:
         return
     raise RefusedError(
-        f"{why}: what is deleted by these configs is deleted there, too.",
-        next=f"Lower local.retention.ms for what brokers hold, or say --allow {REMOTE}.",
+        f"{why}: these configs delete records there as well.",
+        next=f"Lower local.retention.ms to free only the brokers, or add --allow {REMOTE}.",
         checks=(REMOTE,),
     )
 
@@ -139,6 +139,6 @@ def refuse_min_isr(
         raise RefusedError(
             f"{topic} with {have} and {MIN_INSYNC}={least}: every producer that waits for all of "
             "them (acks=all) would fail.",
-            next=f"{instead}, or say --allow {MIN_ISR}.",
+            next=f"{instead}, or add --allow {MIN_ISR}.",
             checks=(MIN_ISR,),
         )

@@ -42,8 +42,8 @@ def delete(
             require_topic(state, name)
             if name in INTERNAL and allow != "internal":
                 raise RefusedError(
-                    f"{name} is Kafka's own: what groups and transactions know is lost with it.",
-                    next="--allow internal deletes it all the same.",
+                    f"{name} is Kafka's own: the state of groups or transactions is lost with it.",
+                    next="Add --allow internal to delete it anyway.",
                     checks=("internal",),
                 )
         refuse_if_moving(state, names, "deleted")

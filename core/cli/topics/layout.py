@@ -69,7 +69,9 @@ def refuse_with_replicas() -> None:
         ("size", "--size"),
     ):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"--replicas and {said} exclude each other.", next="Say one of them.")
+            raise UsageError(
+                f"--replicas and {said} exclude each other.", next="Give only one of them."
+            )
 
 
 def parse_layout(text: str) -> list[Replicas]:
@@ -79,7 +81,7 @@ def parse_layout(text: str) -> list[Replicas]:
     except ValueError as error:
         raise UsageError(
             f"Not replicas: {text!r}.",
-            next="Write brokers of a partition like 1:2:3, and partitions with commas between.",
+            next="Write the brokers of a partition like 1:2:3, with commas between partitions.",
         ) from error
 
 
@@ -126,11 +128,11 @@ def plan_added_replicas(
     if partitions < len(rows):
         raise UsageError(
             f"{topic} has {len(rows)} partitions, and Kafka cannot take any away.",
-            next="Make another topic with fewer, and have its clients go over.",
+            next="Create a topic with fewer, and move the clients to it.",
         )
     if partitions == len(rows):
         raise UsageError(
-            f"{topic} has {len(rows)} partitions already.", next="Say how many it shall have."
+            f"{topic} has {len(rows)} partitions already.", next="Give a larger number."
         )
     first = state.row(rows.start)
     rf = len(first.replicas) - len(first.adding)

@@ -49,7 +49,7 @@ def wait_until_visible(
         except UnreachableError as error:
             silent = f" {error.title}"
         if connection.clock.monotonic() > deadline:
-            say(f"The controller has taken it; brokers have not all heard of {what} yet.{silent}")
+            say(f"The change is made, but not all brokers know of {what} yet.{silent}")
             return
         connection.clock.sleep(0.05)
 

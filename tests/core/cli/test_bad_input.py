@@ -213,7 +213,7 @@ def test_a_bad_cluster_document(refused: Callable[..., str], content: str, said:
         (["estimate", "good.json", "--throttle", "0MB/s"], "moves nothing"),
         (["estimate", "good.json", "--within", "tomorrow"], "Not a time"),
         (["estimate", "good.json", "--within", ""], "--within is empty"),
-        (["estimate", "good.json", "--within", "0"], "no time at all"),
+        (["estimate", "good.json", "--within", "0"], "must be positive"),
         (["plan", "check", "good.json", "--throttle", ""], "--throttle is empty"),
         (["plan", "check", "good.json", "--allow", "frobnicate"], "it is no check"),
         (["show", "--json", "-o", "missing/x.json"], "Cannot write missing/x.json"),

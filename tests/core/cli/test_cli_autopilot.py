@@ -114,7 +114,7 @@ def test_what_is_wrong_is_said_before_the_cluster_is_asked(here, words, says) ->
 
 def test_limits_without_a_mode_are_refused(here) -> None:  # type: ignore[no-untyped-def]
     code, _, err = here("autopilot", "--band", "5")
-    assert (code, "In which mode?" in err) == (2, True)
+    assert (code, "--mode is missing" in err) == (2, True)
     code, _, err = here("autopilot", "--mode", "act", "status")
     assert (code, "sets nothing" in err) == (2, True)
 
@@ -208,7 +208,7 @@ def test_one_that_cannot_be_turned_off_keeps_no_other_on(  # type: ignore[no-unt
     code, out, err = here("autopilot", "--mode", "off", "--json")
     assert code == 1
     assert [one["cluster_id"] for one in json.loads(out)] == ["c-1", "c-3"]
-    assert "Not all went well for name-c-2: " in err
+    assert "Failed for name-c-2: " in err
     assert "Is a directory" in err
     assert f"(Its switch is {path}.)" in err
 
@@ -230,7 +230,7 @@ def test_off_says_which_run_goes_on(here, start: Start) -> None:  # type: ignore
     run = begun(start)
     code, _, err = here("autopilot", "--mode", "off")
     assert code == 0
-    assert f"Run {run.view().run} goes on to its end; --cancel takes it back." in err
+    assert f"Run {run.view().run} continues; --cancel cancels it." in err
 
 
 def test_off_cancels_the_run_in_progress_when_asked_to(here, start: Start) -> None:  # type: ignore[no-untyped-def]
@@ -252,13 +252,13 @@ def test_a_run_that_has_ended_since_does_not_go_on(here, start: Start) -> None: 
 
 
 def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-untyped-def]
-    assert "There is no autopilot here." in here("autopilot", "status")[2]
+    assert "No autopilot here." in here("autopilot", "status")[2]
     known()
     reasons = (Reason("run", "Run x is in progress."), Reason("budget", "All is used up."))
     DecisionLog("c-1").add(Entry(NOON, EntryKind.WAIT, reasons))
     code, out, _ = here("autopilot", "status")
     assert code == 0
-    assert "does not fly: its process has ended" in out
+    assert "not running: its process has ended" in out
     assert "0 B of 100 GB and 0 of 200 partitions in the last hour" in out
     code, out, _ = here("autopilot", "log")
     assert "wait      Run x is in progress." in out
@@ -284,7 +284,7 @@ def test_each_reason_of_what_it_decided_last_has_a_line(here) -> None:  # type: 
 @pytest.mark.parametrize("words", [("status",), ("log",)])
 def test_what_is_said_before_status_or_log_is_not_ignored(here, words, flag) -> None:  # type: ignore[no-untyped-def]
     code, _, err = here("autopilot", flag, *words)
-    assert (code, "sets nothing" in err, "--json behind it" in err) == (2, True, True)
+    assert (code, "sets nothing" in err, "--json goes after it" in err) == (2, True, True)
 
 
 def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
@@ -329,7 +329,7 @@ def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.Monke
         monkeypatch.setattr(SystemClock, "sleep", lambda clock, seconds: flight.close())
         words = ("autopilot", "--mode", "act", "--yes", "--detach")
         code, _, err = here("-b", NOWHERE, *words)
-    assert (code, "flies by itself, mode act" in err) == (0, True)
+    assert (code, "runs in the background, mode act" in err) == (0, True)
     assert [switch.mode for switch in started] == [Mode.ACT]
 
 

@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_a_cluster_it_asks_which(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(never, []) == ExitCode.USAGE
-    assert "Which cluster?" in capsys.readouterr().err
+    assert "No cluster is given." in capsys.readouterr().err
 
 
 def test_a_relative_home_is_the_same_wherever_what_is_started_runs(
@@ -147,9 +147,12 @@ def test_help_imports_nothing_heavy(module: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["doctor", "-b", "b:9092"], "-b goes before the command: trimtab -b … doctor"),
-        (["plan", "check", "p", "--from", "c"], "--from goes before the command: trimtab --from …"),
-        (["show", "--no-load"], "--no-load goes before the command: trimtab --no-load show"),
+        (["doctor", "-b", "b:9092"], "-b belongs before the command: trimtab -b … doctor"),
+        (
+            ["plan", "check", "p", "--from", "c"],
+            "--from belongs before the command: trimtab --from …",
+        ),
+        (["show", "--no-load"], "--no-load belongs before the command: trimtab --no-load show"),
         (["show", "--frobnicate"], "No such option '--frobnicate'"),
     ],
 )

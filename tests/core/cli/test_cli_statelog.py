@@ -191,7 +191,7 @@ def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Merge) -> None:
     [
         (["nowhere"], "There is no nowhere."),
         (["."], "There is no state-change.log in ."),
-        (["logs", "--topic", "("], "--topic ( is no regular expression"),
+        (["logs", "--topic", "("], "--topic ( is not a regular expression"),
         (["logs", "--partitions", "a"], "Not partitions: 'a'."),
         (["logs", "--partitions", "5-3"], "Not a range of partitions: 5-3."),
         (["logs", "--from", "yesterday"], "Not a time: 'yesterday'."),

@@ -70,7 +70,7 @@ def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
         teller.tell(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
     code, out, err = timeline("--cluster-id", "told-only")
     assert (code, texts(out)) == (0, ["probe: transport failure"])
-    assert "Nobody has recorded this cluster" in err
+    assert "This cluster was not recorded" in err
     code, _, err = timeline("--cluster-id", "told-only", "--at", "1m")
     assert code == 2
     assert "Nothing has been recorded yet." in err
@@ -98,7 +98,7 @@ def test_what_is_asked_for_and_nothing_else(timeline: Any, words: Any, count: in
     jsonschema.validate(document, json.loads((SCHEMAS / "timeline.json").read_text()))
     assert len(document) == count
     if not count:
-        assert timeline(*words)[1] == "Nothing was seen to happen.\n"
+        assert timeline(*words)[1] == "No events.\n"
 
 
 def test_what_is_gone_may_still_be_asked_for(timeline: Any) -> None:
@@ -150,14 +150,14 @@ GAP = "nobody looked for 1 h 00 m: only what lasted is known"
 @pytest.mark.parametrize(
     ("words", "shown", "said"),
     [
-        (("--since", "03:20Z", "--until", "03:40Z"), "Nothing was seen to happen.", UNSEEN),
-        (("--until", "02:00Z"), "Nothing was seen to happen.", "Nothing was recorded before"),
+        (("--since", "03:20Z", "--until", "03:40Z"), "No events.", UNSEEN),
+        (("--until", "02:00Z"), "No events.", "Nothing was recorded before"),
         (("--kind", "topic"), "topic new was created", UNSEEN),
         (("--topics", "new"), "topic new was created", UNSEEN),
         (("--kind", "gap"), GAP, ""),
         (("--since", "03:20Z"), GAP, ""),
         (("--until", "03:01Z"), "broker 2 went down", ""),
-        (("--at", "03:20Z"), '"alive": true', f"{UNSEEN} This is the cluster as it was"),
+        (("--at", "03:20Z"), '"alive": true', f"{UNSEEN} This is the cluster as of before that"),
         (("--at", "04:30Z"), '"alive": true', "Recorded until 2026-03-01T04:02:00.000Z"),
         (("--at", "03:00:30Z"), '"alive": false', ""),
     ],
@@ -183,7 +183,7 @@ def test_of_many_times_unseen_the_newest_are_named(timeline: Any) -> None:
     opened.close()
     _, _, err = timeline("--kind", "topic", "--until", "2026-03-01T08:00Z")
     first, *rest = err.splitlines()
-    assert first == "Nobody looked in 2 earlier times: --kind gap lists them."
+    assert first == "2 earlier gaps in the recording: --kind gap lists them."
     assert len(rest) == 3
 
 
@@ -203,7 +203,7 @@ def test_the_cluster_as_it_was_can_be_worked_on_offline(timeline: Any, tmp_path:
         (("--since", "soon"), "Not a time: 'soon'."),
         (("--since", "25:10"), "Not a time: '25:10'."),
         (("--kind", "brokers"), "There is no kind 'brokers'."),
-        (("--topics", "("), "--topics ( is no regular expression"),
+        (("--topics", "("), "--topics ( is not a regular expression"),
         (("--topics", "order"), "No topic matches order.\nDid you mean orders?"),
         (("--brokers", "one"), "Not broker ids: 'one'."),
         (("--brokers", "2,9"), "No broker 9 was seen.\nThere were 1, 2, 3, 4."),
@@ -297,14 +297,14 @@ def test_logs_are_filtered_like_the_rest(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--statelog", "{log}", "--summary"), "--summary is of what was recorded"),
-        (("--statelog", "{log}", "--at", "03:10"), "--at is of what was recorded"),
+        (("--statelog", "{log}", "--summary"), "--summary does not apply to logs"),
+        (("--statelog", "{log}", "--at", "03:10"), "--at does not apply to logs"),
         (("--at", "03:10", "--summary"), "--at takes no --summary."),
         (("--at", "03:10", "--topics", "new"), "--at takes no --topics."),
         (("--at", "03:10", "--last", "3"), "--at takes no --last."),
         (("--record", "--kind", "leader"), "--record takes no --kind."),
         (("--statelog", "{log}.no"), "There is no "),
-        (("--zone", "Europe/Berlin"), "--zone is for logs"),
+        (("--zone", "Europe/Berlin"), "--zone needs --statelog"),
         (("--statelog", "{log}", "--zone", "Nowhere"), "Nowhere"),
     ],
 )

@@ -105,13 +105,13 @@ def test_on_a_terminal_it_is_asked_for_the_name_first(
     monkeypatch.setattr(confirming.click, "prompt", prompt)
     code, _, err = here("runs", "attach", run)
     assert code == ExitCode.USAGE
-    assert "it stays as it is" in err
+    assert "nothing was changed" in err
     assert read(here, run)["state"] == "died"
     here("runs", "cancel", run, "--yes")
     here("runs", "attach", run)
     assert read(here, run)["state"] == "cancelled"
     assert len(asked) == 2
-    assert "bring it back" in asked[0]
+    assert "restart it" in asked[0]
 
 
 # -- in this process -------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from core.run.reporting.runs import KnownRun
     [
         (None, "yes", ""),
         ("CLUSTER_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "Allow DESCRIBE"),
-        ("ECONNREFUSED", "broker 2 does not say: ECONNREFUSED", "Look whether that broker is well"),
+        ("ECONNREFUSED", "broker 2 does not say: ECONNREFUSED", "Check that broker"),
     ],
 )
 def test_log_dirs_that_are_not_told_have_the_remedy_of_their_cause(
@@ -43,7 +43,7 @@ def test_a_log_dir_that_failed_is_a_finding() -> None:
     dirs = (LogDir("/a", 1, 1), LogDir("/b", error="KAFKA_STORAGE_ERROR"))
     _, finding, _ = rights(lambda: (BrokerLogs(4, log_dirs=dirs),), dict)
     assert finding.found == "/b of broker 4 fails: KAFKA_STORAGE_ERROR"
-    assert finding.remedy.startswith("Mend that disk, then restart the broker")
+    assert finding.remedy.startswith("Repair the disk, then restart the broker")
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -119,7 +119,7 @@ def test_what_a_cluster_is_called_forges_no_finding() -> None:
         (
             HiddenTopics(unknown_brokers=(2,)),
             "not known: broker 2 does not tell its",
-            "Look whether",
+            "Check that",
         ),
         (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
         (HiddenTopics(0, (), (1,), DENIED), "not known", "Allow DESCRIBE on the cluster."),

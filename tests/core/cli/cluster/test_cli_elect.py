@@ -78,7 +78,7 @@ def test_those_that_cannot_lead_are_named_and_left(hand: Hand) -> None:
     }
     code, out, _ = hand("elect", "--yes")
     assert code == 0, "what must be left is no failure"
-    assert "Left as they are: 2" in out
+    assert "Not changed: 2" in out
 
 
 def test_without_a_terminal_it_wants_yes(hand: Hand) -> None:
@@ -129,7 +129,7 @@ def test_an_unclean_election_names_its_partitions(hand: Hand) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--topics", "("), "is no regular expression"),
+        (("--topics", "("), "is not a regular expression"),
         (("--topics", "ordes"), "Did you mean orders?"),
         (("--partitions", "ordes-0"), "Did you mean orders?"),
         (("--partitions", "orders-9"), "orders has 3, counted from 0"),

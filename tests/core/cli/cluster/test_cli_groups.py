@@ -104,10 +104,10 @@ def test_members_that_share_a_clients_id_are_told_apart(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("(",), "is no regular expression"),
+        (("(",), "is not a regular expression"),
         (("reader",), "No group matches reader.\nDid you mean readers?"),
         (("readers", "--over", "soon"), "soon"),
-        (("--over", "0s"), "Two looks at once tell no rate.\nSay more, like --over 10s."),
+        (("--over", "0s"), "--over 0s cannot show a rate.\nGive a longer time, like --over 10s."),
     ],
 )
 def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:
@@ -127,7 +127,7 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
 
     through.replaced["groups"] = vanishing
     code, out, err = hand.on(living, through)("groups", "--over", "1s")
-    assert (code, err) == (0, "Group left is gone meanwhile.\n")
+    assert (code, err) == (0, "Group left has been deleted meanwhile.\n")
     assert "readers" in out
     assert hand("groups", "left", "--over", "1s")[0] == 2
     looks.clear()
@@ -153,7 +153,7 @@ def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
     through.replaced["groups"] = listed
     code, _, err = hand.on(living, through)("groups", "--over", "1s")
     assert code == 5
-    assert ("Group left is gone meanwhile." in err) is gone
+    assert ("Group left has been deleted meanwhile." in err) is gone
 
 
 def test_a_broker_that_does_not_list_its_groups_is_told(

@@ -205,7 +205,7 @@ def test_a_topic_that_is_deleted_under_it_is_said(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("probe", "--for", "0s"), "more than nothing"),
+        (("probe", "--for", "0s"), "must be positive"),
         (("probe", "--for", "soon"), "soon"),
         (("probe", "--remove", "--for", "5s"), "exclude each other"),
     ],

@@ -81,10 +81,10 @@ def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--topics", "ord("), "is no regular expression"),
+        (("--topics", "ord("), "is not a regular expression"),
         (("--topics", "order"), "Did you mean orders?"),
         (("--topics", "nothing.like.it"), "No topic matches"),
-        (("--topics", "orders", "--for", "0s"), "Nothing can be compared"),
+        (("--topics", "orders", "--for", "0s"), "leaves no time to compare"),
         (("--topics", "orders", "--for", "soon"), "soon"),
         ((), "--topics"),
     ],

@@ -24,7 +24,7 @@ def test_check_says_that_nothing_speaks_against(saved):
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)}, log_dirs=free)
     code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 2]))
     assert code == ExitCode.DONE
-    assert out.startswith("1 move, nothing speaks against it.\nChecked at ")
+    assert out.startswith("1 move, no findings.\nChecked at ")
 
 
 def test_check_says_what_it_could_not_compare(saved):
@@ -377,9 +377,9 @@ def test_estimate_without_a_rate_is_a_table(saved):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--throttle", "50"], "50 what?"),
+        (["--throttle", "50"], "A rate needs a unit: 50"),
         (["--throttle", "1MB/s", "--within", "1m"], "exclude each other"),
-        (["--within", "0"], "no time at all"),
+        (["--within", "0"], "must be positive"),
         (["--within", "soon"], "Not a time"),
     ],
 )
@@ -443,7 +443,7 @@ def test_no_cluster_named(saved):
     for command in (["plan", "check"], ["plan", "diff"], ["verify"], ["estimate"]):
         code, _, err = saved.run(*command, saved.plan(t0=[0, 1]), offline=False)
         assert code == ExitCode.USAGE
-        assert "Which cluster?" in err
+        assert "No cluster is given." in err
 
 
 def test_output_goes_to_a_file_whole(saved):

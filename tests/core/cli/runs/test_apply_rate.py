@@ -68,7 +68,7 @@ def test_what_a_check_refuses_is_said_before_a_rate_is_asked_for(
 
 
 def test_why_no_rate_can_be_recommended_is_said(broken: SimulatedCluster) -> None:
-    with pytest.raises(UsageError, match="No rate can be recommended") as refused:
+    with pytest.raises(UsageError, match="No throttle can be recommended") as refused:
         carried_out(broken, "dead-broker", "never")
     assert "Broker 3 is down" in refused.value.detail
 
@@ -77,7 +77,7 @@ def test_which_sizes_are_not_known_is_said_where_a_rate_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match="No rate can be recommended") as refused:
+    with pytest.raises(UsageError, match="No throttle can be recommended") as refused:
         carried_out(cluster({"t": [(1, 2)]}), sizes=False)
     assert "The size of t-0 is not known." in refused.value.detail
 
@@ -108,12 +108,12 @@ def test_the_words_of_a_throttle(text: str, expected: object) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("10", "10 what"),
-        ("auto:5MB/s", "Not bounds"),
-        ("auto:5-10", "5 what"),
+        ("10", "needs a unit: 10"),
+        ("auto:5MB/s", "Invalid bounds"),
+        ("auto:5-10", "needs a unit: 5"),
         ("auto:50MB/s-5MB/s", "50 MB/s to 5.0 MB/s are no bounds"),
         ("auto:5MB/s--1", "are no bounds"),
-        ("auto:", "Not bounds"),
+        ("auto:", "Invalid bounds"),
     ],
 )
 def test_words_that_are_no_throttle(text: str, says: str) -> None:

@@ -39,7 +39,7 @@ def test_topics_that_are_only_compacted_are_left_out_by_name() -> None:
 
 
 def test_a_retention_that_shortens_nothing_at_all_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"shortens nothing: u is only compacted"):
+    with pytest.raises(UsageError, match=r"has no effect: u is only compacted"):
         list(describe_deletions(state(t="delete", u="compact"), plan("u"), 3_600_000))
 
 

@@ -129,7 +129,7 @@ def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Pa
     )
     assert done.returncode == 128 + signal.SIGPIPE
     assert done.stderr.splitlines() == [
-        f"The run goes on without this. Follow it again: trimtab runs attach {path.stem}",
+        f"Detached; the run continues. Follow it again: trimtab runs attach {path.stem}",
         f"Cancel it: trimtab runs cancel {path.stem}",
     ]
     assert read_run(CLUSTER, path.stem).state.ended is False

@@ -71,7 +71,7 @@ def test_one_move_is_cancelled_and_tried_again(here: Here) -> None:
     assert code == ExitCode.USAGE
     assert "there is no terminal" in err
     code, _, err = here("runs", "cancel", live.run, "--move", flying, "--yes")
-    assert f"Asked of run {live.run}: cancel {flying}. " in err
+    assert f"Requested of run {live.run}: cancel {flying}. " in err
     eventually(lambda: live.states()[flying] == "cancelled")
     assert not live.document()["ended_at"]
     live.ask("retry", flying)

@@ -195,8 +195,8 @@ def test_foreign_throttles_are_explained(here: Here) -> None:
         (["--within", "3s", "--yes"], ExitCode.REFUSED, "No rate moves"),
         (["--within", "soon", "--yes"], ExitCode.USAGE, "soon"),
         (["--at", "soon", "--yes"], ExitCode.USAGE, "Not a time"),
-        (["--at", "2020-01-01T00:00Z", "--yes"], ExitCode.USAGE, "is past"),
-        (["--retention", "0s", "--yes"], ExitCode.USAGE, "keeps nothing"),
+        (["--at", "2020-01-01T00:00Z", "--yes"], ExitCode.USAGE, "is in the past"),
+        (["--retention", "0s", "--yes"], ExitCode.USAGE, "is too short"),
     ],
 )
 def test_what_apply_refuses(here: Here, arguments: list[str], code: int, says: str) -> None:

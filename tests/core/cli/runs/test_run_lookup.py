@@ -73,7 +73,7 @@ def test_runs_of_the_same_name_are_told_apart_by_their_clusters(runs: Runs) -> N
     code, said = runs.show(RUN)
     assert code == ExitCode.USAGE
     assert f"{RUN} on sim:one, {RUN} on sim:two" in said
-    assert f"Name its cluster, too: `trimtab -b HOST:PORT runs … {RUN}`." in said
+    assert f"Name its cluster as well: `trimtab -b HOST:PORT runs … {RUN}`." in said
 
 
 def test_a_cluster_that_is_down_is_known_by_the_address_that_its_run_had(runs: Runs) -> None:
@@ -115,7 +115,7 @@ def test_nothing_is_asked_of_a_run_that_has_ended_and_was_not_named(
     code, said = runs("runs", command)
     assert code == ExitCode.USAGE
     assert said == (
-        "trimtab: No run is in progress here.\n`trimtab runs ls` lists all; say which.\n"
+        "trimtab: No run is in progress here.\nGive an ID; `trimtab runs ls` lists all runs.\n"
     )
 
 
@@ -124,7 +124,9 @@ def test_of_several_runs_in_progress_none_is_chosen_unless_a_cluster_is_named(ru
     runs.add("two", "sim:two", later=1)
     code, said = runs("runs", "pause")
     assert code == ExitCode.USAGE
-    assert f"2 runs are in progress: {RUN} on sim:one, {LATER} on sim:two.\nSay which" in said
+    assert (
+        f"2 runs are in progress: {RUN} on sim:one, {LATER} on sim:two.\nGive the ID of one" in said
+    )
     code, said = runs("-b", "sim:two", "runs", "pause")  # it is down: its address is known
     assert (code, runs.asked("one", RUN), runs.asked("two", LATER)) == (
         ExitCode.DONE,
@@ -158,5 +160,5 @@ def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs
 def test_a_rate_is_asked_for_once(runs: Runs, words: tuple[str, ...]) -> None:
     runs.add("one", "sim:one")
     code, said = runs("runs", "throttle", *words)
-    assert (code, said.startswith("trimtab: Which rate?")) == (ExitCode.USAGE, True), said
+    assert (code, said.startswith("trimtab: No throttle is given.")) == (ExitCode.USAGE, True), said
     assert runs.asked("one", RUN) == []

@@ -374,7 +374,7 @@ def test_one_huge_partition_is_named() -> None:
         (Wanted(drain=(1,), exclude=(1,)), "Broker 1 is to be drained and to be left as it is."),
         (Wanted(exclude=(1, 2)), "No broker that is up is left to give or take anything."),
         (Wanted(keep=".*"), "No topic is left to plan for."),
-        (Wanted(topics="("), "--topics ( is no regular expression"),
+        (Wanted(topics="("), "--topics ( is not a regular expression"),
         (Wanted(replace=((1, 3),)), "Broker 3 is down and cannot receive anything."),
     ],
 )

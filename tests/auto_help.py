@@ -20,7 +20,9 @@ from core.load.load import Load, Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.writer import write_snapshot
 
-EAGER = AutopilotSettings(mode=Mode.ACT, lasting_seconds=30, lasting_looks=3, cool_down_seconds=60)
+EAGER = AutopilotSettings(
+    mode=Mode.ACT, min_imbalance_seconds=30, min_snapshots=3, cool_down_seconds=60
+)
 
 
 def hot(brokers: Sequence[int] = (1, 2), partitions: int = 8) -> ClusterState:
@@ -63,7 +65,7 @@ def look(
         now=now,
         state=state,
         reassignments={},
-        sight=LoadView(f"s-{load.as_of}", load, good, looks, lambda: usual),
+        load_view=LoadView(f"s-{load.as_of}", load, good, looks, lambda: usual),
         imbalance=placement_imbalance(settings, state, load),
         led=leader_imbalance(settings, state, load),
     )
@@ -81,11 +83,15 @@ def lasted(
     history = history or DecisionHistory()
     for part in (1.0, 0.5, 0.0):
         now = observed.now - timedelta(seconds=seconds * part)
-        sight = observed.sight
-        if sight is not None:
-            as_of = sight.load.as_of and sight.load.as_of - timedelta(seconds=seconds * part)
-            sight = replace(sight, id=f"s-{as_of}", load=replace(sight.load, as_of=as_of))
-        history = history.seeing(settings, replace(observed, now=now, sight=sight))
+        load_view = observed.load_view
+        if load_view is not None:
+            as_of = load_view.load.as_of and load_view.load.as_of - timedelta(
+                seconds=seconds * part
+            )
+            load_view = replace(
+                load_view, id=f"s-{as_of}", load=replace(load_view.load, as_of=as_of)
+            )
+        history = history.seeing(settings, replace(observed, now=now, load_view=load_view))
     return history
 
 

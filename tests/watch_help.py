@@ -75,7 +75,7 @@ def record_night(cluster_id: str = RECORDED) -> None:
     timeline.begin(pictures[0])
     for before, after in pairwise(pictures):
         timeline.append(find_changes(before, after), after)
-    timeline.note_seen(at(120))
+    timeline.note_poll(at(120))
     timeline.close()
 
 

@@ -34,11 +34,11 @@ def start_plan(switch: Switch, observed: Observation, plan: Plan) -> str:
     Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
     the run does not come up.
     """
-    assert observed.sight is not None
-    state, load = observed.state, observed.sight.load
+    assert observed.load_view is not None
+    state, load = observed.state, observed.load_view.load
     bounds, estimate = estimate_run(switch.settings, observed, plan)
-    flying = observed.reassignments
-    refuse(Checked(state, load, plan, flying).after(estimate.seconds, estimate.never))
+    in_flight = observed.reassignments
+    refuse(Checked(state, load, plan, in_flight).after(estimate.seconds, estimate.never))
     options = RunOptions(
         rate_bytes_per_s=estimate.rate_bytes_per_s,
         cluster_name=switch.name,

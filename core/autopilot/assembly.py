@@ -49,15 +49,17 @@ def run_autopilot(
     written.
     """
     cluster_id = switch.cluster_id
-    with _keep_daemons(switch), Publisher(cluster_id) as teller:
+    with _keep_daemons(switch), Publisher(cluster_id) as publisher:
 
         def told(entry: Entry) -> None:
             tell(entry)
             clause = timeline_clause(entry)
             if clause and not switch.address.simulated:  # such a cluster has no timeline
-                teller.tell(Kind.AUTOPILOT, by=PUBLISHER, text=clause, brokers=entry_brokers(entry))
+                publisher.tell(
+                    Kind.AUTOPILOT, by=PUBLISHER, text=clause, brokers=entry_brokers(entry)
+                )
 
-        pilot = Autopilot(
+        autopilot = Autopilot(
             ClusterObserver(
                 connection.client,
                 connection.clock,
@@ -76,7 +78,7 @@ def run_autopilot(
             tell=told,
             patient=not switch.address.simulated,  # a simulator that is gone never comes back
         )
-        run_loop(pilot, SystemClock(), keep_on=keep_on)
+        run_loop(autopilot, SystemClock(), keep_on=keep_on)
 
 
 def record_switch(switch: Switch) -> None:
@@ -85,9 +87,9 @@ def record_switch(switch: Switch) -> None:
     DecisionLog(switch.cluster_id).add(entry)
     if switch.address.simulated:
         return
-    with Publisher(switch.cluster_id) as teller:
+    with Publisher(switch.cluster_id) as publisher:
         text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
-        teller.tell(Kind.AUTOPILOT, by=PUBLISHER, text=text)
+        publisher.tell(Kind.AUTOPILOT, by=PUBLISHER, text=text)
 
 
 @contextmanager

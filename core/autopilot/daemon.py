@@ -123,12 +123,12 @@ def runs_in_progress(switch: Switch, clock: Clock) -> tuple[str, ...]:
     deadline = clock.monotonic() + STOP_SECONDS
     flew = flies = is_running(switch.cluster_id)
     # Whether it flies is asked before the log is read: then what it wrote last is in there.
-    while (history := read_status(switch).history).is_starting and flies:
+    while (history := read_status(switch).history).is_starting_run and flies:
         if clock.monotonic() > deadline:
             break
         clock.sleep(POLL_SECONDS)
         flies = is_running(switch.cluster_id)
-    if history.is_starting and flew:
+    if history.is_starting_run and flew:
         raise TrimtabError(
             f"The autopilot of {switch.name} is starting a run that is not known yet.",
             next="Look: trimtab runs ls.",

@@ -37,16 +37,16 @@ def decide_elections(
 
     `observed` has a load, and brokers that are outside the band by who leads now.
     """
-    assert observed.sight is not None
+    assert observed.load_view is not None
     assert observed.led is not None
     off = observed.led.sentence
     try:
         rows = _electable_rows(settings, observed.state)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
-    left = settings.most_moves_per_hour - history.spent(observed.now)[1]
-    sight, band = observed.sight, settings.aim_band
-    state, load = level_similar(observed.state, sight.load, settings.alike)
+    left = settings.max_moves_per_hour - history.spent(observed.now)[1]
+    load_view, band = observed.load_view, settings.aim_band
+    state, load = level_similar(observed.state, load_view.load, settings.alike)
     chosen, even = elected(state, load, rows, left, band=band)
     gain = excess_shares(even, band) - excess_shares(even, band, after=True)
     if gain < MIN_GAIN:
@@ -70,14 +70,17 @@ def decide_elections(
         f"{format_duration(waited)}."
     )
     elections = preferred_elections(observed.state, chosen)
-    why = f"{off}{sight.words}: {does}, and then {after.words}.{late}"
+    why = f"{off}{load_view.words}: {does}, and then {after.words}.{late}"
     return Elect(elections, Reason("elect", why))
 
 
 def _imbalance_seconds(history: DecisionHistory, led: Imbalance) -> float:
     """Return for how long a broker that is outside by who leads now has been."""
     return max(
-        (history.lasting_led[place].seconds for place in led.outside & history.lasting_led.keys()),
+        (
+            history.leader_spans[place].seconds
+            for place in led.outside & history.leader_spans.keys()
+        ),
         default=0.0,
     )
 
@@ -99,11 +102,11 @@ def decide(
     if reasons := find_objections(settings, history, observed):
         return Wait(reasons)
     said = []
-    for long_enough, find in (
-        (history.long_enough_led, decide_elections),
-        (history.long_enough, choose_plan),
+    for imbalance_lasts, find in (
+        (history.leader_imbalance_lasts, decide_elections),
+        (history.imbalance_lasts, choose_plan),
     ):
-        if long_enough(settings, observed):
+        if imbalance_lasts(settings, observed):
             found = find(settings, history, observed)
             if not isinstance(found, Reason):
                 return found

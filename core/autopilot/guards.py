@@ -47,8 +47,8 @@ def check_guards(
 def read_only(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
     if observed.read_only:
         return Reason("read-only", "config.toml marks this cluster read_only: nothing is done.")
-    if observed.config_unread:  # a misspelt read_only must not leave a cluster writable
-        return Reason("config", f"Not until config.toml can be read: {observed.config_unread}")
+    if observed.config_error:  # a misspelt read_only must not leave a cluster writable
+        return Reason("config", f"Not until config.toml can be read: {observed.config_error}")
     return None
 
 
@@ -142,8 +142,12 @@ def cruise_control(
 
 
 def load_known(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    sight = observed.sight
-    if sight is not None and sight.load.as_of is not None and observed.imbalance is not None:
+    load_view = observed.load_view
+    if (
+        load_view is not None
+        and load_view.load.as_of is not None
+        and observed.imbalance is not None
+    ):
         return None
     return Reason("no-load", "No load is known yet: what brokers carry cannot be judged.")
 
@@ -151,9 +155,9 @@ def load_known(_: AutopilotSettings, __: DecisionHistory, observed: Observation)
 def load_fresh(
     settings: AutopilotSettings, _: DecisionHistory, observed: Observation
 ) -> Reason | None:
-    if observed.sight is None or observed.sight.load.as_of is None:
+    if observed.load_view is None or observed.load_view.load.as_of is None:
         return None
-    age = observed.now - observed.sight.load.as_of
+    age = observed.now - observed.load_view.load.as_of
     if -MAX_CLOCK_AHEAD <= age <= timedelta(seconds=settings.stale_seconds):
         return None
     if age < timedelta(0):
@@ -164,20 +168,20 @@ def load_fresh(
 
 
 def load_good(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    sight = observed.sight
-    if sight is None:
+    load_view = observed.load_view
+    if load_view is None:
         return None
-    if sight.load.source is Source.LIVE and sight.looks < MIN_LIVE_INTERVALS:
+    if load_view.load.source is Source.LIVE and load_view.looks < MIN_LIVE_INTERVALS:
         return Reason(
             "few-looks",
-            f"There are {sight.looks} of the collector's intervals; {MIN_LIVE_INTERVALS} in "
+            f"There are {load_view.looks} of the collector's intervals; {MIN_LIVE_INTERVALS} in "
             "succession are needed where there is no window of Spark's.",
         )
-    if sight.good >= MIN_KNOWN_PART:
+    if load_view.good >= MIN_KNOWN_PART:
         return None
     return Reason(
         "poor-load",
-        f"The load of {1 - sight.good:.0%} of the partitions is not known well enough "
+        f"The load of {1 - load_view.good:.0%} of the partitions is not known well enough "
         f"({1 - MIN_KNOWN_PART:.0%} may be).",
     )
 
@@ -188,22 +192,24 @@ def load_good(_: AutopilotSettings, __: DecisionHistory, observed: Observation) 
 def lasts(
     settings: AutopilotSettings, history: DecisionHistory, observed: Observation
 ) -> Reason | None:
-    if history.long_enough(settings, observed) or history.long_enough_led(settings, observed):
+    if history.imbalance_lasts(settings, observed) or history.leader_imbalance_lasts(
+        settings, observed
+    ):
         return None
     by_place, by_leader = observed.imbalance, observed.led
     assert by_place is not None
     off, lasting = by_place, history.lasting
     if not by_place.outside and by_leader is not None:
-        off, lasting = by_leader, history.lasting_led
+        off, lasting = by_leader, history.leader_spans
     known = [lasting[place] for place in off.outside if place in lasting]
     longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
     seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
-    least = format_duration(settings.lasting_seconds)
+    least = format_duration(settings.min_imbalance_seconds)
     snapshots = counted(looks, "snapshot")
     return Reason(
         "not-lasting",
         f"{off.sentence}, but in {snapshots} over {format_duration(seen)} "
-        f"only: {settings.lasting_looks} over {least} are worth a run.",
+        f"only: {settings.min_snapshots} over {least} are worth a run.",
     )
 
 
@@ -242,11 +248,11 @@ def budget(
     settings: AutopilotSettings, history: DecisionHistory, observed: Observation
 ) -> Reason | None:
     spent, moves = history.spent(observed.now)
-    if spent >= settings.most_bytes_per_hour:
-        of = f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)}"
+    if spent >= settings.max_bytes_per_hour:
+        of = f"{format_bytes(spent)} of {format_bytes(settings.max_bytes_per_hour)}"
         return Reason("budget", f"The hour's budget of bytes is used up: {of}.")
-    if moves >= settings.most_moves_per_hour:
-        of = f"{moves} of {settings.most_moves_per_hour}"
+    if moves >= settings.max_moves_per_hour:
+        of = f"{moves} of {settings.max_moves_per_hour}"
         return Reason("budget", f"The hour's budget of moves is used up: {of}.")
     return None
 

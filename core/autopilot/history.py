@@ -57,9 +57,9 @@ class DecisionHistory:
 
     acts: tuple[PastAction, ...] = ()
     lasting: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
-    lasting_led: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
+    leader_spans: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
     """The same by who leads now."""
-    last_sight: str | None = None
+    last_load_id: str | None = None
     last_as_of: datetime | None = None
     controller: int | None = None
     controller_since: datetime | None = None
@@ -103,32 +103,32 @@ class DecisionHistory:
         return replace(self, controller=found, controller_since=since)
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
-        sight, imbalance, led = observed.sight, observed.imbalance, observed.led
-        if sight is None or imbalance is None or sight.load.as_of is None:
-            return replace(self, lasting={}, lasting_led={}, last_sight=None, last_as_of=None)
-        if sight.id == self.last_sight:
+        load_view, imbalance, led = observed.load_view, observed.imbalance, observed.led
+        if load_view is None or imbalance is None or load_view.load.as_of is None:
+            return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
+        if load_view.id == self.last_load_id:
             return self
-        as_of, last = sight.load.as_of, self.last_as_of
+        as_of, last = load_view.load.as_of, self.last_as_of
         gap = last is not None and (as_of - last).total_seconds() > settings.stale_seconds
         anew = gap or (last is not None and as_of <= last)
         return replace(
             self,
             lasting=_extend_spans({} if anew else self.lasting, imbalance.outside, as_of),
-            lasting_led=_extend_spans(
-                {} if anew else self.lasting_led, led.outside if led else (), as_of
+            leader_spans=_extend_spans(
+                {} if anew else self.leader_spans, led.outside if led else (), as_of
             ),
-            last_sight=sight.id,
+            last_load_id=load_view.id,
             last_as_of=as_of,
         )
 
-    def long_enough(self, settings: AutopilotSettings, observed: Observation) -> bool:
+    def imbalance_lasts(self, settings: AutopilotSettings, observed: Observation) -> bool:
         """Return whether one and the same broker has been outside for as long as a run is worth."""
         outside = observed.imbalance.outside if observed.imbalance else ()
         return _lasts(self.lasting, outside, settings)
 
-    def long_enough_led(self, settings: AutopilotSettings, observed: Observation) -> bool:
+    def leader_imbalance_lasts(self, settings: AutopilotSettings, observed: Observation) -> bool:
         """Return the same by who leads now."""
-        return _lasts(self.lasting_led, observed.led.outside if observed.led else (), settings)
+        return _lasts(self.leader_spans, observed.led.outside if observed.led else (), settings)
 
     # -- what was done -------------------------------------------------------------------------
 
@@ -138,14 +138,14 @@ class DecisionHistory:
 
     def electing(self, act: PastAction) -> DecisionHistory:
         """Return what is remembered once leaders were elected; what lasted before it is over."""
-        return replace(self, acts=(*self.acts, act), lasting={}, lasting_led={})
+        return replace(self, acts=(*self.acts, act), lasting={}, leader_spans={})
 
     def failing(self, at: datetime) -> DecisionHistory:
         """Return what is remembered once something could not be done."""
-        return replace(self, failed_at=at, lasting={}, lasting_led={})
+        return replace(self, failed_at=at, lasting={}, leader_spans={})
 
     @property
-    def is_starting(self) -> bool:
+    def is_starting_run(self) -> bool:
         """Return whether the run of what was decided last is not known (yet)."""
         return bool(self.acts) and not (self.acts[-1].run or self.acts[-1].elected)
 
@@ -163,7 +163,7 @@ class DecisionHistory:
                 for act in self.acts
             ),
             lasting={},
-            lasting_led={},
+            leader_spans={},
         )
 
     def spent(self, now: datetime) -> tuple[float, int]:
@@ -201,7 +201,7 @@ def _lasts(
 ) -> bool:
     # Who is outside may have changed by the same snapshot, as leaders and sizes do.
     return any(
-        one.seconds >= settings.lasting_seconds and one.looks >= settings.lasting_looks
+        one.seconds >= settings.min_imbalance_seconds and one.looks >= settings.min_snapshots
         for place in outside
         if (one := lasting.get(place)) is not None
     )

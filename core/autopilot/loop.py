@@ -49,7 +49,7 @@ class Autopilot:
 
     def __init__(
         self,
-        eyes: Observer,
+        observer: Observer,
         clock: Clock,
         log: DecisionLog,
         *,
@@ -66,7 +66,7 @@ class Autopilot:
         what came of it. `suggest` is given what holds by each look: a plan, or that there is none.
         """
         self._patient = patient
-        self._eyes, self._clock, self._log = eyes, clock, log
+        self._observer, self._clock, self._log = observer, clock, log
         self._switch, self._start, self._elect = switch, start, elect
         self._suggest, self._tell = suggest, tell
         self.history = build_history(log.entries())
@@ -105,7 +105,7 @@ class Autopilot:
         """Look once and remember it; None, and a line in the log, when nobody answers."""
         try:
             self._see_ends()
-            observed = self._eyes.look(settings)
+            observed = self._observer.look(settings)
         except TrimtabError as error:
             self._note(Wait((Reason("unreachable", error.title),)))
             return None
@@ -169,7 +169,7 @@ class Autopilot:
 
     def _see_ends(self) -> None:
         for act in self.history.acts:
-            if act.ended_at is None and (ended := self._eyes.ended(act.run)) is not None:
+            if act.ended_at is None and (ended := self._observer.ended(act.run)) is not None:
                 self._write(ended)
                 at = ended.ended_at or ended.at
                 self.history = self.history.ending(act.run, at, ended.bytes)
@@ -229,7 +229,7 @@ def _error_text(error: TrimtabError | OSError) -> str:
 
 
 def run_loop(
-    pilot: Autopilot,
+    autopilot: Autopilot,
     clock: Clock,
     *,
     keep_on: Callable[[], bool],
@@ -238,10 +238,10 @@ def run_loop(
     """Look until `keep_on` says no or the switch is off."""
     while keep_on():
         begun = stopwatch()
-        if not pilot.look():
+        if not autopilot.look():
             return
         due = clock.monotonic() + max(POLL_SECONDS, MIN_PAUSE_FACTOR * (stopwatch() - begun))
         while keep_on() and (left := due - clock.monotonic()) > 0:
             clock.sleep(min(left, 1.0))
-            if pilot.is_off():
+            if autopilot.is_off():
                 return

@@ -164,7 +164,7 @@ class Observation:
     now: datetime
     state: ClusterState
     reassignments: Mapping[TopicPartition, Reassignment]
-    sight: LoadView | None = None
+    load_view: LoadView | None = None
     imbalance: Imbalance | None = None
     """By the sight's load and preferred leaders; None without a load."""
     led: Imbalance | None = None
@@ -183,7 +183,7 @@ class Observation:
     """What brokers can carry, as it is laid onto them."""
     read_only: bool = False
     """Whether config.toml marks the cluster, which nothing overrides."""
-    config_unread: str = ""
+    config_error: str = ""
     """Why it cannot be read now, in a sentence."""
     known: Calibration = NOTHING_LEARNED
     """What runs of this machine teach about how long another takes."""
@@ -191,8 +191,8 @@ class Observation:
 
 def load_view_of(observed: Observation) -> LoadView:
     """Return the load of a look that has one."""
-    assert observed.sight is not None
-    return observed.sight
+    assert observed.load_view is not None
+    return observed.load_view
 
 
 def placement_imbalance(settings: AutopilotSettings, state: ClusterState, load: Load) -> Imbalance:

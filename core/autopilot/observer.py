@@ -196,10 +196,10 @@ def _standard_error(columns: list[Float64]) -> Float64 | None:
     return np.asarray(np.std(columns, axis=0, ddof=1) / np.sqrt(len(columns)))
 
 
-def _is_usable(sight: LoadView, now: datetime, stale_seconds: float) -> bool:
-    as_of = sight.load.as_of
+def _is_usable(load_view: LoadView, now: datetime, stale_seconds: float) -> bool:
+    as_of = load_view.load.as_of
     fresh = as_of is not None and now - as_of <= timedelta(seconds=stale_seconds)
-    return fresh and sight.good >= MIN_KNOWN_PART
+    return fresh and load_view.good >= MIN_KNOWN_PART
 
 
 def _newer(window: LoadView, live: LoadView) -> LoadView:
@@ -225,7 +225,7 @@ class ClusterObserver:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id
         self._configured = configured
         self._observer = Observer(client, clock)
-        self._sights = LoadSource(root, cluster_id)
+        self._load_source = LoadSource(root, cluster_id)
         self._returns: float | None = None
         self._returns_due = float("-inf")
         self._ahead: dict[datetime, datetime] = {}
@@ -245,19 +245,21 @@ class ClusterObserver:
                 next="Its address has become another cluster's; turn this autopilot off.",
             )
         now = self._clock.now()
-        sight = self._sights.look(state, now, settings.stale_seconds)
+        load_view = self._load_source.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
         ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
-        led = None if sight is None else leader_imbalance(settings, state, sight.load)
+        led = None if load_view is None else leader_imbalance(settings, state, load_view.load)
         return Observation(
             now=now,
             state=state,
             capacity=configured.capacity,
             read_only=configured.forbids(state),
-            config_unread=configured.unread,
+            config_error=configured.unread,
             reassignments=reassignments,
-            sight=sight,
-            imbalance=None if sight is None else placement_imbalance(settings, state, sight.load),
+            load_view=load_view,
+            imbalance=None
+            if load_view is None
+            else placement_imbalance(settings, state, load_view.load),
             led=led,
             returns_every_seconds=self._returns_every(state, led),
             running=tuple(run.run for run in runs if not run.state.ended),

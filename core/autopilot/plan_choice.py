@@ -39,7 +39,7 @@ from core.units import counted, format_bytes, format_duration
 
 
 def affordable_part(
-    state: ClusterState, load: Load, plan: Plan, *, most_bytes: float, most_moves: int
+    state: ClusterState, load: Load, plan: Plan, *, max_bytes: float, max_moves: int
 ) -> Plan:
     """Return the moves that fit: what takes most off the worst brokers for its bytes first.
 
@@ -48,13 +48,13 @@ def affordable_part(
     moved rests, and could not be moved again when the others follow.
     """
     sizes = [_copied_bytes(state, move) for move in plan]
-    if sum(sizes) <= most_bytes and len(plan) <= most_moves:
+    if sum(sizes) <= max_bytes and len(plan) <= max_moves:
         return plan
-    left = most_bytes
+    left = max_bytes
     taken: list[Move] = []
     by_relief = order(state, load, plan, sizes)
     for at in sorted(by_relief, key=lambda at: not plan.moves[at].moves_data):
-        if len(taken) == most_moves:
+        if len(taken) == max_moves:
             break
         if sizes[at] <= left:
             left -= sizes[at]
@@ -81,8 +81,8 @@ def estimate_run(
     It is reckoned with the usual rate, or with the one that ends it before hours in which nothing
     is begun, as far as the bounds let it.
     """
-    assert observed.sight is not None
-    state, load, known = observed.state, observed.sight.load, observed.known
+    assert observed.load_view is not None
+    state, load, known = observed.state, observed.load_view.load, observed.known
     bounds = usual_bounds(state, load, plan)
     rate = expected_rate(bounds, state, load, plan, known)
     usual = estimate_at(state, load, plan, rate, calibration=known)
@@ -128,14 +128,14 @@ class Budget:
         settings: AutopilotSettings,
         history: DecisionHistory,
         observed: Observation,
-        most_bytes: float,
+        max_bytes: float,
     ) -> Budget:
         spent_bytes, spent_moves = history.spent(observed.now)
-        bytes_left = settings.most_bytes_per_hour - spent_bytes
-        moves_left = settings.most_moves_per_hour - spent_moves
-        short = spent_bytes > MAX_SPENT_PART * settings.most_bytes_per_hour
-        short = short or spent_moves > MAX_SPENT_PART * settings.most_moves_per_hour
-        return cls(min(bytes_left, most_bytes), moves_left, short)
+        bytes_left = settings.max_bytes_per_hour - spent_bytes
+        moves_left = settings.max_moves_per_hour - spent_moves
+        short = spent_bytes > MAX_SPENT_PART * settings.max_bytes_per_hour
+        short = short or spent_moves > MAX_SPENT_PART * settings.max_moves_per_hour
+        return cls(min(bytes_left, max_bytes), moves_left, short)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -168,7 +168,7 @@ def draft_plan(
     load: Load,
     *,
     leaders_only: bool,
-    most_bytes: float = inf,
+    max_bytes: float = inf,
 ) -> Draft:
     """Return the plan for a load, and its part; what it does is by the load of now.
 
@@ -176,7 +176,7 @@ def draft_plan(
     Raises UsageError for topics of the settings that are not there any more.
     """
     state = observed.state
-    budget = Budget.left(settings, history, observed, most_bytes)
+    budget = Budget.left(settings, history, observed, max_bytes)
     wanted = Wanted(
         leaders_only=leaders_only,
         topics=settings.topics,
@@ -204,7 +204,7 @@ def draft_plan(
 
 
 def _part(state: ClusterState, load: Load, plan: Plan, budget: Budget) -> Plan:
-    return affordable_part(state, load, plan, most_bytes=budget.bytes, most_moves=budget.moves)
+    return affordable_part(state, load, plan, max_bytes=budget.bytes, max_moves=budget.moves)
 
 
 def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
@@ -226,11 +226,11 @@ def check_worth(settings: AutopilotSettings, observed: Observation, draft: Draft
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
     costs = draft.part_bytes / max(mean_broker_bytes(state), 1.0)
-    if gain < settings.least_benefit * costs:
+    if gain < settings.min_benefit * costs:
         return Reason(
             "little-benefit",
             f"{off}, but to copy {costs:.0%} of a broker's data for {gain:.0%} of a share "
-            f"is not worth it ({settings.least_benefit:g} for each is).",
+            f"is not worth it ({settings.min_benefit:g} for each is).",
         )
     moving = observed.reassignments
     for finding in check_plan(state, load_view_of(observed).load, draft.part, reassignments=moving):
@@ -260,7 +260,7 @@ def _relieves(settings: AutopilotSettings, then: Evenness) -> bool:
 def _budget_text(settings: AutopilotSettings, draft: Draft) -> str:
     """Say what is left of the hour's budget, and what would need more."""
     bytes_left, moves_left = draft.budget.bytes, draft.budget.moves
-    of = f"{format_bytes(settings.most_bytes_per_hour)} and {settings.most_moves_per_hour:,}"
+    of = f"{format_bytes(settings.max_bytes_per_hour)} and {settings.max_moves_per_hour:,}"
     return (
         f"{format_bytes(bytes_left)} and {counted(moves_left, 'move')} are left of the hour's "
         f"{of}: too little to go on with a plan of {_size(draft.whole_bytes, len(draft.whole))}."
@@ -324,12 +324,12 @@ def _copy_plan(
     history: DecisionHistory,
     observed: Observation,
     *,
-    most_bytes: float = inf,
+    max_bytes: float = inf,
 ) -> Act | Reason:
-    if act := _daily_plan(settings, history, observed, leaders_only=False, most_bytes=most_bytes):
+    if act := _daily_plan(settings, history, observed, leaders_only=False, max_bytes=max_bytes):
         return act
     now = load_view_of(observed).load
-    draft = draft_plan(settings, history, observed, now, leaders_only=False, most_bytes=most_bytes)
+    draft = draft_plan(settings, history, observed, now, leaders_only=False, max_bytes=max_bytes)
     return check_worth(settings, observed, draft)
 
 
@@ -339,14 +339,14 @@ def _daily_plan(
     observed: Observation,
     *,
     leaders_only: bool,
-    most_bytes: float = inf,
+    max_bytes: float = inf,
 ) -> Act | None:
     """Return the plan by the mean of the day, if brokers are even enough by it now, too."""
     usual = load_view_of(observed).usual()
     if usual is None:
         return None
     draft = draft_plan(
-        settings, history, observed, usual, leaders_only=leaders_only, most_bytes=most_bytes
+        settings, history, observed, usual, leaders_only=leaders_only, max_bytes=max_bytes
     )
     if draft.then.off(draft.then.after).max(initial=0.0) > settings.inner_band:
         return None
@@ -375,7 +375,7 @@ def _in_time(
         if not found.bytes:
             break
         most = found.bytes * SAFETY_PART * left / (late + left)
-        found = _copy_plan(settings, history, observed, most_bytes=most)
+        found = _copy_plan(settings, history, observed, max_bytes=most)
     return why or found
 
 

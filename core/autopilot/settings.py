@@ -117,16 +117,16 @@ class AutopilotSettings:
     """Only what is further from its share than this is worth a run …"""
     aim_band: float = 0.10
     """… which then goes on to here."""
-    lasting_seconds: float = 900.0
+    min_imbalance_seconds: float = 900.0
     """How long a broker must be outside, by one measure, in every snapshot …"""
-    lasting_looks: int = 3
+    min_snapshots: int = 3
     """… and in how many of them at least."""
     cool_down_seconds: float = 1800.0
     """How long nothing is begun after any run, or an election of its own, has ended."""
-    most_bytes_per_hour: float = 100e9
-    most_moves_per_hour: int = 200
+    max_bytes_per_hour: float = 100e9
+    max_moves_per_hour: int = 200
     """Partitions that get other replicas or another preferred leader, or are given back to it."""
-    least_benefit: float = 0.25
+    min_benefit: float = 0.25
     """Shares that must come into the band for each broker's share of data that is copied."""
     avoid: Hours = field(default_factory=Hours)
     """Busy hours: nothing is begun in them."""
@@ -184,12 +184,12 @@ class AutopilotSettings:
             "mode": self.mode.value,
             "start_band": self.start_band,
             "band": self.aim_band,
-            "lasting_seconds": self.lasting_seconds,
-            "lasting_looks": self.lasting_looks,
+            "lasting_seconds": self.min_imbalance_seconds,
+            "lasting_looks": self.min_snapshots,
             "cool_down_seconds": self.cool_down_seconds,
-            "max_bytes_per_hour": _finite(self.most_bytes_per_hour),
-            "max_moves_per_hour": self.most_moves_per_hour,
-            "min_benefit": self.least_benefit,
+            "max_bytes_per_hour": _finite(self.max_bytes_per_hour),
+            "max_moves_per_hour": self.max_moves_per_hour,
+            "min_benefit": self.min_benefit,
             "avoid": self.avoid.text or None,
             "only": self.only.text or None,
             "stale_seconds": self.stale_seconds,
@@ -206,12 +206,12 @@ class AutopilotSettings:
                 mode=Mode(document["mode"]),
                 start_band=float(document["start_band"]),
                 aim_band=float(document["band"]),
-                lasting_seconds=float(document["lasting_seconds"]),
-                lasting_looks=int(document["lasting_looks"]),
+                min_imbalance_seconds=float(document["lasting_seconds"]),
+                min_snapshots=int(document["lasting_looks"]),
                 cool_down_seconds=float(document["cool_down_seconds"]),
-                most_bytes_per_hour=math.inf if most is None else float(most),
-                most_moves_per_hour=int(document["max_moves_per_hour"]),
-                least_benefit=float(document["min_benefit"]),
+                max_bytes_per_hour=math.inf if most is None else float(most),
+                max_moves_per_hour=int(document["max_moves_per_hour"]),
+                min_benefit=float(document["min_benefit"]),
                 avoid=_hours(document["avoid"], "--avoid"),
                 only=_hours(document["only"], "--only"),
                 stale_seconds=float(document["stale_seconds"]),
@@ -232,12 +232,12 @@ def _hours(text: str | None, option: str) -> Hours:
 
 def describe_limits(settings: AutopilotSettings) -> dict[str, str]:
     """Return each limit by its name, in the order in which they are read."""
+    lasting = format_duration(settings.min_imbalance_seconds)
     return {
-        "acts": f"beyond {settings.start_band:.0%} for {format_duration(settings.lasting_seconds)}"
-        f", aims for {settings.aim_band:.0%}",
-        "budget": f"{format_bytes(settings.most_bytes_per_hour)} and "
-        f"{settings.most_moves_per_hour} partitions in any hour",
-        "benefit": f"{settings.least_benefit:g} shares evened for each share copied",
+        "acts": f"beyond {settings.start_band:.0%} for {lasting}, aims for {settings.aim_band:.0%}",
+        "budget": f"{format_bytes(settings.max_bytes_per_hour)} and "
+        f"{settings.max_moves_per_hour} partitions in any hour",
+        "benefit": f"{settings.min_benefit:g} shares evened for each share copied",
         "cool-down": f"{format_duration(settings.cool_down_seconds)} after any run or election",
         "busy hours": settings.avoid.text or "none",
         "windows": settings.only.text or "any time",

@@ -255,7 +255,7 @@ class Autopilot:
             now=now,
             state=state,
             reassignments={},
-            sight=LoadView(now.isoformat(), load, 1.0, usual=lambda: usual),
+            load_view=LoadView(now.isoformat(), load, 1.0, usual=lambda: usual),
             imbalance=placement_imbalance(SETTINGS, state, load),
         )
         self.history = self.history.seeing(SETTINGS, observed)

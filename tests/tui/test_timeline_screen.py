@@ -159,7 +159,7 @@ def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
     first = past()
     assert past(known=first) is first
     timeline = Timeline.write(paths.timeline_file(RECORDED))
-    timeline.note_seen(at(130))
+    timeline.note_poll(at(130))
     timeline.close()
     again = past(known=first)
     assert again.span[1] == at(130)

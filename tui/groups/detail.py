@@ -51,7 +51,7 @@ def number(value: int | None) -> str:
 
 def lag_words(of: GroupView) -> str:
     """Return the messages that are unread, with a `+` where there may be more."""
-    return number(of.lag) + ("+" if of.is_least and of.lag is not None else "")
+    return number(of.lag) + ("+" if of.is_lower_bound and of.lag is not None else "")
 
 
 def rate(per_s: float) -> str:

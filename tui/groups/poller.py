@@ -141,7 +141,7 @@ class Looking(DashboardScreen):
                 found = before.then(newest) if before else GroupSamples(newest)
                 views = found.views
                 for view in views:  # is kept with it: here, or as the screen draws
-                    _ = view.lag, view.is_least, view.pace, view.idle
+                    _ = view.lag, view.is_lower_bound, view.pace, view.idle
             took = time.monotonic() - began
             self.post_message(self.Looked(found, views, connection.clock.now(), failed, took))
 

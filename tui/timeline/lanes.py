@@ -121,7 +121,7 @@ class _Drawing:
                     if id in self.times:
                         self._put(id, at, Lane.TOLD)
                         self._put(id, at, self._now(id))
-            case (_, int(seconds)) if event.kind & Kind.UNSEEN and seconds > 0:
+            case (_, int(seconds)) if event.kind & Kind.GAP and seconds > 0:
                 for id in self.times.keys() - {AUTOPILOT}:
                     self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNSEEN)
                     self._put(id, at, self._now(id))

@@ -67,7 +67,7 @@ def why_nothing(session: Session, error: TrimtabError | None, *, looked: bool) -
 _MARKS = (
     (Kind.BROKER_DOWN | Kind.OFFLINE, "✗", Tone.ACT),
     (Kind.ISR_SHRINK, "!", Tone.LOOK),
-    (Kind.UNSEEN | Kind.TOPIC_DELETED, "▲", Tone.LOOK),
+    (Kind.GAP | Kind.TOPIC_DELETED, "▲", Tone.LOOK),
     (Kind.BROKER_UP | Kind.ISR_EXPAND, "√", Tone.FINE),
     (Kind.LEADER | Kind.CONTROLLER, "●", Tone.YOURS),
     (Kind.CLIENT | Kind.LOAD | Kind.FAULT, "◆", Tone.LOOK),

@@ -47,7 +47,7 @@ def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None)
         return None
     if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
         known = None  # another cluster, or the oldest went: read anew
-    told_upto = timeline.last_told
+    told_upto = timeline.last_note
     now_known = (span, told_upto, asked)
     if known is not None and (known.span, known.told_upto, known.asked) == now_known:
         return known
@@ -61,7 +61,7 @@ def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None)
         newest = timeline.since_newest(MOST_EVENTS)
         seen, cut = list(timeline.seen(newest)), newest is not None
     # Somebody may tell of what was a while ago: this is read anew, the newest of it.
-    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_told(MOST_EVENTS)
+    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_notes(MOST_EVENTS)
     told_cut = told_since is not None and (seen_since is None or told_since > seen_since)
     told = timeline.told(told_since if told_cut else seen_since)
     events = tuple(merge(seen, told, key=lambda event: event.at))

@@ -78,8 +78,8 @@ def _status_text(one: AutopilotStatus) -> str:
     else:
         flies = "not running: its process has ended; --mode starts it again"
     budget = (
-        f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)} and "
-        f"{moves} of {settings.most_moves_per_hour} partitions in the last hour"
+        f"{format_bytes(spent)} of {format_bytes(settings.max_bytes_per_hour)} and "
+        f"{moves} of {settings.max_moves_per_hour} partitions in the last hour"
     )
     first, *more = entry_line(one.last).splitlines() if one.last else ["nothing yet"]
     within = describe_limits(settings) | {"budget": budget}

@@ -102,7 +102,7 @@ def _json(view: GroupView) -> dict[str, Any]:
         "assignor": group.assignor or None,
         "coordinator": group.coordinator,
         "lag": view.lag,
-        "lag_is_least": view.is_least,
+        "lag_is_least": view.is_lower_bound,
         **_rates_json(view),
         "members": [
             {
@@ -240,7 +240,7 @@ def _unknown(view: GroupView) -> str:
 
 def _lag(view: GroupView) -> str:
     """Return the messages that are unread, with a `+` where there may be more."""
-    return _number(view.lag) + ("+" if view.is_least and view.lag is not None else "")
+    return _number(view.lag) + ("+" if view.is_lower_bound and view.lag is not None else "")
 
 
 def _number(value: int | None) -> str:

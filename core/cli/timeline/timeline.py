@@ -162,7 +162,7 @@ def timeline(
     opened = Timeline.read(paths.timeline_file(resolve_recorded_cluster(context, cluster_id)))
     try:
         recorded = opened.span
-        span = recorded or opened.told_span
+        span = recorded or opened.note_span
         if span is None or (recorded is None and moment is not None):
             raise UsageError("Nothing has been recorded yet.", next="Wait a second and try again.")
         now = max(span[1], SystemClock().now())
@@ -230,7 +230,7 @@ def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None
     from core.watch.timeline.coverage import find_gaps
     from core.watch.timeline.events import Kind
 
-    listed = not wanted.is_narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
+    listed = not wanted.is_narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.GAP))
     gaps = [
         gap
         for gap in find_gaps(timeline, wanted.since, wanted.until, now)

@@ -50,14 +50,14 @@ class Probe:
             if layout.clients(self.root, self.cluster_id).exists():
                 return
             if not self.process.alive:
-                self._given_up(
+                self._fail(
                     _read_trouble(self.root, self.cluster_id) or "The probe has ended at once."
                 )
             if time.monotonic() > deadline:
-                self._given_up(f"The probe has not begun within {START_SECONDS:g} s.")
+                self._fail(f"The probe has not begun within {START_SECONDS:g} s.")
             time.sleep(0.1)
 
-    def _given_up(self, why: str) -> NoReturn:
+    def _fail(self, why: str) -> NoReturn:
         self.close()
         raise TrimtabError(why, next="Look what it says in a terminal: trimtab probe.")
 

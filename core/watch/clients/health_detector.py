@@ -155,7 +155,7 @@ class _Broker:
     )
     read: int = -1
     """The newest message that was read."""
-    unread: dict[int, float] = field(default_factory=dict)
+    pending: dict[int, float] = field(default_factory=dict)
     """Newer messages that the broker has taken, by number: when."""
     trouble: _Outage | None = None
     slow_since: float | None = None
@@ -173,7 +173,7 @@ class HealthDetector:
         self._alive: frozenset[int] = frozenset()
         self._told: list[HealthEvent] = []
         self._all_down: float | None = None
-        self._all_down_told = False
+        self._is_all_down_reported = False
         self._looked_at = 0.0
         self.denied = ""
 
@@ -194,31 +194,31 @@ class HealthDetector:
         broker.heard.add(heard.side)
         if heard.side is Side.FETCH:
             broker.read = max(broker.read, heard.number)
-            broker.unread = {n: at for n, at in broker.unread.items() if n > broker.read}
+            broker.pending = {n: at for n, at in broker.pending.items() if n > broker.read}
         elif heard.number > broker.read:
-            broker.unread[heard.number] = heard.at
+            broker.pending[heard.number] = heard.at
         if broker.trouble is not None:
             broker.trouble.answered.setdefault(heard.side, heard.at)
         elif heard.sent_at >= broker.since and not first:  # the first waited for its connection
             broker.windows[heard.side].add(heard.at, heard.waited_ms)
 
-    def forget_unread(self) -> None:
+    def forget_pending(self) -> None:
         """Wait no more for what was taken: it went with its topic, and no broker is to blame."""
         for broker in self._brokers.values():
-            broker.unread.clear()
+            broker.pending.clear()
 
     def look(self, now: float) -> list[HealthEvent]:
         """Look at all brokers, once a second; return what is to be told, oldest first."""
         self._looked_at = now
         for id, broker in self._brokers.items():
-            self._look_for_unread(id, broker, now)
-            self._look_for_calm(id, broker, now)
+            self._check_pending(id, broker, now)
+            self._check_recovery(id, broker, now)
             for side in Side:
                 broker.waits[side] = broker.windows[side].wait(now)
                 if broker.trouble is None:
                     broker.bands[side].look(now, broker.waits[side])
-            self._look_for_slow(id, broker, now)
-        self._look_for_all_down(now)
+            self._check_slow(id, broker, now)
+        self._check_all_down(now)
         told, self._told = sorted(self._told, key=lambda one: one.at), []
         return told
 
@@ -254,16 +254,16 @@ class HealthDetector:
             trouble.errors.append(error)
             self._tell(at, f"broker {id}: {error}", id)
 
-    def _look_for_unread(self, id: int, broker: _Broker, now: float) -> None:
+    def _check_pending(self, id: int, broker: _Broker, now: float) -> None:
         """Take what nobody could read in time for a fetch that timed out."""
-        late = [n for n, at in broker.unread.items() if at <= now - TIMEOUT_SECONDS]
+        late = [n for n, at in broker.pending.items() if at <= now - TIMEOUT_SECONDS]
         for number in late:
-            del broker.unread[number]
+            del broker.pending[number]
         if late:
             broker.failed += len(late)
             self._fail(id, now, Side.FETCH, f"fetch {error_text(TIMED_OUT)}")
 
-    def _look_for_calm(self, id: int, broker: _Broker, now: float) -> None:
+    def _check_recovery(self, id: int, broker: _Broker, now: float) -> None:
         trouble = broker.trouble
         answered = trouble.answered_at if trouble is not None else None
         if trouble is None or answered is None or now - answered < CALM_SECONDS:
@@ -272,7 +272,7 @@ class HealthDetector:
         broker.trouble, broker.since = None, answered
         self._tell(answered, f"broker {id}: answers again after {took}", id)
 
-    def _look_for_slow(self, id: int, broker: _Broker, now: float) -> None:
+    def _check_slow(self, id: int, broker: _Broker, now: float) -> None:
         """Tell once that either side's p99 is far above what is usual, and once that it is not."""
         slow = [side for side in Side if broker.bands[side].slow_since is not None]
         if broker.slow_since is None and slow:
@@ -289,18 +289,18 @@ class HealthDetector:
         wait, usual = broker.waits[side].p99_ms, broker.bands[side].usual_ms
         return f"{format_milliseconds(wait)} (usually {format_milliseconds(usual)})"
 
-    def _look_for_all_down(self, now: float) -> None:
+    def _check_all_down(self, now: float) -> None:
         """Tell that no broker answers, once each of them is known to fail."""
         if self._all_down is None:
             return
         answered = [b for b in self._brokers.values() if b.trouble is None]
-        if self._all_down_told:
+        if self._is_all_down_reported:
             if answered:
                 took = format_duration(now - self._all_down)
                 self._tell(now, f"brokers answer again after {took}")
-                self._all_down, self._all_down_told = None, False
+                self._all_down, self._is_all_down_reported = None, False
         elif not answered and self._brokers:
-            self._all_down_told = True
+            self._is_all_down_reported = True
             self._tell(self._all_down, "all brokers down", *self._brokers)
         elif now - self._all_down > TIMEOUT_SECONDS:
             self._all_down = None  # librdkafka says so as well while it knows only one of them

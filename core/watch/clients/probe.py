@@ -57,7 +57,7 @@ class ProbeLoop:
     ) -> None:
         self._pings, self._layout = pings, layout
         self._cluster_id, self._clock = cluster_id, clock
-        self._eye = HealthDetector()
+        self._detector = HealthDetector()
         self._order: list[int] = []
         self._absent_since: float | None = None
         self._sent = 0
@@ -79,7 +79,7 @@ class ProbeLoop:
                 self._next_send += 1 / (RATE * len(self._order))
             due = min(self._next_send if self._order else now + REPORT_SECONDS, self._next_report)
             for heard in self._pings.hear(max(_MIN_WAIT_SECONDS, due - now)):
-                self._eye.hear(heard)
+                self._detector.hear(heard)
             now = self._clock.monotonic()
             if now >= self._next_report:
                 self._next_report = max(self._next_report + REPORT_SECONDS, now)
@@ -92,7 +92,7 @@ class ProbeLoop:
             return
         now = self._clock.monotonic()
         if layout.partitions is None:
-            self._eye.forget_unread()
+            self._detector.forget_pending()
             if self._absent_since is None:
                 self._absent_since = now
             if now - self._absent_since < ABSENT_SECONDS:
@@ -103,7 +103,7 @@ class ProbeLoop:
             )
         self._absent_since = None
         found = partitions_by_broker(layout.partitions)
-        self._eye.follow(found.keys() | layout.brokers, layout.brokers)
+        self._detector.follow(found.keys() | layout.brokers, layout.brokers)
         self._order = sorted(found)
         self._pings.aim(found)
 
@@ -111,13 +111,13 @@ class ProbeLoop:
         at = self._clock.now()
         told = tuple(
             ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
-            for one in self._eye.look(now)
+            for one in self._detector.look(now)
         )
-        return ProbeReport(at, self._cluster_id, self._eye.seen(), told)
+        return ProbeReport(at, self._cluster_id, self._detector.seen(), told)
 
     def _refuse_denied(self) -> None:
-        if self._eye.denied:
-            verb = "read" if self._eye.denied == "fetch" else "write to"
+        if self._detector.denied:
+            verb = "read" if self._detector.denied == "fetch" else "write to"
             raise AccessDeniedError(
                 f"The probe may not {verb} its topic.",
                 next="It needs the rights to describe, write to and read that topic.",
@@ -134,12 +134,12 @@ class ReportWriter:
     What cannot be kept ends no probe: it is said once, and tried again with the next report.
     """
 
-    def __init__(self, teller: Publisher, place: Path, say: Callable[[str], None]) -> None:
-        self._teller, self._place, self._say = teller, place, say
+    def __init__(self, publisher: Publisher, place: Path, say: Callable[[str], None]) -> None:
+        self._teller, self._place, self._say = publisher, place, say
         self._failed = False
 
     def take(self, report: ProbeReport) -> None:
-        self._teller.tell_all(
+        self._teller.publish_all(
             [
                 Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
                 for said in report.told
@@ -174,8 +174,8 @@ def run_probe(
     place = layout.clients(root, state.cluster_id)
     pinger = Pinger(connection.address, TOPIC)
     follower = LayoutFollower(pinger, audited(connection.client, state.cluster_id, None), say)
-    with Publisher(state.cluster_id) as teller:
-        kept = ReportWriter(teller, place, say)
+    with Publisher(state.cluster_id) as publisher:
+        kept = ReportWriter(publisher, place, say)
 
         def report(found: ProbeReport) -> None:
             kept.take(found)

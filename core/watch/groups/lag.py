@@ -123,7 +123,7 @@ class PartitionView:
     committed: int | None
     end: int | None
     rates: Rates | None = None
-    still_unread: int = 0
+    backlog: int = 0
     """Messages that lay there at the earlier look already, and are not read yet."""
     saved_lag: int | None = None
     """What a document says, which knows neither offset."""
@@ -151,7 +151,7 @@ class PartitionView:
     @property
     def waits(self) -> bool:
         """Return whether it has a lag that is not only of what came since the earlier look."""
-        return bool(self.still_unread or (self.lag and self.rates is None))
+        return bool(self.backlog or (self.lag and self.rates is None))
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class GroupView:
         return self._summed[0]
 
     @cached_property
-    def is_least(self) -> bool:
+    def is_lower_bound(self) -> bool:
         """Return whether the lag of something that it reads is not known."""
         return any(p.is_unknown for p in self.partitions)
 
@@ -214,7 +214,7 @@ class GroupView:
         some look at any moment as if nobody read them, and only their sum tells something.
         """
         parts = [(p.lag, p.rates) for p in self.partitions if p.waits]
-        if self.is_least:
+        if self.is_lower_bound:
             parts.append((None, None))
         rest = [p for p in self.partitions if p.lag is not None and not p.waits]
         return [*parts, _sum_of(rest)] if rest else parts

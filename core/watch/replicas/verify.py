@@ -256,7 +256,7 @@ class Verifier:
         answers = self._client.read_replicas(asked, piece)
         hurried = []
         for work in taken:
-            asked_at = work.at
+            start_offset = work.at
             read: dict[int, bytes] = {}
             corrupt: list[int] = []
             for broker in sorted(work.part):
@@ -264,20 +264,20 @@ class Verifier:
                 if isinstance(answer, Fault) and answer.name == CORRUPT:
                     corrupt.append(broker)
                 elif isinstance(answer, Fault):
-                    self._faulted(work, broker, answer, asked_at)
+                    self._faulted(work, broker, answer, start_offset)
                 else:
                     work.high[broker] = answer.high_watermark
                     read[broker] = answer.records
                     self._read_bytes += len(answer.records)
-            _mark_unreadable(work, corrupt, asked_at)
-            if work.at > asked_at:
+            _mark_unreadable(work, corrupt, start_offset)
+            if work.at > start_offset:
                 continue  # what was read begins before what is left to compare
             first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
             if self._compared(work, read, first):
                 hurried.append(work)
         return hurried
 
-    def _faulted(self, work: Comparison, broker: int, fault: Fault, asked_at: int) -> None:
+    def _faulted(self, work: Comparison, broker: int, fault: Fault, start_offset: int) -> None:
         if fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
         else:
@@ -285,10 +285,10 @@ class Verifier:
             start = answer[work.tp, broker]
             if isinstance(start, Fault):
                 work.leave(broker, str(start))
-            elif start > asked_at:
+            elif start > start_offset:
                 work.at = max(work.at, start)  # retention has taken what was to be compared
             else:
-                work.leave(broker, f"it ends before offset {asked_at}")
+                work.leave(broker, f"it ends before offset {start_offset}")
 
     def _compared(
         self, work: Comparison, read: Mapping[int, bytes], first: Collection[int]

@@ -175,7 +175,7 @@ class MergeTally:
     topics: set[str] = field(default_factory=set)
     """Topics seen in the wanted time, whether wanted or not; TOPICS_MOST of them at most."""
     clocks: ClockOffsets = field(default_factory=ClockOffsets)
-    strangers: MixedClusterCheck = field(default_factory=MixedClusterCheck)
+    mixed_clusters: MixedClusterCheck = field(default_factory=MixedClusterCheck)
     disorder: Disorder = field(default_factory=Disorder)
 
     def join(self, other: MergeTally) -> None:
@@ -187,7 +187,7 @@ class MergeTally:
         self.last_ms = max(_not_none(self.last_ms, other.last_ms), default=None)
         self.topics |= other.topics
         self.clocks.join(other.clocks)
-        self.strangers.join(other.strangers)
+        self.mixed_clusters.join(other.mixed_clusters)
         self.disorder.records += other.disorder.records
         self.disorder.longest_ms = max(self.disorder.longest_ms, other.disorder.longest_ms)
 
@@ -211,7 +211,7 @@ class Merge:
         from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
         readers = {source.number: RecordReader(source).event for source in self.sources}
-        note, watch, topics = tally.clocks.note, tally.strangers.note, tally.topics
+        note, watch, topics = tally.clocks.note, tally.mixed_clusters.note, tally.topics
         everything = wanted.topic is None and wanted.partitions is None
         for record in merge_records(self.sources, tally.disorder, self.shifts_ms, (from_ms, to_ms)):
             if not from_ms <= record.at_ms < to_ms:

@@ -175,7 +175,7 @@ def summary_document(
                     "from": _time(suspicion.from_ms),
                     "to": _time(suspicion.to_ms),
                 }
-                for suspicion in tally.strangers.suspicions(found.sources)
+                for suspicion in tally.mixed_clusters.suspicions(found.sources)
             ],
         }
     }
@@ -252,7 +252,7 @@ def doubt_lines(
             "here: not all that happened is told"
         )
     yield from _file_lines(found, more)
-    yield from map(_suspicion_line, tally.strangers.suspicions(found.sources))
+    yield from map(_suspicion_line, tally.mixed_clusters.suspicions(found.sources))
 
 
 def _clock_lines(offsets: tuple[ClockOffset, ...], aligned: dict[int, int]) -> Iterator[str]:

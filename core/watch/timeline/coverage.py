@@ -23,7 +23,7 @@ def list_topics(timeline: Timeline) -> list[str]:
 
 def list_brokers(timeline: Timeline) -> list[int]:
     """Return the brokers that there are, that were there, or that anything was told of."""
-    found: set[int] = set(timeline.told_brokers)
+    found: set[int] = set(timeline.note_brokers)
     span = timeline.span
     state = None if span is None else timeline.state_at(span[1])
     if state is not None:
@@ -63,7 +63,7 @@ def find_gaps(
     begin = since or min(first, end)
     never = datetime.min.replace(tzinfo=UTC)
     found = [Gap(never, first, f"Nothing was recorded before {format_time(first)}.")]
-    for event in timeline.events(since, None, Kind.UNSEEN):
+    for event in timeline.events(since, None, Kind.GAP):
         seconds = event.after if isinstance(event.after, int) else 0
         if seconds < 0:  # the clock was set back
             continue

@@ -11,7 +11,7 @@ from typing import Final
 
 from core import files, paths
 from core.errors import TrimtabError
-from core.watch.timeline import notes_table as told_table
+from core.watch.timeline import notes_table as notes_table
 from core.watch.timeline.codec import to_milliseconds
 
 FORMAT: Final = 2
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS pictures (
 );
 CREATE TABLE IF NOT EXISTS seen (only INTEGER PRIMARY KEY CHECK (only = 1), at INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS topics (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-{told_table.SCHEMA}
+{notes_table.SCHEMA}
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
@@ -155,14 +155,14 @@ NOTES_STEP: Final = 1_000
 
 
 def apply_retention(
-    path: Path, database: sqlite3.Connection, before: datetime, most_bytes: int
+    path: Path, database: sqlite3.Connection, before: datetime, max_bytes: int
 ) -> None:
     """Let go of what is older, and of the oldest while more is in use. Raises TimelineError."""
     with sqlite_errors(path):
         with transaction(path, database):
-            told_table.forget(database, before)
+            notes_table.forget(database, before)
             _delete_changes(database, _oldest_needed_state(database, before))
-        while used_bytes(database) > most_bytes and _delete_oldest(path, database):
+        while used_bytes(database) > max_bytes and _delete_oldest(path, database):
             pass
         if _pragma(database, "freelist_count"):
             # A page a step, and Python's `execute` makes one step of what returns no columns.
@@ -191,14 +191,14 @@ def _oldest_needed_state(database: sqlite3.Connection, before: datetime) -> int:
 def _delete_oldest(path: Path, database: sqlite3.Connection) -> bool:
     """Let go of what was seen before the second picture, or of some that was told before that."""
     seen = database.execute("SELECT seq, at FROM pictures ORDER BY seq LIMIT 1 OFFSET 1").fetchone()
-    told = told_table.oldest(database, NOTES_STEP)
+    told = notes_table.oldest(database, NOTES_STEP)
     if seen is None and told is None:
         return False
     with transaction(path, database):
         if told is None or (seen is not None and seen[1] <= to_milliseconds(told)):
             _delete_changes(database, seen[0])
         else:
-            told_table.forget(database, told, included=True)
+            notes_table.forget(database, told, included=True)
     return True
 
 

@@ -45,13 +45,13 @@ class AccessNotice:
 
     def __init__(self, kind: Kind, what: str) -> None:
         self._kind, self._what = kind, what
-        self._unread = False
+        self._access = False
 
     def seen(self, at: datetime, why: str) -> list[Event]:
         """Return what there is to tell; `why` it cannot be read now, "" when it can."""
-        if bool(why) == self._unread:
+        if bool(why) == self._access:
             return []
-        self._unread = bool(why)
+        self._access = bool(why)
         text = f"could not read {self._what}: {why}" if why else f"could read {self._what} again"
         return [Event(at, self._kind, None, Note(RECORDER, text))]
 
@@ -61,7 +61,7 @@ class ConfigAccess:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._unread = AccessNotice(Kind.CONFIG, "configs of topics")
+        self._access = AccessNotice(Kind.CONFIG, "configs of topics")
         self._since: float | None = None
 
     def news(self, state: ClusterState) -> list[Event]:
@@ -69,24 +69,24 @@ class ConfigAccess:
         count = sum(topic.min_insync is None for topic in state.topics)
         if not count:
             self._since = None
-            return self._unread.seen(state.fetched_at, "")
+            return self._access.seen(state.fetched_at, "")
         now = self._clock.monotonic()
         self._since = now if self._since is None else self._since
         if count < len(state.topics) and now - self._since < SETTLE_SECONDS:
             return []
         why = f"changes of {counted(count, 'topic')} of {len(state.topics):,} do not show"
-        return self._unread.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
+        return self._access.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
 
 
 class ReassignmentAccess:
     """Looks on for moves that the recorder may not see: that one begins does not show."""
 
     def __init__(self) -> None:
-        self._unread = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
+        self._access = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
 
     def news(self, state: ClusterState) -> list[Event]:
         """Return that it cannot be read, or can again, when that is new."""
-        return self._unread.seen(state.fetched_at, state.moves_unknown)
+        return self._access.seen(state.fetched_at, state.moves_unknown)
 
 
 def authorization_fault(answers: Iterable[object]) -> str:

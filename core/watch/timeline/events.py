@@ -31,7 +31,7 @@ class Kind(IntFlag):
     TOPIC_DELETED = 2048
     CONFIG = 4096
     """What a topic keeps, and in how many replicas; a throttle, which is told of."""
-    UNSEEN = 8192
+    GAP = 8192
     """So many seconds nobody looked; what changed in them is seen as one change, at their end.
 
     Less than none: the clock was set back by so many.
@@ -61,7 +61,7 @@ KIND_FILTERS: dict[str, Kind] = {
     "assignment": Kind.ASSIGNMENT,
     "topic": Kind.TOPIC_CREATED | Kind.TOPIC_DELETED | Kind.PARTITION,
     "config": Kind.CONFIG,
-    "gap": Kind.UNSEEN,
+    "gap": Kind.GAP,
     "run": Kind.RUN,
     "group": Kind.GROUP,
     "client": Kind.CLIENT,

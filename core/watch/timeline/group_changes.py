@@ -31,12 +31,12 @@ END_SECONDS = 5.0
 class GroupEvents:
     """Watches the groups of one cluster; for one thread."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, teller: Publisher) -> None:
-        self._client, self._clock, self._teller = client, clock, teller
+    def __init__(self, client: ClusterClient, clock: Clock, publisher: Publisher) -> None:
+        self._client, self._clock, self._teller = client, clock, publisher
         self._watched: WatchedGroups | None = None
         self._left_out = 0
         self._others: frozenset[tuple[str, str]] | None = None
-        self._unread = AccessNotice(Kind.GROUP, "consumer groups")
+        self._access = AccessNotice(Kind.GROUP, "consumer groups")
 
     def look(self) -> list[Event]:
         """Look once, tell what has happened since the last look, and return it; at first nothing.
@@ -46,7 +46,7 @@ class GroupEvents:
         try:
             found = self._client.active_groups(MAX_GROUPS)
         except AccessDeniedError as error:
-            self._teller.tell_all(self._unread.seen(self._clock.now(), error.title))
+            self._teller.publish_all(self._access.seen(self._clock.now(), error.title))
             raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
@@ -56,7 +56,7 @@ class GroupEvents:
             self._watched, happened = self._watched.then(
                 at, found.groups, complete=found.complete, up_to=found.up_to
             )
-        events = self._unread.seen(at, "") + [
+        events = self._access.seen(at, "") + [
             Event(one.at, Kind.GROUP, None, Note(f"group {one.group}", one.text), one.topic)
             for one in happened
         ]
@@ -66,7 +66,7 @@ class GroupEvents:
             events.append(Event(at, Kind.GROUP, None, Note(RECORDER, text)))
         events += self._of_others(at, found)
         self._left_out = found.left_out
-        self._teller.tell_all(events)
+        self._teller.publish_all(events)
         return events
 
     def _of_others(self, at: datetime, found: ActiveGroups) -> list[Event]:
@@ -112,8 +112,8 @@ def watch_in_thread(
 
     def work() -> None:
         try:
-            with Publisher(cluster_id) as teller:
-                watch = GroupEvents(client, SystemClock(), teller)
+            with Publisher(cluster_id) as publisher:
+                watch = GroupEvents(client, SystemClock(), publisher)
                 watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
         except BaseException as error:  # noqa: BLE001 - raised below, where it is dealt with
             failed.append(error)

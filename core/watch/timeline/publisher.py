@@ -58,9 +58,9 @@ class Publisher:
     ) -> None:
         """Tell one thing: `by` whom, `text` a clause in the past tense; `at` now when not given."""
         told = Note(by, text, tuple(brokers))
-        self.tell_all([Event(at or datetime.now(UTC), kind, None, told, topic, partition)])
+        self.publish_all([Event(at or datetime.now(UTC), kind, None, told, topic, partition)])
 
-    def tell_all(self, events: Sequence[Event]) -> None:
+    def publish_all(self, events: Sequence[Event]) -> None:
         """Tell several things at once."""
         if not events:
             return
@@ -86,7 +86,7 @@ def run_drill(ground: DrillGround, drill: Drill) -> str | None:
         return None
     text = told(drill)
     if ground.timeline is not None:
-        with Publisher(ground.timeline) as teller:
+        with Publisher(ground.timeline) as publisher:
             brokers = () if drill.broker is None else (drill.broker,)
-            teller.tell(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
+            publisher.tell(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
     return text

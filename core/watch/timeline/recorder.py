@@ -44,15 +44,15 @@ class Recorder:
         client: ClusterClient,
         clock: Clock,
         timeline: Timeline,
-        onlookers: Sequence[EventSource] = (),
+        sources: Sequence[EventSource] = (),
         *,
         kept: timedelta = RETENTION,
-        most_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self._observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
-        self._kept, self._most_bytes = kept, most_bytes
-        self._onlookers = onlookers
+        self._kept, self._most_bytes = kept, max_bytes
+        self._sources = sources
         self.troubles: list[TrimtabError] = []
         """Why onlookers had nothing to tell at the last look."""
         self._untold: list[Event] = []
@@ -60,7 +60,7 @@ class Recorder:
         self._last = self._remembered()
         self._apart_seconds = 0.0
         """How far this look and the next should be apart: a slow cluster is asked less often."""
-        self._forgotten = self._noted = float("-inf")
+        self._forgotten = self._note_due = float("-inf")
 
     def _remembered(self) -> ClusterState | None:
         """Return the cluster as the recorder before this one saw it last."""
@@ -85,26 +85,26 @@ class Recorder:
             found = find_changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
             if away > GAP_SECONDS + self._apart_seconds or away < -SET_BACK_SECONDS:
-                found.insert(0, Event(state.fetched_at, Kind.UNSEEN, None, round(away)))
+                found.insert(0, Event(state.fetched_at, Kind.GAP, None, round(away)))
             self._timeline.append(found, state)
         else:
             found = []
             self._timeline.begin(state)
         self._last = state
         self._apart_seconds = self._observer.metadata_every_seconds
-        self._untold += self._news(state)
+        self._untold += self._poll_sources(state)
         self._timeline.tell(self._untold)
         news, self._untold = self._untold, []
         self._note_seen(state)
         self._forget()
         return [*found, *news]
 
-    def _news(self, state: ClusterState) -> list[Event]:
+    def _poll_sources(self, state: ClusterState) -> list[Event]:
         self.troubles = []
         found: list[Event] = []
-        for onlooker in self._onlookers:
+        for source in self._sources:
             try:
-                found += onlooker.news(state)
+                found += source.news(state)
             except TrimtabError as error:
                 self.troubles.append(error)
         return found
@@ -112,9 +112,9 @@ class Recorder:
     def _note_seen(self, state: ClusterState) -> None:
         """Keep that nothing changed, too: else who comes next takes it for a time unseen."""
         now = self._clock.monotonic()
-        if now - self._noted >= NOTE_POLL_SECONDS:
-            self._noted = now
-            self._timeline.note_seen(state.fetched_at)
+        if now - self._note_due >= NOTE_POLL_SECONDS:
+            self._note_due = now
+            self._timeline.note_poll(state.fetched_at)
 
     def _forget(self) -> None:
         now = self._clock.monotonic()
@@ -167,13 +167,13 @@ def record_cluster(
     """
     clock = SystemClock()
     throttles = timeline.told(kinds=Kind.CONFIG)
-    looking_on = (
+    event_sources = (
         *_event_sources(cluster_id, clock, timeline, snapshots),
         ConfigAccess(clock),
         ReassignmentAccess(),
         ThrottleEvents(connection.client, cluster_id, clock, throttles),
     )
-    recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
+    recorder = Recorder(connection.client, connection.clock, timeline, event_sources)
     with watch_in_thread(connection.client, cluster_id, keep_on, tell) as going:
         run_recorder(recorder, clock, keep_on=going, tell=tell)
 

@@ -19,7 +19,7 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import codec as packing
 from core.watch.timeline import database as forgetting
-from core.watch.timeline import notes_table as told_table
+from core.watch.timeline import notes_table as notes_table
 from core.watch.timeline.changes import apply_changes
 from core.watch.timeline.codec import from_milliseconds, to_milliseconds
 from core.watch.timeline.database import open_to_read, open_to_write, sqlite_errors, transaction
@@ -110,7 +110,7 @@ class Timeline:
         # Only now: what was not kept must not be counted on.
         self._topics, self._since_picture = topics, since_picture
 
-    def note_seen(self, at: datetime) -> None:
+    def note_poll(self, at: datetime) -> None:
         """Note that the cluster was looked at, and was as it was. Raises TimelineError."""
         with transaction(self.path, self._database):
             self._database.execute(
@@ -122,14 +122,14 @@ class Timeline:
         if not events:
             return
         with transaction(self.path, self._database):
-            told_table.add(self._database, events)
+            notes_table.add(self._database, events)
 
-    def forget(self, before: datetime, most_bytes: int = MAX_BYTES) -> None:
+    def forget(self, before: datetime, max_bytes: int = MAX_BYTES) -> None:
         """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
 
         The picture that the rest begins with stays. Raises TimelineError.
         """
-        forgetting.apply_retention(self.path, self._database, before, most_bytes)
+        forgetting.apply_retention(self.path, self._database, before, max_bytes)
 
     @property
     def bytes(self) -> int:
@@ -233,36 +233,36 @@ class Timeline:
     ) -> Iterator[Event]:
         """Yield what was told of in that time, without what was seen."""
         with sqlite_errors(self.path):
-            yield from told_table.read(self._database, since, until, kinds)
+            yield from notes_table.read(self._database, since, until, kinds)
 
     @property
-    def last_told(self) -> int:
+    def last_note(self) -> int:
         """Return a number that rises with each thing that is told."""
         with sqlite_errors(self.path):
-            return told_table.last(self._database)
+            return notes_table.last(self._database)
 
     @property
-    def told_span(self) -> tuple[datetime, datetime] | None:
+    def note_span(self) -> tuple[datetime, datetime] | None:
         """Return of which times something was told; None for nothing."""
         with sqlite_errors(self.path):
-            return told_table.span(self._database)
+            return notes_table.span(self._database)
 
     @property
     def topics(self) -> set[str]:
         """Return the topics that anything was kept or told of."""
         with sqlite_errors(self.path):
-            return {*self._numbers(), *told_table.topics(self._database)}
+            return {*self._numbers(), *notes_table.topics(self._database)}
 
     @property
-    def told_brokers(self) -> set[int]:
+    def note_brokers(self) -> set[int]:
         """Return the brokers that anything was told of."""
         with sqlite_errors(self.path):
-            return told_table.brokers(self._database)
+            return notes_table.brokers(self._database)
 
-    def since_newest_told(self, count: int) -> datetime | None:
+    def since_newest_notes(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
         with sqlite_errors(self.path):
-            return told_table.newest(self._database, count)
+            return notes_table.newest(self._database, count)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
@@ -364,7 +364,5 @@ def _reader(kind: int, partition: int | None) -> Any:
     if kind & (Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP):
         return packing.decode_broker
     return (
-        packing.decode_controller
-        if kind & (Kind.CONTROLLER | Kind.UNSEEN)
-        else packing.decode_topic
+        packing.decode_controller if kind & (Kind.CONTROLLER | Kind.GAP) else packing.decode_topic
     )

@@ -40,7 +40,7 @@ def format_event(event: Event) -> str:
             return f"{by}: {event.tp} {text}"
         case (_, Note(by, text)):
             return f"{by}: {text}"
-    if event.kind & Kind.UNSEEN:
+    if event.kind & Kind.GAP:
         seconds = event.after if isinstance(event.after, int) else 0
         if seconds < 0:
             back = format_duration(-seconds)

@@ -63,7 +63,7 @@ class ThrottleEvents:
         self._limited = False
         """Whether a rate was set at the last look: lists go as rates do."""
         self._first = True
-        self._unread = AccessNotice(Kind.CONFIG, "brokers' throttle rates")
+        self._access = AccessNotice(Kind.CONFIG, "brokers' throttle rates")
         self._known: dict[_Key, str] = {}
         for event in told:
             self._remember(event)
@@ -87,8 +87,8 @@ class ThrottleEvents:
         try:
             answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
-            return self._unread.seen(state.fetched_at, error.title)
-        told = self._unread.seen(state.fetched_at, authorization_fault(answers.values()))
+            return self._access.seen(state.fetched_at, error.title)
+        told = self._access.seen(state.fetched_at, authorization_fault(answers.values()))
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, POLL_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
@@ -108,7 +108,7 @@ class ThrottleEvents:
         fresh = {key for key, words in seen.items() if words != self._known.get(key)}
         if fresh:
             # A run of ours may have set it right after its journal was read: that tells by now.
-            again, _ = self._read(state, self._asked_again({of for of, _ in fresh}))
+            again, _ = self._read(state, self._fetch_current({of for of, _ in fresh}))
             fresh = {key for key in fresh if again.get(key) == seen[key]}
         gone = {key for key in self._known if key not in seen and key not in untold}
         events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
@@ -119,7 +119,7 @@ class ThrottleEvents:
         self._first = False
         return events
 
-    def _asked_again(self, of: Collection[Resource]) -> Answers:
+    def _fetch_current(self, of: Collection[Resource]) -> Answers:
         brokers = [one for one in of if one.kind is ResourceKind.BROKER]
         topics = [one.name for one in of if one.kind is ResourceKind.TOPIC]
         rates = self._client.configs(brokers, RATES) if brokers else {}

@@ -66,7 +66,7 @@ def test_a_wrong_pattern_is_refused() -> None:
 def test_settings_are_read_back_as_they_were_written() -> None:
     settings = AutopilotSettings(
         mode=Mode.SUGGEST,
-        most_bytes_per_hour=float("inf"),
+        max_bytes_per_hour=float("inf"),
         avoid=Hours.parse("mon-fri 08:00-20:00", "--avoid"),
         keep="audit-.*",
     )

@@ -94,12 +94,12 @@ def of(state_changes: dict[str, object]) -> Callable[[Observation], Observation]
             bent(reassignments={tp("t-0"): Reassignment((1, 2), (1,), (2,))}),
             "while somebody else moves t-0",
         ),
-        ("no-load", bent(sight=None, imbalance=None), "No load is known yet"),
+        ("no-load", bent(load_view=None, imbalance=None), "No load is known yet"),
         ("stale-load", bent(now=NOON + timedelta(seconds=301)), "The load is 5 m 01 s old"),
         ("load-ahead", bent(now=NOON - timedelta(minutes=1)), "a clock has been set"),
         (
             "poor-load",
-            lambda o: replace(o, sight=replace(o.sight, good=0.94)),
+            lambda o: replace(o, load_view=replace(o.load_view, good=0.94)),
             "6% of the partitions",
         ),
     ],
@@ -155,7 +155,7 @@ def test_a_cluster_that_is_marked_read_only_is_left_alone() -> None:
     look_at = look(hot())
     assert isinstance(decided(look_at), Act)
     assert ids(decided(replace(look_at, read_only=True))) == ["read-only"]
-    (why,) = decided(replace(look_at, config_unread="It is not TOML.")).reasons
+    (why,) = decided(replace(look_at, config_error="It is not TOML.")).reasons
     assert (why.id, why.text) == ("config", "Not until config.toml can be read: It is not TOML.")
 
 
@@ -238,7 +238,9 @@ def test_an_imbalance_has_to_last() -> None:
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
     # The same snapshot again is no other look.
     history = history.seeing(EAGER, observed)
-    assert not history.long_enough(replace(EAGER, lasting_seconds=0, lasting_looks=2), observed)
+    assert not history.imbalance_lasts(
+        replace(EAGER, min_imbalance_seconds=0, min_snapshots=2), observed
+    )
     for seconds, rule in ((15, "not-lasting"), (29, "not-lasting"), (44, "act")):
         later = look(hot(), now=NOON + timedelta(seconds=seconds))
         history = history.seeing(EAGER, later)
@@ -250,7 +252,7 @@ def test_that_something_else_lasted_is_no_reason_to_act() -> None:
     before = look(hot())
     history = lasted(EAGER, before)
     assert before.imbalance is not None
-    assert history.long_enough(EAGER, before)
+    assert history.imbalance_lasts(EAGER, before)
     held = {f"t-{n}": [1 + n % 2] for n in range(8)}
     after = look(steady(cluster(held, brokers=(1, 2, 3, 4), size_bytes=MB)))
     assert after.imbalance is not None
@@ -408,7 +410,7 @@ def test_somebody_elses_run_is_cooled_down_after_too() -> None:
 
 
 def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
-    settings = replace(EAGER, most_bytes_per_hour=4 * MB)
+    settings = replace(EAGER, max_bytes_per_hour=4 * MB)
     before = acted(ago(minutes=50), bytes=2 * MB, ended_at=ago(minutes=40))
     found = decided(look(hot(), settings), settings, DecisionHistory(acts=(before,)))
     assert isinstance(found, Act)
@@ -435,7 +437,7 @@ def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     ],
 )
 def test_no_run_is_begun_for_the_crumbs_of_a_budget(spent: PastAction, rule: str) -> None:
-    settings = replace(EAGER, most_bytes_per_hour=10 * MB, most_moves_per_hour=10)
+    settings = replace(EAGER, max_bytes_per_hour=10 * MB, max_moves_per_hour=10)
     (why,) = decided(look(hot(), settings), settings, DecisionHistory(acts=(spent,))).reasons
     assert why.id == rule
     if rule == "budget":
@@ -465,27 +467,27 @@ def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() ->
 
     whole = at(NOON, EAGER, DecisionHistory())
     assert isinstance(whole, Act)
-    hourly, history = replace(EAGER, most_bytes_per_hour=12 * MB), DecisionHistory()
+    hourly, history = replace(EAGER, max_bytes_per_hour=12 * MB), DecisionHistory()
     moved: list[TopicPartition] = []
     for hour in range(0, 24, 2):
         now = NOON + timedelta(hours=hour)
         found = at(now, hourly, history)
         if not isinstance(found, Act):
             break
-        assert found.bytes <= hourly.most_bytes_per_hour
+        assert found.bytes <= hourly.max_bytes_per_hour
         part = [move.tp for move in found.plan]
         moved += part
         held |= {str(move.tp): list(move.after) for move in found.plan}
         history = history.acting(acted(now, part, bytes=found.bytes, ended_at=now))
     assert ids(found) == ["balanced"]
     assert len(set(moved)) == len(moved) <= 1.15 * len(whole.plan)
-    assert len(history.acts) <= 1 + whole.bytes / hourly.most_bytes_per_hour
+    assert len(history.acts) <= 1 + whole.bytes / hourly.max_bytes_per_hour
 
 
 def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved() -> None:
     sizes = {f"t-{n}": MB for n in range(8)} | {"t-0": 40 * MB, "t-1": 40 * MB}
     state = steady(cluster({name: [2] for name in sizes}, brokers=(1, 2), size_bytes=sizes))
-    settings = replace(EAGER, most_bytes_per_hour=10 * MB)
+    settings = replace(EAGER, max_bytes_per_hour=10 * MB)
     rest = DecisionHistory(
         acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),)
     )
@@ -500,7 +502,7 @@ def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
     held |= {f"u-{n}": [1 + n % 3] for n in range(300)}
     sizes = {name: (150 if name.startswith("t") else 1) * MB for name in held}
     state = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
-    settings = replace(EAGER, most_bytes_per_hour=100 * MB)
+    settings = replace(EAGER, max_bytes_per_hour=100 * MB)
     found = decided(look(state, settings), settings)
     assert isinstance(found, Act)
     assert {move.tp.topic for move in found.plan} == {"u"}
@@ -543,7 +545,7 @@ def test_what_is_needed_now_comes_before_what_is_usual() -> None:
 @pytest.mark.parametrize("most", [1, 3])
 def test_leader_changes_are_moves_too(most: int) -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(40)}, brokers=(1, 2), size_bytes=MB)
-    settings = replace(EAGER, most_moves_per_hour=most)
+    settings = replace(EAGER, max_moves_per_hour=most)
     found = decided(look(steady(state), settings), settings)
     assert isinstance(found, Act)
     assert len(found.plan) == most
@@ -574,7 +576,7 @@ def test_a_partition_of_unknown_size_is_not_moved() -> None:
 
 
 def test_what_costs_more_than_it_helps_is_left() -> None:
-    settings = replace(EAGER, least_benefit=1000.0)
+    settings = replace(EAGER, min_benefit=1000.0)
     found = decided(look(hot(), settings), settings)
     assert ids(found) == ["little-benefit"]
 

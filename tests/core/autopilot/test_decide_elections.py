@@ -120,7 +120,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
 @pytest.mark.parametrize(
     ("limits", "elected"),
     [
-        ({"most_moves_per_hour": 2}, 2),
+        ({"max_moves_per_hour": 2}, 2),
         ({"topics": "t"}, 4),
         ({"keep": "t"}, None),
         ({"topics": "no-such"}, None),
@@ -141,7 +141,7 @@ def test_within_what_may_be_touched_and_the_hours_budget(
 def test_what_helps_most_is_given_back_first() -> None:
     state = returned()
     rates = {f"t-{n}": MB * (20.0 if f"t-{n}" == "t-9" else 1.0) for n in range(12)}
-    few = replace(EAGER, most_moves_per_hour=1)
+    few = replace(EAGER, max_moves_per_hour=1)
     found = decided(look(state, few, load=loaded(state, rates)), few)
     assert isinstance(found, Elect)
     assert [str(election.tp) for election in found.elections] == ["t-9"]
@@ -243,10 +243,10 @@ def test_the_eyes_see_who_leads_and_whether_brokers_give_back(home: Path, itself
         return found
 
     faulty.replaced["configs"] = configs
-    eyes = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    observer = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
     publish(home / "load", client)
     for _ in range(3):
-        observed = eyes.look(EAGER)
+        observed = observer.look(EAGER)
         client.clock.sleep(5)
     assert observed.led is not None
     assert observed.led.outside
@@ -254,7 +254,7 @@ def test_the_eyes_see_who_leads_and_whether_brokers_give_back(home: Path, itself
     assert asked == [3], "once a minute is enough"
     client.elect_leaders([tp(name) for name in BACK])
     client.clock.sleep(60)
-    assert eyes.look(EAGER).led is None
+    assert observer.look(EAGER).led is None
     assert asked == [3], "where nobody is away nobody is asked"
 
 
@@ -269,9 +269,9 @@ def test_what_may_not_be_asked_is_not_taken_for_brokers_that_do_it(home: Path) -
         return found
 
     faulty.replaced["configs"] = configs
-    eyes = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    observer = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
     publish(home / "load", client)
-    observed = eyes.look(EAGER)
+    observed = observer.look(EAGER)
     assert observed.led is not None
     assert observed.returns_every_seconds is None
 
@@ -282,7 +282,7 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(
     client = came_back()
     cluster_id, wanted = client.describe().cluster_id, [tp(name) for name in BACK]
     began = client.clock.monotonic()
-    monkeypatch.setattr("core.autopilot.act.MOST_AT_A_TIME", 3)
+    monkeypatch.setattr("core.autopilot.act.MAX_ELECTED_AT_ONCE", 3)
     answers = iter([False])
     said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: next(answers))
     assert said == "3 partitions of 4 given back. It was turned off then."
@@ -333,7 +333,7 @@ def test_elections_count_in_the_hours_budget_and_rest_nothing(home: Path) -> Non
         known = build_history(entries)
         assert known.spent(NOON) == (0.0, 2)
         assert known.resting(NOON) == frozenset()
-        assert not known.is_starting, "nobody has to wait for a run that none will be"
+        assert not known.is_starting_run, "nobody has to wait for a run that none will be"
         assert known.acts[-1].ended_at == NOON
     assert build_history([ACT, replace(done, what=EntryKind.FAILED)]).spent(NOON) == (0.0, 0)
     # A failure that is told later is another act's.

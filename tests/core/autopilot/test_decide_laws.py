@@ -146,7 +146,7 @@ class Life:
         for before, weather in reversed(self.weather[:-1]):
             common &= weather.led_outside if led else weather.outside
             as_of = before - timedelta(seconds=weather.age_seconds)
-            if common and (latest - as_of).total_seconds() >= self.settings.lasting_seconds:
+            if common and (latest - as_of).total_seconds() >= self.settings.min_imbalance_seconds:
                 return True
         return False
 
@@ -216,11 +216,11 @@ def lives(draw: st.DrawFn) -> Life:
     rules = AutopilotSettings(
         mode=Mode.ACT,
         start_band=draw(st.sampled_from([0.12, 0.3])),
-        lasting_seconds=600,
-        lasting_looks=2,
+        min_imbalance_seconds=600,
+        min_snapshots=2,
         cool_down_seconds=draw(st.sampled_from([0, 1800])),
-        most_bytes_per_hour=draw(st.sampled_from([3 * MB, 20 * MB, 1e12])),
-        most_moves_per_hour=draw(st.sampled_from([2, 10, 1000])),
+        max_bytes_per_hour=draw(st.sampled_from([3 * MB, 20 * MB, 1e12])),
+        max_moves_per_hour=draw(st.sampled_from([2, 10, 1000])),
         avoid=draw(st.sampled_from([Hours(), BUSY])),
         stale_seconds=stale_seconds,
     )
@@ -237,8 +237,8 @@ def test_for_days(life: Life) -> None:
     for _ in range(24):
         life.step()
     bytes_, moves = life.most_in_an_hour()
-    assert bytes_ <= life.settings.most_bytes_per_hour + 1e-6
-    assert moves <= life.settings.most_moves_per_hour
+    assert bytes_ <= life.settings.max_bytes_per_hour + 1e-6
+    assert moves <= life.settings.max_moves_per_hour
 
 
 @pytest.mark.parametrize(("stale_seconds", "step_by"), PACES)
@@ -246,10 +246,10 @@ def test_such_lives_have_runs_in_them(stale_seconds: int, step_by: timedelta) ->
     """The laws above say nothing of lives in which nothing is done, or nothing forbids it."""
     eager = AutopilotSettings(
         mode=Mode.ACT,
-        lasting_seconds=600,
-        lasting_looks=2,
+        min_imbalance_seconds=600,
+        min_snapshots=2,
         cool_down_seconds=5400,
-        most_moves_per_hour=4,
+        max_moves_per_hour=4,
         avoid=BUSY,
         stale_seconds=stale_seconds,
     )

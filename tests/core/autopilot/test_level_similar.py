@@ -30,7 +30,7 @@ OFFSETS = {f"__consumer_offsets-{n}": [1 + n % 2, 2 - n % 2] for n in range(4)}
 LOOK = timedelta(seconds=5)
 AHEAD = ((2, 25 * MB), (1, 35 * MB), (2, 25.5 * MB), (3, 13 * MB))
 """How many partitions are ahead in the beginning, and how far, in bytes."""
-HASTY = replace(EAGER, lasting_seconds=10, cool_down_seconds=20)
+HASTY = replace(EAGER, min_imbalance_seconds=10, cool_down_seconds=20)
 
 
 @dataclass

@@ -61,8 +61,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(sights: LoadSource, now: datetime = NOON, state: ClusterState = STATE):  # type: ignore[no-untyped-def]
-    return sights.look(state, now, 300)
+def look(load_source: LoadSource, now: datetime = NOON, state: ClusterState = STATE):  # type: ignore[no-untyped-def]
+    return load_source.look(state, now, 300)
 
 
 def test_nothing_is_published_yet(root: Path) -> None:
@@ -115,25 +115,25 @@ def test_partitions_of_unknown_rate_or_size_are_not_known(root: Path) -> None:
 
 
 def test_intervals_of_the_collector_are_taken_together(root: Path) -> None:
-    sights = LoadSource(root, "c-1")
+    load_source = LoadSource(root, "c-1")
     for n, rate in enumerate((1.0, 2.0, 6.0)):
         at = NOON + timedelta(seconds=5 * n)
         write_live(root, snapshot(n, at, rate=rate))
         for _ in range(2):  # the same interval twice is one
-            found = look(sights, at)
+            found = look(load_source, at)
         assert found.looks == n + 1
     assert found.load.in_bytes_per_s[0] == pytest.approx(3.0)
     assert found.load.as_of == NOON + timedelta(seconds=10)
     # What one of them lacks is not known.
     write_live(root, snapshot(9, NOON + timedelta(seconds=15), unknown=(0, 1)))
-    assert look(sights).good == 0.5
+    assert look(load_source).good == 0.5
 
 
 def test_intervals_with_a_gap_between_them_begin_anew(root: Path) -> None:
-    sights = LoadSource(root, "c-1")
+    load_source = LoadSource(root, "c-1")
     for n, minutes in enumerate((0, 1, 9)):
         write_live(root, snapshot(n, NOON + timedelta(minutes=minutes)))
-        found = look(sights)
+        found = look(load_source)
     assert found.looks == 1
 
 

@@ -49,7 +49,7 @@ class Hangar:
 
     def __post_init__(self) -> None:
         self.log = DecisionLog("test-cluster")
-        self.pilot = self.another()
+        self.autopilot = self.another()
 
     def another(self) -> Autopilot:
         return Autopilot(
@@ -67,7 +67,7 @@ class Hangar:
         """Look so often; return what was told of it."""
         before = len(self.told)
         for _ in range(looks):
-            self.pilot.look()
+            self.autopilot.look()
             self.time += timedelta(seconds=every)
         return [entry.what.value for entry in self.told[before:]]
 
@@ -151,7 +151,7 @@ def suggesting(hangar: Hangar, **limits: object) -> None:
 def test_a_suggestion_follows_the_limits_at_the_next_look(hangar: Hangar) -> None:
     suggesting(hangar)
     assert hangar.fly(looks=3) == ["wait", "suggest"]
-    suggesting(hangar, most_moves_per_hour=2)
+    suggesting(hangar, max_moves_per_hour=2)
     assert hangar.fly() == ["suggest"]
     assert (len(hangar.told[-1].moved), [len(plan) for plan in hangar.suggested]) == (2, [4, 2])
 
@@ -200,7 +200,7 @@ def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> 
 
 
 def test_a_reason_that_stays_is_written_once_an_hour(hangar: Hangar) -> None:
-    hangar.seen = replace(look(hot()), sight=None, imbalance=None)
+    hangar.seen = replace(look(hot()), load_view=None, imbalance=None)
     hangar.fly(looks=10)
     assert len(hangar.told) == 1
     hangar.time += REPEAT_AFTER
@@ -212,10 +212,10 @@ def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hanga
     """Else the log would say for an hour that another look is waited for."""
     state = hot()
     live = look(state, load=loaded(state, source=Source.LIVE), looks=2)
-    assert live.sight is not None
+    assert live.load_view is not None
     hangar.seen = live
     hangar.fly()
-    hangar.seen = replace(live, sight=replace(live.sight, looks=3, good=0.5))
+    hangar.seen = replace(live, load_view=replace(live.load_view, looks=3, good=0.5))
     hangar.fly()
     assert [entry.reasons[0].id for entry in hangar.told] == ["few-looks", "poor-load"]
 
@@ -223,20 +223,20 @@ def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hanga
 def test_off_ends_it_and_nothing_is_looked_at(hangar: Hangar) -> None:
     hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
     hangar.unreachable = True
-    assert hangar.pilot.look() is False
+    assert hangar.autopilot.look() is False
     assert not hangar.told
 
 
 def test_a_switch_that_is_not_there_is_off(hangar: Hangar) -> None:
     hangar.switch = None
-    assert hangar.pilot.look() is False
+    assert hangar.autopilot.look() is False
 
 
 def test_off_while_it_was_deciding_is_obeyed(hangar: Hangar) -> None:
     hangar.fly(looks=2)
     looks = iter([SWITCH, SWITCH.turned(Mode.OFF, at=NOON, who="ada")])
-    hangar.pilot._switch = lambda: next(looks)
-    assert hangar.pilot.look() is False
+    hangar.autopilot._switch = lambda: next(looks)
+    assert hangar.autopilot.look() is False
     assert not hangar.runs
 
 
@@ -251,8 +251,8 @@ def test_off_as_it_is_written_down_is_obeyed(
             hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
     hangar.fly(looks=2)
-    monkeypatch.setattr(hangar.pilot, "_tell", tell)
-    assert hangar.pilot.look() is False
+    monkeypatch.setattr(hangar.autopilot, "_tell", tell)
+    assert hangar.autopilot.look() is False
     assert not hangar.runs
     assert [entry.what for entry in hangar.told[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
     assert hangar.told[-1].reasons[0].id == "off"
@@ -287,7 +287,7 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
 
     (before,) = seen
     monkeypatch.setattr(hangar, "look", look)
-    assert hangar.pilot.look() is True
+    assert hangar.autopilot.look() is True
     assert not hangar.runs
     assert (hangar.told[-1].what, hangar.told[-1].reasons[0].id) == (EntryKind.WAIT, reason)
     assert EntryKind.ACT not in {entry.what for entry in hangar.log.entries()}
@@ -313,7 +313,7 @@ def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
         hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
     hangar.sleep = sleep  # type: ignore[method-assign]
-    run_loop(hangar.pilot, hangar, keep_on=lambda: True)
+    run_loop(hangar.autopilot, hangar, keep_on=lambda: True)
     assert waits == 1
 
 
@@ -325,7 +325,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for(hangar: Hangar) -> None:
 
 def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
     hangar.unreachable = True
-    hangar.pilot = Autopilot(
+    hangar.autopilot = Autopilot(
         hangar,
         hangar,
         hangar.log,
@@ -336,7 +336,7 @@ def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
         tell=hangar.told.append,
         patient=False,
     )
-    assert hangar.pilot.look() is False
+    assert hangar.autopilot.look() is False
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_nothing_is_done_that_could_not_be_remembered(
 
     monkeypatch.setattr(hangar.log, "add", full)
     with pytest.raises(TrimtabError):
-        hangar.pilot.look()
+        hangar.autopilot.look()
     assert not hangar.runs
 
 
@@ -386,7 +386,7 @@ def test_another_process_remembers_what_the_one_before_did(hangar: Hangar) -> No
     hangar.ends["run-1"] = Entry(at, EntryKind.ENDED, (ended,), "run-1", 9e6, ended_at=at)
     hangar.fly()
     known = hangar.another().history
-    assert known.acts == hangar.pilot.history.acts
+    assert known.acts == hangar.autopilot.history.acts
     assert known.spent(hangar.time) == (9e6, 4)
     assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
 
@@ -426,7 +426,7 @@ def test_leaders_are_given_back_written_down_first_and_cooled_down_after(hangar:
     assert meant.elected == tuple((tp(f"t-{n}"), 2, 1) for n in (0, 2, 4, 6))
     assert done.text == "4 partitions given back."
     known = hangar.another().history
-    assert known.acts == hangar.pilot.history.acts
+    assert known.acts == hangar.autopilot.history.acts
     assert known.spent(hangar.time) == (0.0, 4)
     # They are away still: that lasts anew, and is cooled down before.
     assert hangar.fly(looks=3) == ["wait", "wait"]
@@ -439,7 +439,7 @@ def test_suggested_elections_are_written_down_and_no_plan_is_offered(hangar: Han
     assert hangar.fly(looks=3) == ["wait", "suggest"]
     assert hangar.suggestion is not None
     led_elsewhere(hangar)
-    hangar.pilot = hangar.another()
+    hangar.autopilot = hangar.another()
     assert hangar.fly(looks=3) == ["wait", "suggest"]
     assert len(hangar.told[-1].elected) == 4
     assert hangar.suggestion is None, "an election is no plan to apply"
@@ -480,5 +480,5 @@ def test_other_capacities_are_said_once_and_hold(hangar: Hangar) -> None:
     assert timeline_clause(said) == ""
     # The switch was set with what holds: there is nothing to say.
     hangar.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
-    hangar.pilot = hangar.another()
+    hangar.autopilot = hangar.another()
     assert "capacity" not in hangar.fly(looks=2)

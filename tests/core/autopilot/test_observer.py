@@ -27,8 +27,8 @@ from core.run.steps import Submit
 SETTINGS = AutopilotSettings()
 
 
-def said(eyes: ClusterObserver) -> set[str]:
-    observed = eyes.look(SETTINGS)
+def said(observer: ClusterObserver) -> set[str]:
+    observed = observer.look(SETTINGS)
     history = DecisionHistory().seeing(SETTINGS, observed)
     return {reason.id for reason in check_guards(SAFETY, SETTINGS, history, observed)}
 
@@ -39,7 +39,7 @@ def client() -> SimulatedCluster:
 
 
 @pytest.fixture
-def eyes(
+def observer(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> ClusterObserver:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
@@ -48,27 +48,27 @@ def eyes(
 
 
 def test_a_quiet_cluster_lacks_nothing_but_its_load(
-    eyes: ClusterObserver, client: SimulatedCluster, tmp_path: Path
+    observer: ClusterObserver, client: SimulatedCluster, tmp_path: Path
 ) -> None:
-    assert said(eyes) == {"no-load"}
+    assert said(observer) == {"no-load"}
     publish(tmp_path / "load", client)
-    assert said(eyes) == set()
-    observed = eyes.look(SETTINGS)
+    assert said(observer) == set()
+    observed = observer.look(SETTINGS)
     assert observed.imbalance is not None
     assert observed.imbalance.outside
     client.clock.sleep(301)
-    assert said(eyes) == {"stale-load"}
+    assert said(observer) == {"stale-load"}
 
 
-def test_moves_of_others_are_seen(eyes: ClusterObserver, client: SimulatedCluster) -> None:
+def test_moves_of_others_are_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
     client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
-    assert "foreign-move" in said(eyes)
+    assert "foreign-move" in said(observer)
 
 
-def test_a_broker_that_is_down_is_seen(eyes: ClusterObserver, client: SimulatedCluster) -> None:
+def test_a_broker_that_is_down_is_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
     client.stop_broker(2)
     client.clock.sleep(60)
-    assert {"broker-down", "out-of-sync"} <= said(eyes)
+    assert {"broker-down", "out-of-sync"} <= said(observer)
 
 
 def test_runs_of_this_machine_are_seen_and_their_ends(
@@ -77,28 +77,28 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
     client = cluster(TWO)
     cluster_id = client.describe().cluster_id
     run = start(client, plan_of(client, TARGETS))
-    eyes = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"))
+    observer = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"))
     run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
-    observed = eyes.look(SETTINGS)
+    observed = observer.look(SETTINGS)
     assert (observed.running, observed.died, observed.run_ended_at) == ((name,), (), None)
-    assert said(eyes) == {"run", "no-load"}
-    assert eyes.ended(name) is None
+    assert said(observer) == {"run", "no-load"}
+    assert observer.ended(name) is None
     run.to_the_end()
-    observed = eyes.look(SETTINGS)
+    observed = observer.look(SETTINGS)
     assert (observed.running, observed.died) == ((), ())
     assert observed.run_ended_at is not None
     back = client.clock.now() - timedelta(days=1)
     with monkeypatch.context() as set_back:
         set_back.setattr(client.clock, "now", lambda: back)
-        assert eyes.look(SETTINGS).run_ended_at == back
+        assert observer.look(SETTINGS).run_ended_at == back
         set_back.setattr(client.clock, "now", lambda: back + timedelta(minutes=1))
-        assert eyes.look(SETTINGS).run_ended_at == back
-    ended = eyes.ended(name)
+        assert observer.look(SETTINGS).run_ended_at == back
+    ended = observer.ended(name)
     assert ended is not None
     assert ended.bytes == run.view().moved_bytes
     assert ended.text.startswith(f"Run {name} has ended (done): 40 MB copied in")
-    gone = eyes.ended("0101-000000")
+    gone = observer.ended("0101-000000")
     assert gone is not None
     assert "not known any more" in gone.text
 
@@ -106,35 +106,35 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
 def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    eyes = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    observer = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
-    observed = eyes.look(SETTINGS)
+    observed = observer.look(SETTINGS)
     assert (observed.running, observed.died, observed.run_ended_at) == ((), (name,), None)
-    assert "dead-run" in said(eyes)
-    assert eyes.ended(name) is None
+    assert "dead-run" in said(observer)
+    assert observer.ended(name) is None
 
 
 def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    eyes = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    observer = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
-    assert eyes.look(SETTINGS).died == ()
-    ended = eyes.ended(run.view().run)
+    assert observer.look(SETTINGS).died == ()
+    ended = observer.ended(run.view().run)
     assert ended is not None
     assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
     assert "has ended (died)" in ended.text
 
 
 def test_a_run_whose_journal_cannot_be_read_is_seen(
-    eyes: ClusterObserver, client: SimulatedCluster
+    observer: ClusterObserver, client: SimulatedCluster
 ) -> None:
     path = journal_path(client.describe().cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
     path.write_text("not a journal at all")
-    assert "journal" in said(eyes)
+    assert "journal" in said(observer)
 
 
 def test_whether_it_is_read_only_is_read_again_with_each_look(
@@ -144,17 +144,19 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     cluster_id = client.describe().cluster_id
     switch = Switch(cluster_id, "prod", Address("b:9092"), SETTINGS, client.clock.now(), "ada")
     configuration = ConfigReader(switch)
-    eyes = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"), configuration.read)
+    observer = ClusterObserver(
+        client, client.clock, cluster_id, Path("/nowhere"), configuration.read
+    )
 
     def marked(*lines: str) -> bool:
         (tmp_path / "config.toml").write_text("\n".join(lines))
-        return eyes.look(SETTINGS).read_only
+        return observer.look(SETTINGS).read_only
 
     (tmp_path / "config.toml").write_text("[clusters.prod]\nreadonly = true")
     assert "readonly" in ConfigReader(switch).read().unread, "nobody knows what was meant"
-    assert "readonly" in eyes.look(SETTINGS).config_unread
+    assert "readonly" in observer.look(SETTINGS).config_error
     (tmp_path / "config.toml").unlink()
-    assert eyes.look(SETTINGS).config_unread.endswith("config.toml is gone.")
+    assert observer.look(SETTINGS).config_error.endswith("config.toml is gone.")
     assert not ConfigReader(switch).read().unread, "there never was one"
     one = client.describe().brokers[-1].server
     assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
@@ -172,13 +174,13 @@ def test_capacities_are_read_again_with_each_look(
     cluster_id = client.describe().cluster_id
     address = Address("b:9092", capacity=Capacity(7e6))
     switch = Switch(cluster_id, "prod", address, SETTINGS, client.clock.now(), "ada")
-    eyes = ClusterObserver(
+    observer = ClusterObserver(
         client, client.clock, cluster_id, Path("/nowhere"), ConfigReader(switch).read
     )
 
     def carried(*lines: str) -> set[tuple[float | None, float | None]]:
         (tmp_path / "config.toml").write_text("\n".join(lines))
-        observed = eyes.look(SETTINGS)
+        observed = observer.look(SETTINGS)
         found = {
             (b.in_capacity_bytes_per_s, b.out_capacity_bytes_per_s) for b in observed.state.brokers
         }
@@ -198,6 +200,6 @@ def test_another_cluster_at_its_address_is_not_looked_at(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
-    eyes = ClusterObserver(client, client.clock, "mine", tmp_path / "load")
+    observer = ClusterObserver(client, client.clock, "mine", tmp_path / "load")
     with pytest.raises(UnreachableError, match="not mine"):
-        eyes.look(SETTINGS)
+        observer.look(SETTINGS)

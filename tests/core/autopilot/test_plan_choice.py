@@ -18,13 +18,13 @@ LOAD = load_of(STATE, {"t-0": 1e6, "t-1": 2e6, "t-2": 3e6, "t-3": 0.1e6})
 PLAN = Plan.of([Move(tp(name), (1,), (2,)) for name in SIZES])
 
 
-def taken(most_bytes: float = inf, most_moves: int = 100) -> list[str]:
-    part = affordable_part(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
+def taken(max_bytes: float = inf, max_moves: int = 100) -> list[str]:
+    part = affordable_part(STATE, LOAD, PLAN, max_bytes=max_bytes, max_moves=max_moves)
     return [str(one.tp) for one in part]
 
 
 @pytest.mark.parametrize(
-    ("most_bytes", "most_moves", "part"),
+    ("max_bytes", "max_moves", "part"),
     [
         (inf, 4, ["t-0", "t-1", "t-2", "t-3"]),
         (8 * MB, 4, ["t-0", "t-1", "t-2", "t-3"]),
@@ -37,9 +37,9 @@ def taken(most_bytes: float = inf, most_moves: int = 100) -> list[str]:
     ],
 )
 def test_what_relieves_most_for_its_bytes_comes_first(
-    most_bytes: float, most_moves: int, part: list[str]
+    max_bytes: float, max_moves: int, part: list[str]
 ) -> None:
-    assert taken(most_bytes, most_moves) == part
+    assert taken(max_bytes, max_moves) == part
 
 
 def test_what_is_only_led_elsewhere_comes_last() -> None:
@@ -47,15 +47,15 @@ def test_what_is_only_led_elsewhere_comes_last() -> None:
     plan = Plan.of([Move(tp("t-0"), (1, 2), (2, 1)), Move(tp("t-1"), (1, 2), (3, 2))])
     load = load_of(state, {"t-0": 9e6, "t-1": 1e6})
     for many, names in ((1, ["t-1"]), (2, ["t-0", "t-1"])):
-        part = affordable_part(state, load, plan, most_bytes=inf, most_moves=many)
+        part = affordable_part(state, load, plan, max_bytes=inf, max_moves=many)
         assert [str(one.tp) for one in part] == names
 
 
 @given(st.integers(0, 9 * MB), st.integers(0, 5))
-def test_no_limit_is_exceeded_and_nothing_added(most_bytes: int, most_moves: int) -> None:
-    part = affordable_part(STATE, LOAD, PLAN, most_bytes=most_bytes, most_moves=most_moves)
-    assert copied_bytes(STATE, part) <= most_bytes
-    assert len(part) <= most_moves
+def test_no_limit_is_exceeded_and_nothing_added(max_bytes: int, max_moves: int) -> None:
+    part = affordable_part(STATE, LOAD, PLAN, max_bytes=max_bytes, max_moves=max_moves)
+    assert copied_bytes(STATE, part) <= max_bytes
+    assert len(part) <= max_moves
     assert set(part) <= set(PLAN)
 
 

@@ -138,7 +138,7 @@ def an_hour_unseen(timeline: Any) -> Any:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     before = opened.state_at(at(120))
     assert before is not None
-    opened.append([Event(at(3720), Kind.UNSEEN, None, 3600)], replace(before, fetched_at=at(3720)))
+    opened.append([Event(at(3720), Kind.GAP, None, 3600)], replace(before, fetched_at=at(3720)))
     opened.close()
     return timeline
 
@@ -179,7 +179,7 @@ def test_of_many_times_unseen_the_newest_are_named(timeline: Any) -> None:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     for hour in range(1, 6):
         state = cluster([row("orders", 0, (2, 1))], seconds=3600 * hour)
-        opened.append([Event(state.fetched_at, Kind.UNSEEN, None, 60)], state)
+        opened.append([Event(state.fetched_at, Kind.GAP, None, 60)], state)
     opened.close()
     _, _, err = timeline("--kind", "topic", "--until", "2026-03-01T08:00Z")
     first, *rest = err.splitlines()

@@ -324,13 +324,13 @@ def test_a_full_disk_ends_no_probe_and_is_said_once(
     said: list[str] = []
     place = tmp_path / "clients.json"
     report = report_at(living.clock.now())
-    with Publisher("c", tmp_path / "a.timeline") as teller:
-        kept = ReportWriter(teller, place, said.append)
+    with Publisher("c", tmp_path / "a.timeline") as publisher:
+        kept = ReportWriter(publisher, place, said.append)
         with files_of_at_most(0):
             kept.take(report)
             kept.take(report)
-        assert teller.trouble is not None
+        assert publisher.trouble is not None
         assert said == [f"No dashboard can show this: {place} cannot be written: File too large."]
         kept.take(report)
-        assert teller.trouble is None
+        assert publisher.trouble is None
     assert report_from_json(json.loads(place.read_text(encoding="utf-8"))) == report

@@ -35,7 +35,7 @@ def test_lag_is_what_is_known_of_it() -> None:
     assert lags == {"t-0": ("a", 10), "t-1": ("a", None), "t-2": (None, 0)}
     assert (view.lag, view.idle, view.rates, view.catch_up_seconds) == (10, ("b",), None, None)
     assert [str(p.tp) for p in view.unattended] == ["t-2"]
-    assert view.is_least
+    assert view.is_lower_bound
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_group_of_which_something_is_not_known_has_not_caught_up(
     ends: dict[str, int], committed: dict[str, int], least: bool, pace: Pace
 ) -> None:
     (view,) = build_views(looked(0, ends, group(committed, member("a", "t-0", "t-1"))))
-    assert (view.is_least, view.pace) == (least, pace)
+    assert (view.is_lower_bound, view.pace) == (least, pace)
 
 
 def test_two_looks_tell_when_a_group_has_caught_up() -> None:

@@ -72,7 +72,7 @@ def lines_of(found: LogFiles) -> int:
 
 def suspicions(*named: Path) -> tuple[Suspicion, ...]:
     _, tally, found = merged(*named)
-    return tally.strangers.suspicions(found.sources)
+    return tally.mixed_clusters.suspicions(found.sources)
 
 
 def at(event: LogEvent) -> int:

@@ -87,8 +87,8 @@ def told(path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: fl
     clock = Time()
     asked = Asked(clock, iter(answers))
     asked.seconds = seconds
-    with Publisher("of", path) as teller:
-        watch = GroupEvents(cast(ClusterClient, asked), clock, teller)
+    with Publisher("of", path) as publisher:
+        watch = GroupEvents(cast(ClusterClient, asked), clock, publisher)
         watch_groups(watch, clock, lambda: len(asked.at) < len(answers))
     return asked
 
@@ -199,8 +199,12 @@ def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_g
     told: list[str] = []
     clock = Time()
     answers = (ActiveGroups((), others=others) for others in looks)
-    teller = SimpleNamespace(tell_all=lambda events: told.extend(e.after.text for e in events))
-    watch = GroupEvents(cast(ClusterClient, Asked(clock, answers)), clock, cast(Publisher, teller))
+    publisher = SimpleNamespace(
+        publish_all=lambda events: told.extend(e.after.text for e in events)
+    )
+    watch = GroupEvents(
+        cast(ClusterClient, Asked(clock, answers)), clock, cast(Publisher, publisher)
+    )
     for _ in looks:
         watch.look()
     assert told == [

@@ -25,9 +25,9 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     seen = recorded(timeline, restless(20))
-    with Publisher("x", path) as teller:
-        teller.tell(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
-        teller.tell(
+    with Publisher("x", path) as publisher:
+        publisher.tell(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
+        publisher.tell(
             Kind.CLIENT,
             by="probe",
             text="transport failure",
@@ -81,9 +81,9 @@ def test_what_was_told_twice_in_the_same_words_is_counted_and_no_change_of_ours(
 def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     path.symlink_to(tmp_path / "another disk.timeline")
-    with Publisher("x", path) as teller:
-        teller.tell(Kind.RUN, by="run", text="began")
-        assert teller.trouble is None
+    with Publisher("x", path) as publisher:
+        publisher.tell(Kind.RUN, by="run", text="began")
+        assert publisher.trouble is None
     assert path.is_symlink()
     with closing(Timeline.read(path)) as timeline:
         assert len(list(timeline.events())) == 1
@@ -112,8 +112,8 @@ def test_who_tells_beside_a_recorder_does_not_take_the_file_from_under_it(tmp_pa
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     path = tmp_path / "a.timeline"
-    with closing(Timeline.write(path)) as recorder, Publisher("x", path) as teller:
-        teller.tell(Kind.GROUP, by="group g", text="first")
+    with closing(Timeline.write(path)) as recorder, Publisher("x", path) as publisher:
+        publisher.tell(Kind.GROUP, by="group g", text="first")
         elsewhere("tell")
         recorder.tell([Event(at(50), Kind.RUN, None, Note("run 1", "last"))])
         assert sorted(elsewhere("read").split()) == ["first", "last", "told"]
@@ -132,11 +132,11 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
             troubles: list[str] = troubles,
         ) -> None:
             together.wait()
-            with Publisher("x", path) as teller:
+            with Publisher("x", path) as publisher:
                 for n in range(3):
-                    teller.tell(Kind.CLIENT, by=who, text=f"error {n}")
-                    if teller.trouble is not None:
-                        troubles.append(str(teller.trouble))
+                    publisher.tell(Kind.CLIENT, by=who, text=f"error {n}")
+                    if publisher.trouble is not None:
+                        troubles.append(str(publisher.trouble))
 
         talkers = [threading.Thread(target=talk, args=(f"client {n}",)) for n in range(4)]
         for talker in talkers:
@@ -145,7 +145,7 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
             talker.join()
         timeline = Timeline.read(path)
         assert troubles == []
-        assert len(list(timeline.told())) == 12 == timeline.last_told
+        assert len(list(timeline.told())) == 12 == timeline.last_note
         assert timeline.span is None
         timeline.close()
 
@@ -153,12 +153,12 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
 def test_what_cannot_be_told_is_known_and_nobody_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     path.write_bytes(b"not a timeline, but long enough to be taken for a database file" * 20)
-    with Publisher("x", path) as teller:
-        teller.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
-        assert isinstance(teller.trouble, TimelineError)
+    with Publisher("x", path) as publisher:
+        publisher.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
+        assert isinstance(publisher.trouble, TimelineError)
         path.unlink()
-        teller.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
-        assert teller.trouble is None
+        publisher.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
+        assert publisher.trouble is None
 
 
 def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path: Path) -> None:
@@ -170,10 +170,10 @@ def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path
     earlier.executescript("DROP TABLE told; PRAGMA user_version = 1;")
     earlier.close()
     reader = Timeline.read(path)
-    assert (list(reader.events()), reader.last_told) == (seen, 0)
-    with Publisher("x", path) as teller:
-        teller.tell(Kind.RUN, by="run 1", text="began")
-    assert reader.last_told == 1
+    assert (list(reader.events()), reader.last_note) == (seen, 0)
+    with Publisher("x", path) as publisher:
+        publisher.tell(Kind.RUN, by="run 1", text="began")
+    assert reader.last_note == 1
     reader.close()
 
 
@@ -194,7 +194,7 @@ def test_what_was_told_long_ago_is_let_go(tmp_path: Path) -> None:
 def test_the_newest_of_what_was_told(tmp_path: Path, count: int, found: int) -> None:
     timeline = Timeline.write(tmp_path / "a.timeline")
     timeline.tell([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
-    since = timeline.since_newest_told(count)
+    since = timeline.since_newest_notes(count)
     assert len(list(timeline.told(since))) == found
     assert (since is None) is (count >= 10)
     timeline.close()

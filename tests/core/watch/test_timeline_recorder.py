@@ -32,12 +32,12 @@ class Recorded:
     """A cluster that is looked at each second of its own time."""
 
     def __init__(
-        self, path: Path, client: SimulatedCluster, onlookers: Sequence[EventSource] = ()
+        self, path: Path, client: SimulatedCluster, sources: Sequence[EventSource] = ()
     ) -> None:
         self.client, self.faulty = client, Faulty(client)
         self.timeline = Timeline.write(path)
         faulty: ClusterClient = self.faulty  # type: ignore[assignment]
-        self.recorder = Recorder(faulty, client.clock, self.timeline, onlookers)
+        self.recorder = Recorder(faulty, client.clock, self.timeline, sources)
         self.troubles: list[TrimtabError] = []
 
     def spend(self, seconds: float) -> list[Event]:
@@ -165,7 +165,7 @@ def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
     recorded.timeline.close()
     recorded.client.stop_broker(2)
     found = Recorded(recorded.timeline.path, recorded.client).spend(12)
-    assert Kind.UNSEEN not in kinds(found)
+    assert Kind.GAP not in kinds(found)
     assert Kind.BROKER_DOWN in kinds(found)
 
 
@@ -175,7 +175,7 @@ def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -
     recorded.client.clock.sleep(3600)
     second = Recorded(recorded.timeline.path, recorded.client)
     (gap,) = second.spend(30)
-    assert gap.kind is Kind.UNSEEN
+    assert gap.kind is Kind.GAP
     assert format_event(gap) == "nobody looked for 1 h 00 m: only what lasted is known"
     assert second.spend(30) == []
 
@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
         state := real(), fetched_at=state.fetched_at - timedelta(hours=1)
     )
     (back,) = recorded.spend(30)
-    assert back.kind is Kind.UNSEEN
+    assert back.kind is Kind.GAP
     assert format_event(back).startswith("this machine's clock was set back by 1 h 00 m")
     recorded.client.stop_broker(1)
     recorded.spend(30)
@@ -212,7 +212,7 @@ def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unsee
     recorded = Recorded(tmp_path / "a.timeline", cluster({"t": [(1, 2), (2, 1)]}))
     assert recorded.spend(300) == []
     recorded.client.clock.sleep(100)
-    assert kinds(recorded.spend(100)) == Kind.UNSEEN
+    assert kinds(recorded.spend(100)) == Kind.GAP
 
 
 def test_what_happened_between_two_recorders_is_seen_by_the_second(
@@ -223,7 +223,7 @@ def test_what_happened_between_two_recorders_is_seen_by_the_second(
     recorded.client.clock.sleep(100)
     second = Recorded(recorded.timeline.path, recorded.client)
     found = second.spend(3)
-    assert [event.kind for event in found[:2]] == [Kind.UNSEEN, Kind.BROKER_DOWN]
+    assert [event.kind for event in found[:2]] == [Kind.GAP, Kind.BROKER_DOWN]
     last = second.timeline.state_at(recorded.client.now)
     assert last is not None
     described = recorded.client.describe()

@@ -61,7 +61,7 @@ def test_a_file_that_grows_too_large_loses_the_oldest(
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(400))
     whole = timeline.bytes
-    timeline.forget(at(-1), most_bytes=whole // 2)
+    timeline.forget(at(-1), max_bytes=whole // 2)
     assert timeline.bytes <= whole // 2
     assert timeline.span is not None
     assert timeline.span[1] == at(3990)
@@ -75,12 +75,12 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     recorded(timeline, pictures)
     seen_alone = timeline.bytes
     timeline.tell([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
-    timeline.forget(at(-1), most_bytes=2 * seen_alone)
+    timeline.forget(at(-1), max_bytes=2 * seen_alone)
     assert timeline.bytes <= 2 * seen_alone
-    assert timeline.told_span is not None
-    assert timeline.told_span[1] == at(19_999)
-    assert timeline.told_span[0] > at(1_990)
-    timeline.forget(at(-1), most_bytes=seen_alone // 2)
+    assert timeline.note_span is not None
+    assert timeline.note_span[1] == at(19_999)
+    assert timeline.note_span[0] > at(1_990)
+    timeline.forget(at(-1), max_bytes=seen_alone // 2)
     assert timeline.bytes <= seen_alone // 2
     assert timeline.span is not None
     assert timeline.span[1] == at(1_990)
@@ -95,12 +95,12 @@ def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
     timeline.tell([said(n // 10, "x" * 100) for n in range(19_900)])
-    timeline.forget(at(-1), most_bytes=timeline.bytes // 2)
+    timeline.forget(at(-1), max_bytes=timeline.bytes // 2)
     assert timeline.span is not None
-    assert timeline.told_span is not None
+    assert timeline.note_span is not None
     assert at(500) < timeline.span[0] < at(1_500)
-    assert abs((timeline.span[0] - timeline.told_span[0]).total_seconds()) < 200
-    assert (timeline.span[1], timeline.told_span[1]) == (at(1_990), at(1_989))
+    assert abs((timeline.span[0] - timeline.note_span[0]).total_seconds()) < 200
+    assert (timeline.span[1], timeline.note_span[1]) == (at(1_990), at(1_989))
 
 
 @pytest.mark.parametrize("told_alone", [False, True])

@@ -42,7 +42,7 @@ class Batch:
         return sum(move.total_bytes or 0 for move in self.moves)
 
     @property
-    def is_least(self) -> bool:
+    def is_lower_bound(self) -> bool:
         """Return whether the size of one of them is not known."""
         return any(move.total_bytes is None for move in self.moves)
 
@@ -92,7 +92,7 @@ def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> 
         line = _batch_line(batches[i], width, selected=i == at)
         top.append(highlighted(line, width) if i == at else line)
     batch = batches[at]
-    least = "at least " if batch.is_least else ""
+    least = "at least " if batch.is_lower_bound else ""
     held = f"{len(batch.moves)} in it, {least}{format_bytes(batch.total_bytes)} to copy"
     top += [BLANK, rule(f"batch {batch.number}", width, note=held)]
     inside = height - len(top)

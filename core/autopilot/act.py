@@ -15,14 +15,12 @@ from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.checks.catalogue import refuse
 from core.plan.checks.check_plan import Checked
-from core.plan.estimate.estimate_json import to_json
 from core.plan.plan import Plan
 from core.run.audited_client import audited
 from core.run.engine.completion import MAX_ELECTED_AT_ONCE
 from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
-from core.run.launch import with_batches
+from core.run.launch import launch
 from core.run.options import RunOptions
-from core.run.service import start_run
 from core.units import counted
 
 NOTE = "by the autopilot"
@@ -45,9 +43,8 @@ def start_plan(switch: Switch, observed: Observation, plan: Plan) -> str:
         auto=bounds,
         elect=True,
     )
-    options = with_batches(options, state, load, plan)
     noted = replace(plan, notes=(*plan.notes, NOTE))
-    return start_run(switch.address, state.cluster_id, noted, options, to_json(estimate))
+    return launch(switch.address, state, noted, options, estimate, load=load)
 
 
 def elect_leaders(

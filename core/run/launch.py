@@ -1,18 +1,119 @@
-"""What a run's options want to know of the cluster: which moves go together, what is to spare.
-
-Pure; decided where state and load are known, before the run's process is started.
-"""
+"""The one way to start a run: its options completed, its journal made, its process started."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.batches import batch_moves
+from core.plan.estimate.estimate import Estimate
+from core.plan.estimate.estimate_json import to_json
 from core.plan.plan import Plan
-from core.run.options import RunOptions
+from core.run import audit
+from core.run.external.conflicts import refuse_conflicts
+from core.run.journal.journal import SUFFIX, remove_journal
+from core.run.options import RunOptions, create_journal
+from core.run.run_process import await_start, spawn, take_lock
 from core.run.throttles.rate_bounds import with_spare
+
+AUDITED_MOVES = 200
+"""Longer plans are in the audit by their hash; the journal has all of them."""
+NAMING_SECONDS = 10.0
+"""How long a run that is just being started may take to have a name."""
+
+
+def launch(
+    address: Address,
+    state: ClusterState,
+    plan: Plan,
+    options: RunOptions,
+    estimate: Estimate | None,
+    *,
+    load: Load,
+) -> str:
+    """Start a run of `plan`, in batches in the order that helps most; return its id.
+
+    The command line, the dashboard and the autopilot all start runs by this. Raises what
+    `start_run` does.
+    """
+    options = with_batches(options, state, load, plan)
+    document = None if estimate is None else to_json(estimate)
+    return start_run(address, state.cluster_id, plan, options, document)
+
+
+def start_run(
+    address: Address,
+    cluster_id: str,
+    plan: Plan,
+    options: RunOptions,
+    estimate: Mapping[str, Any] | None,
+) -> str:
+    """Start a detached process that carries `plan` out; return the run's id.
+
+    `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
+    this cluster lives, RefusedError while something is left that another did, IncompleteError
+    when that is not known, JournalError when the journal cannot be made, TrimtabError when the
+    process does not come up.
+    """
+    lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
+    try:
+        refuse_conflicts(cluster_id, address)
+        at = _now(address)
+        journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
+        path = journal.path
+        journal.close()
+        _note_start(path, cluster_id, plan, options, address)
+        try:
+            spawn(path, lock, address)
+        except OSError:
+            remove_journal(path)  # nothing was begun, and nothing can go on
+            raise
+    finally:
+        os.close(lock)
+    await_start(path, cluster_id)
+    return path.name.removesuffix(SUFFIX)
+
+
+def _note_start(
+    path: Path, cluster_id: str, plan: Plan, options: RunOptions, address: Address
+) -> None:
+    """Write into the audit what is asked for; where that cannot be, there is no run."""
+    moves = [[str(move.tp), list(move.before), list(move.after)] for move in plan]
+    digest = hashlib.sha256(json.dumps(moves).encode()).hexdigest()
+    listed = {"moves": moves} if len(moves) <= AUDITED_MOVES else {"moves_sha256": digest}
+    try:
+        audit.note(
+            cluster_id,
+            path.name.removesuffix(SUFFIX),
+            "apply",
+            bootstrap=address.bootstrap,
+            count=len(moves),
+            **listed,
+            options=options.to_json(),
+        )
+    except audit.AuditError:
+        remove_journal(path)
+        raise
+
+
+def _now(address: Address) -> datetime:
+    """Return the time by the clock that the run will live by."""
+    if not address.simulated:
+        return datetime.now(UTC)
+    connection = connect(address)
+    try:
+        return connection.clock.now()
+    finally:
+        connection.client.close()
 
 
 def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:

@@ -1,4 +1,4 @@
-"""The run's own process: how it is started, brought back when it has died, and what it does.
+"""The run's own process, which carries a plan to its end.
 
 `python -P -m core.run.service JOURNAL LOCK`: a fresh interpreter, away from the terminal, that
 holds the one lock of its cluster on this machine. Nothing depends on whoever started it. One that
@@ -7,19 +7,15 @@ was brought back is nothing special: it reads the same journal and goes on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from core import passwords
 from core.clock import SteadyClock
@@ -28,104 +24,23 @@ from core.cluster.connect import Address, connect
 from core.cluster.probe.produce_latency import open_probe
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
-from core.plan.plan import Plan
 from core.run import audit
 from core.run.audited_client import audited
-from core.run.control import request
-from core.run.external.conflicts import refuse_conflicts
-from core.run.journal.journal import SUFFIX, Journal, remove_journal
+from core.run.journal.journal import SUFFIX, Journal
 from core.run.journal.records import Kind
 from core.run.options import (
-    RunOptions,
     address_from_json,
     address_of,
     address_to_json,
-    create_journal,
     with_configured_timeout,
 )
-from core.run.recovery import recover
 from core.run.reporting.notifier import Notifier
 from core.run.reporting.runs import calibration
-from core.run.run_process import await_start, log_path, spawn, take_lock
+from core.run.run_process import log_path
 from core.settings import NotifyBy, load_settings
 
-__all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
-
-AUDITED_MOVES = 200
-"""Longer plans are in the audit by their hash; the journal has all of them."""
-NAMING_SECONDS = 10.0
-"""How long a run that is just being started may take to have a name."""
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""
-
-
-def start_run(
-    address: Address,
-    cluster_id: str,
-    plan: Plan,
-    options: RunOptions,
-    estimate: Mapping[str, Any] | None,
-) -> str:
-    """Start a detached process that carries `plan` out; return the run's id.
-
-    `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
-    this cluster lives, RefusedError while something is left that another did, IncompleteError
-    when that is not known, JournalError when the journal cannot be made, TrimtabError when the
-    process does not come up.
-    """
-    lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
-    try:
-        refuse_conflicts(cluster_id, address)
-        at = _now(address)
-        journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
-        path = journal.path
-        journal.close()
-        _note_start(path, cluster_id, plan, options, address)
-        try:
-            spawn(path, lock, address)
-        except OSError:
-            remove_journal(path)  # nothing was begun, and nothing can go on
-            raise
-    finally:
-        os.close(lock)
-    await_start(path, cluster_id)
-    return path.name.removesuffix(SUFFIX)
-
-
-def _note_start(
-    path: Path, cluster_id: str, plan: Plan, options: RunOptions, address: Address
-) -> None:
-    """Write into the audit what is asked for; where that cannot be, there is no run."""
-    moves = [[str(move.tp), list(move.before), list(move.after)] for move in plan]
-    digest = hashlib.sha256(json.dumps(moves).encode()).hexdigest()
-    told = {"moves": moves} if len(moves) <= AUDITED_MOVES else {"moves_sha256": digest}
-    try:
-        audit.note(
-            cluster_id,
-            path.name.removesuffix(SUFFIX),
-            "apply",
-            bootstrap=address.bootstrap,
-            count=len(moves),
-            **told,
-            options=options.to_json(),
-        )
-    except audit.AuditError:
-        remove_journal(path)
-        raise
-
-
-def _now(address: Address) -> datetime:
-    """Return the time by the clock that the run will live by."""
-    if not address.simulated:
-        return datetime.now(UTC)
-    connection = connect(address)
-    try:
-        return connection.clock.now()
-    finally:
-        connection.client.close()
-
-
-# -- the process -----------------------------------------------------------------------------------
 
 
 def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None) -> int:

@@ -70,7 +70,7 @@ def carry_out(path: Path) -> dict[str, Any]:
     from core.cluster.connect import Address, connect
     from core.plan.plan import Plan
     from core.run.engine.executor import Executor
-    from core.run.service import RunOptions, create_journal
+    from core.run.options import RunOptions, create_journal
 
     connection = connect(Address(f"sim:{path}"))
     state = connection.client.describe()

@@ -25,7 +25,7 @@ from core.run.engine.executor import Executor
 from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.records import Kind, Record
-from core.run.service import RunOptions, create_journal
+from core.run.options import RunOptions, create_journal
 
 
 class Died(BaseException):

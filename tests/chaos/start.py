@@ -12,7 +12,8 @@ from pathlib import Path
 from core.cluster.connect import Address, connect
 from core.plan.formats.plan_file import read_plan
 from core.run.journal.rates import RateBounds
-from core.run.service import RunOptions, start_run
+from core.run.launch import start_run
+from core.run.options import RunOptions
 
 ALLOWED = frozenset({"out-of-sync", "rack-spread", "foreign-move"})
 

@@ -22,7 +22,7 @@ from core.plan.plan import Plan
 from core.run.engine.endings import GONE
 from core.run.journal.fold import RunState
 from core.run.journal.moves import Outcome, Phase
-from core.run.service import RunOptions
+from core.run.options import RunOptions
 
 MB = 1_000_000
 BROKERS = list(range(1, 13))

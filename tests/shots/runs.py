@@ -39,9 +39,9 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
     from core.cluster.connect import Address
     from core.run.engine.executor import Executor
     from core.run.journal.fold import RunState
+    from core.run.options import RunOptions, create_journal
     from core.run.reporting.progress import run_view
     from core.run.reporting.runs import RunReading
-    from core.run.service import RunOptions, create_journal
 
     slow = ConfigChange(
         Resource.broker(SLOW_BROKER), FOLLOWER_RATE, ConfigOp.SET, str(FOREIGN_RATE)

@@ -12,9 +12,8 @@ from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
-from core.plan.estimate.estimate_json import to_json
-from core.run.launch import with_batches
-from core.run.service import RunOptions, start_run
+from core.run.launch import launch
+from core.run.options import RunOptions
 from core.run.throttles.rate_bounds import side_rates
 from tui.dialogs.base import Words, body, button
 from tui.dialogs.ticks import Tick
@@ -269,11 +268,9 @@ class ApplyDialog(PlanReview):
             pause_if_removed=self._pauses_if_removed,
         )
         estimate = self._sparing or found.estimate(self._expected)
-        document = None if estimate is None else to_json(estimate)
 
         def start() -> str:
-            ready = with_batches(options, state, load, plan)
-            return start_run(address, state.cluster_id, plan, ready, document)
+            return launch(address, state, plan, options, estimate, load=load)
 
         def work() -> None:
             run = guarded(start)

@@ -129,16 +129,14 @@ def launch(
     from core.plan.checks.catalogue import Severity, refuse
     from core.plan.checks.check_plan import Checked
     from core.plan.estimate.estimate import estimate_at
-    from core.plan.estimate.estimate_json import to_json
     from core.plan.estimate.messages import apart_words
     from core.plan.estimate.peak_usage import burden
     from core.plan.impact.precautions import meanwhile
     from core.plan.impact.retention import check_retention
-    from core.run.launch import with_batches
+    from core.run.launch import launch as launch_run
     from core.run.logout import look
     from core.run.options import RunOptions
     from core.run.reporting.runs import calibration
-    from core.run.service import start_run
     from core.run.throttles.rate_bounds import side_rates
 
     state = picture.state
@@ -204,8 +202,7 @@ def launch(
         elect=chosen.elect,
         pause_if_removed=chosen.pause_if_removed,
     )
-    options = with_batches(options, state, load, plan)
-    run = start_run(picture.address, state.cluster_id, plan, options, to_json(estimate))
+    run = launch_run(picture.address, state, plan, options, estimate, load=load)
     if chosen.detach:
         if chosen.as_json:
             emit_line({"run": run})

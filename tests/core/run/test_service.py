@@ -16,7 +16,7 @@ from core.cluster.connect import Address, Connection
 from core.cluster.faults import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import IncompleteError, RefusedError, UnreachableError
-from core.run import service
+from core.run import launch, service
 from core.run.audit import AuditError
 from core.run.external import conflicts as beside
 from core.run.external.clearing import clear, plan_clearing
@@ -24,12 +24,12 @@ from core.run.journal.journal import Journal
 from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import RateIntent, Side
-from core.run.options import create_journal
+from core.run.launch import start_run
+from core.run.options import RunOptions, create_journal
 from core.run.reporting.documents import end
 from core.run.reporting.report import report
 from core.run.reporting.runs import list_runs, read_journal, with_throttles
 from core.run.reporting.views import Leftovers, RunStatus
-from core.run.service import RunOptions, start_run
 from core.run.steps import Poll
 
 SOMEWHERE = Address("sim:none")
@@ -44,7 +44,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Faulty:
         through: Any = client
         return Connection(through, client.client.clock, address)
 
-    for module in (service, beside):
+    for module in (launch, service, beside):
         monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(SimulatedCluster, "close", lambda self: None)
     return client
@@ -58,8 +58,8 @@ def test_a_run_is_created_by_the_clock_that_it_lives_by(
     client = connected.client
     client.clock.sleep(1000)
     journals: list[Path] = []
-    monkeypatch.setattr(service, "spawn", lambda path, lock, address: journals.append(path))
-    monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
+    monkeypatch.setattr(launch, "spawn", lambda path, lock, address: journals.append(path))
+    monkeypatch.setattr(launch, "await_start", lambda path, cluster_id: None)
     plan = plan_of(client, {("t", 0): (1, 3)})
     start_run(SOMEWHERE, client.describe().cluster_id, plan, RunOptions(5 * MB), None)
     with Journal.open(journals[0]) as journal:
@@ -132,7 +132,7 @@ def test_no_run_starts_unaudited(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     (tmp_path / "data" / "audit.jsonl").mkdir(parents=True)  # which cannot be written to
     spawned: list[Path] = []
-    monkeypatch.setattr(service, "spawn", lambda path, lock, address: spawned.append(path))
+    monkeypatch.setattr(launch, "spawn", lambda path, lock, address: spawned.append(path))
     client = connected.client
     plan = plan_of(client, {("t", 0): (1, 3)})
     cluster_id = client.describe().cluster_id
@@ -150,7 +150,7 @@ def test_a_run_whose_process_cannot_be_started_leaves_no_journal(
     def spawn(*_: Any) -> None:
         raise OSError(errno.EAGAIN, "no more processes")
 
-    monkeypatch.setattr(service, "spawn", spawn)
+    monkeypatch.setattr(launch, "spawn", spawn)
     client = connected.client
     cluster_id, plan = client.describe().cluster_id, plan_of(client, {("t", 0): (1, 3)})
     with pytest.raises(OSError, match="no more processes"):
@@ -162,8 +162,8 @@ def test_a_run_whose_process_cannot_be_started_leaves_no_journal(
 def begin(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Start a run as `apply` does, but for its process."""
     client = connected.client
-    monkeypatch.setattr(service, "spawn", lambda path, lock, address: None)
-    monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
+    monkeypatch.setattr(launch, "spawn", lambda path, lock, address: None)
+    monkeypatch.setattr(launch, "await_start", lambda path, cluster_id: None)
 
     def begins() -> str:
         plan, cluster_id = plan_of(client, {("t", 0): (1, 4)}), client.describe().cluster_id

@@ -32,8 +32,8 @@ from core.plan.estimate.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.journal.journal import JournalError
 from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
 from core.run.reporting import runs
-from core.run.service import RunOptions, create_journal
 from tui.feed.events import Event, GroupsSeen, PictureSeen, RunSeen, TimesLearned, Trouble
 from tui.feed.feed import Feed
 from tui.feed.watchers import watch_autopilot, watch_groups, watch_runs

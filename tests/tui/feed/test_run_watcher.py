@@ -18,8 +18,8 @@ from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.journal.records import Kind
+from core.run.options import RunOptions, create_journal
 from core.run.reporting import runs
-from core.run.service import RunOptions, create_journal
 from tui.feed.events import Event, RunSeen, TimesLearned, Trouble
 from tui.feed.watchers import watch_groups, watch_runs
 

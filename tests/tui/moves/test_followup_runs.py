@@ -31,7 +31,6 @@ from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import MoveStatus, RunStatus
-from tui.plan import apply as apply_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import Adapt
 from tui.session import Session
@@ -49,7 +48,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return "0102-000000"
 
-    monkeypatch.setattr(apply_module, "start_run", start)
+    monkeypatch.setattr("core.run.launch.start_run", start)
     return calls
 
 

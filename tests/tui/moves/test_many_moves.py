@@ -29,7 +29,6 @@ from tui.moves import requests as module
 from tui.moves.questions import cancel_some_question
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import targets_of
-from tui.plan import apply as apply_module
 from tui.plan.apply_options import Adapt
 from tui.session import Session
 
@@ -187,7 +186,7 @@ async def test_a_plan_is_applied_with_an_adaptive_rate(monkeypatch: pytest.Monke
         calls.append(arguments)
         return "0101-021101"
 
-    monkeypatch.setattr(apply_module, "start_run", start)
+    monkeypatch.setattr("core.run.launch.start_run", start)
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A", "tab", "space")
         assert pilot.app.screen.query_one(Adapt).ticked

@@ -40,7 +40,6 @@ from tui.app import Seen
 from tui.dialogs.base import ChoiceDialog
 from tui.feed.events import Event, RunSeen
 from tui.moves.history import RunHistory
-from tui.plan import apply as apply_module
 from tui.plan import review as review_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import Adapt, Allow, Elect, PauseIfRemoved, Spare
@@ -58,7 +57,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return "0101-021101"
 
-    monkeypatch.setattr(apply_module, "start_run", start)
+    monkeypatch.setattr("core.run.launch.start_run", start)
     return calls
 
 
@@ -419,7 +418,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
         raise TrimtabError("It cannot be started. " * 12)
 
     monkeypatch.setattr(review_module, "study", much)
-    monkeypatch.setattr(apply_module, "start_run", fail)
+    monkeypatch.setattr("core.run.launch.start_run", fail)
     async with dashboard(a_session(), "plan", size) as pilot:
         await pressed(pilot, "A")
         for selector in ("#name", "#cancel", "#apply"):
@@ -466,7 +465,7 @@ async def test_a_start_that_fails_is_said_and_the_plan_stays(
     def fail(*_: Any) -> str:
         raise failures[0][0]
 
-    monkeypatch.setattr(apply_module, "start_run", fail)
+    monkeypatch.setattr("core.run.launch.start_run", fail)
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         while failures:
@@ -489,7 +488,7 @@ async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_han
         assert stands.wait(60)
         return "0101-021101"
 
-    monkeypatch.setattr(apply_module, "start_run", start)
+    monkeypatch.setattr("core.run.launch.start_run", start)
     session = a_session()
     session.address = Address("broker:9092")
     async with dashboard(session, "plan") as pilot:

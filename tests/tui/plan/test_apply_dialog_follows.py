@@ -34,7 +34,6 @@ from core.plan.plan import Plan
 from core.run.reporting.views import RunStatus
 from tui.app import Seen
 from tui.feed.events import ClusterLost, Event, RunSeen
-from tui.plan import apply as apply_module
 from tui.plan import review as review_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import Allow
@@ -49,7 +48,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return "0101-021101"
 
-    monkeypatch.setattr(apply_module, "start_run", start)
+    monkeypatch.setattr("core.run.launch.start_run", start)
     return calls
 
 

@@ -15,7 +15,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Move, Plan
 from core.run.journal.fold import RunState
 from core.run.journal.moves import Outcome, Phase
-from core.run.service import RunOptions
+from core.run.options import RunOptions
 
 POINTS = 3
 """About how many places of each kind are played; all of them were, once."""

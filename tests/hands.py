@@ -109,7 +109,7 @@ async def rested(pilot: Pilot[int], seconds: float = 60.0) -> None:
         if left < 0:
             raise TimeoutError(f"still at work: {[worker.name for worker in app.workers]}")
         if isinstance(screen, MapScreen):
-            screen.ahead.work_out()
+            screen.estimates.compute()
         await _ended(list(app.workers), left)
 
 

@@ -29,12 +29,12 @@ def open_dashboard(context: Context) -> None:
     """
     from core.cluster.connect import missing_password
     from tui import terminal
-    from tui.shutdown import Ending
+    from tui.shutdown import Shutdown
 
     terminal.prepare()
     # Imports make much and throw nothing away; `Feed.painted` collects again.
     gc.disable()
-    with Ending() as ending:
+    with Shutdown() as ending:
         from tui.feed.feed import Feed
 
         feed = Feed(context.target, start_load=not context.no_load)

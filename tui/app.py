@@ -30,28 +30,28 @@ from tui.actions.table import GLOBAL, MAP, SCREENS, bindings_of
 from tui.drawing.ascii_filter import AsciiOnly
 from tui.driver import TerminalDriver
 from tui.feed.events import (
-    AutopilotSeen,
-    ClientsSeen,
+    AutopilotChanged,
+    CalibrationChanged,
+    ClientsChanged,
     ClusterLost,
     Connected,
-    GroundFound,
-    GroupsSeen,
-    PictureSeen,
-    RunSeen,
-    TimesLearned,
+    DrillGroundFound,
+    GroupsChanged,
+    PictureChanged,
+    RunChanged,
     Trouble,
 )
 from tui.feed.events import Event as FeedEvent
 from tui.feed.feed import Feed
-from tui.global_actions.autopilot import Piloting
-from tui.global_actions.display import Everywhere
-from tui.global_actions.drills import Drilling
-from tui.global_actions.leave import Leaving
-from tui.global_actions.probe import Switching
-from tui.key_queue import TypedAhead
+from tui.global_actions.autopilot import AutopilotSwitch
+from tui.global_actions.display import GlobalActions
+from tui.global_actions.drills import Drills
+from tui.global_actions.leave import LeaveWithPlan
+from tui.global_actions.probe import ProbeSwitch
+from tui.key_queue import KeyQueue
 from tui.screen.base import DashboardScreen
 from tui.screen.header import HeaderLine
-from tui.screen.services import Dashboard, InFlight
+from tui.screen.services import Dashboard, ShowInFlight
 from tui.session import MARKED, Session
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
     from core.passwords import MissingPassword
     from core.run.reporting.notices import Notice, NoticeTracker
     from core.run.reporting.views import RunView
-    from tui.shutdown import Ending
+    from tui.shutdown import Shutdown
 
 
-class Seen(Message):
+class FeedMessage(Message):
     """Something the feed saw, on its way from a reading thread to the event loop."""
 
     def __init__(self, event: FeedEvent) -> None:
@@ -74,9 +74,9 @@ class Seen(Message):
     def can_replace(self, message: Message) -> bool:
         """A newer picture makes one that nobody has looked at yet superfluous."""
         return (
-            isinstance(message, Seen)
-            and isinstance(self.event, PictureSeen)
-            and isinstance(message.event, PictureSeen)
+            isinstance(message, FeedMessage)
+            and isinstance(self.event, PictureChanged)
+            and isinstance(message.event, PictureChanged)
         )
 
 
@@ -90,7 +90,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting):
+class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, AutopilotSwitch):
     """One dashboard on one session. `failure` is why it ended before it showed anything.
 
     It is `aborted` where a password was asked for, and not given. Where one is missing, the feed is
@@ -116,7 +116,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
         mouse: bool = True,
         notify_by: NotifyBy | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-        ending: Ending | None = None,
+        ending: Shutdown | None = None,
         missing: MissingPassword | None = None,
     ) -> None:
         plain = terminal.no_color()
@@ -157,10 +157,10 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
 
             def leave() -> None:
                 # Whatever the event loop hangs in, and whatever the disk does.
-                threading.Thread(target=self.settle_plan, name="keep", daemon=True).start()
+                threading.Thread(target=self.save_plan_on_exit, name="keep", daemon=True).start()
                 loop.call_soon_threadsafe(self.exit)
 
-            self.ending.attach(leave, self.unkept_words)
+            self.ending.attach(leave, self.unsaved_plan_message)
         self.push_screen(self._make_screen(MAP))
         if self.feed is not None:
             self.feed.attach(self._deliver)
@@ -201,7 +201,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Leave pictures out while the terminal does not take what it was given before."""
-        if not (isinstance(self._driver, TerminalDriver) and self._driver.leave_out()):
+        if not (isinstance(self._driver, TerminalDriver) and self._driver.skip_frame()):
             super()._display(screen, renderable)
 
     def _draw_anew(self) -> None:
@@ -232,7 +232,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
         return [*super().get_line_filters(), *self._drawn_with]
 
     def _deliver(self, event: FeedEvent) -> None:
-        self.post_message(Seen(event))
+        self.post_message(FeedMessage(event))
 
     def draw(self) -> None:
         super().draw()
@@ -259,14 +259,14 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
 
     # -- what the feed saw -----------------------------------------------------------------------
 
-    def on_seen(self, message: Seen) -> None:
+    def on_feed_message(self, message: FeedMessage) -> None:
         match message.event:
             case Connected(connection):
                 self.session.connection = connection
                 return
-            case GroundFound(ground):
+            case DrillGroundFound(ground):
                 self.session.ground = ground
-            case PictureSeen() as picture:
+            case PictureChanged() as picture:
                 self._take_picture(picture)
             case ClusterLost(error):
                 if self.session.state is None:
@@ -274,28 +274,28 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
                     self.exit(return_code=error.exit_code)
                     return
                 self.session.problem = error
-            case RunSeen(run):
+            case RunChanged(run):
                 first, self.session.runs_known = self.session.run is None, True
                 if self.session.take_run(run) and run is not None:
-                    self.tell(_refused(run))
+                    self.report_error(_refused(run))
                 if run is not None:
                     self._call_out(self._notices.seen(run))
                 self._tell_others()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
-            case TimesLearned(calibration):
+            case CalibrationChanged(calibration):
                 self.session.calibration = calibration
-            case GroupsSeen(groups):
+            case GroupsChanged(groups):
                 self.session.groups = groups
-            case AutopilotSeen(standing):
+            case AutopilotChanged(standing):
                 self.session.autopilot = standing
-            case ClientsSeen(report):
+            case ClientsChanged(report):
                 self.session.clients = report
             case Trouble(error):
-                self.tell(error)
+                self.report_error(error)
         self.draw()
 
-    def _take_picture(self, picture: PictureSeen) -> None:
+    def _take_picture(self, picture: PictureChanged) -> None:
         session = self.session
         session.state, session.load = picture.state, picture.load
         session.snapshot = picture.snapshot
@@ -303,20 +303,20 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
         session.problem = None
         if any(broker.server in session.read_only_servers for broker in picture.state.brokers):
             session.writable, session.read_only_because = False, MARKED
-        self._foreign.take(picture.state, session.moves_of_ours)
+        self._foreign.take(picture.state, session.run_partitions)
         self._tell_others()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
             session.cluster_name = short_name(picture.state.cluster_id)
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)
-        self.take_kept_plan()
+        self.restore_saved_plan()
 
     def _tell_others(self) -> None:
         """Tell the moves in flight that are not the run's from those that are."""
         session = self.session
         if session.state is not None:
-            session.others = self._foreign.look(session.state, session.moves_of_ours)
+            session.external_moves = self._foreign.look(session.state, session.run_partitions)
 
     @cached_property
     def _notices(self) -> NoticeTracker:
@@ -342,7 +342,7 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
     def show_moves(self, started: str | None = None) -> None:
         """Show the run that was just started, or what is in flight, whatever was open there."""
         self.action_show_screen("moves")
-        self._make_screen("moves").post_message(InFlight(started))
+        self._make_screen("moves").post_message(ShowInFlight(started))
 
     def on_header_line_screen_asked(self, message: HeaderLine.ScreenAsked) -> None:
         self.action_show_screen(message.screen_name)

@@ -19,7 +19,7 @@ from tui.session import MARKED, Session
 if TYPE_CHECKING:
     from core.cli.common.context import Context
     from core.passwords import MissingPassword
-    from tui.shutdown import Ending
+    from tui.shutdown import Shutdown
 
 
 def make_session(context: Context) -> Session:
@@ -44,7 +44,7 @@ def make_session(context: Context) -> Session:
 
 
 def run_dashboard(
-    context: Context, feed: Feed, ending: Ending, missing: MissingPassword | None
+    context: Context, feed: Feed, ending: Shutdown, missing: MissingPassword | None
 ) -> None:
     """Run the dashboard on this terminal; raises what ended it before it showed anything.
 
@@ -79,7 +79,7 @@ def run_dashboard(
         app.run(mouse=context.mouse, loop=loop)
     finally:
         app.leave_probe()
-        app.settle_plan()
+        app.save_plan_on_exit()
     _let_end(workers, ending)
     if app.failure is not None:
         raise app.failure
@@ -87,7 +87,7 @@ def run_dashboard(
         raise Abort
 
 
-def _let_end(workers: ThreadPoolExecutor, ending: Ending) -> None:
+def _let_end(workers: ThreadPoolExecutor, ending: Shutdown) -> None:
     """Give what is being done (a run is started, a file written) its time to be done."""
 
     def wait() -> None:

@@ -18,7 +18,7 @@ from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 
-from tui.shutdown import Ending, open_anew
+from tui.shutdown import Shutdown, open_anew
 
 BEHIND_CHARACTERS = 65_536
 """What may wait to be written; pictures beyond it are left out: who is behind wants the newest."""
@@ -62,7 +62,7 @@ class Writer(WriterThread):
             self._waiting += len(text)
         self._texts.put(text)
 
-    def leave_out(self) -> bool:
+    def skip_frame(self) -> bool:
         """Return whether a picture is to be left out; `caught_up` is then called for a new one."""
         with self._lock:
             self._left_out |= self.behind
@@ -125,14 +125,14 @@ class Decoder(codecs.getincrementaldecoder("utf-8")):  # type: ignore[misc]
 class TerminalDriver(LinuxDriver):
     """Textual's driver on a terminal that may go away, or stop to take anything."""
 
-    ending: Ending | None = None
+    ending: Shutdown | None = None
     caught_up: Callable[[], object] = staticmethod(lambda: None)
     """Called, from another thread, when pictures were left out and one could be written now."""
 
-    def leave_out(self) -> bool:
+    def skip_frame(self) -> bool:
         """Return whether the terminal is so far behind that a picture is to be left out."""
         writer = self._writer_thread
-        return isinstance(writer, Writer) and writer.leave_out()
+        return isinstance(writer, Writer) and writer.skip_frame()
 
     def start_application_mode(self) -> None:
         if self.ending is not None:

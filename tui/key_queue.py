@@ -20,7 +20,7 @@ LONGEST_SECONDS = 10.0
 MOST_ROUNDS = 10
 
 
-class TypedAhead(App[int]):
+class KeyQueue(App[int]):
     """The part of the dashboard that hands keys, and what is pasted, on one by one."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:

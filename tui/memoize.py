@@ -11,7 +11,7 @@ T = TypeVar("T")
 Asked = TypeVarTuple("Asked")
 
 
-def latest(work: Callable[[*Asked], T]) -> Callable[[*Asked], T]:
+def memoize_last(work: Callable[[*Asked], T]) -> Callable[[*Asked], T]:
     """Return a function that gives its last answer again for the same arguments.
 
     The same objects, not equal ones: to compare thousands of values takes as long as the work.

@@ -124,7 +124,7 @@ class PlanHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Lit:
+class Highlight:
     """Partitions that the map shows marked, and what they are of: a consumer group's id."""
 
     of: str
@@ -136,7 +136,7 @@ class Lit:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Then:
+class PastMoment:
     """The cluster as it was; sizes were not kept, and its load where Spark's windows still are."""
 
     at: datetime
@@ -150,12 +150,12 @@ class RecordedMoments(Protocol):
     def moment_after(self, at: datetime, steps: int) -> datetime:
         """Return when so many happenings later, or earlier, than `at` all of it had happened."""
 
-    def told_at(self, at: datetime) -> str:
+    def described_at(self, at: datetime) -> str:
         """Return what had just happened at a moment; "" for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class PendingRun:
     """A plan that a run was started with, and that stays until the run's own checks are passed."""
 
     run: str
@@ -198,22 +198,22 @@ class Session:
     rate_chosen: bool = False
     rate_steps: tuple[int, ...] = ()
     """Steps through the rate table that were asked for before there was one."""
-    handed: Handed | None = None
+    pending_run: PendingRun | None = None
     """What was handed to a run of which it is not known yet whether it begins."""
     run: RunView | None = None
     runs_known: bool = False
     """Whether it has been looked which runs there are: until then, None above is not known."""
-    others: tuple[ForeignMove, ...] = ()
+    external_moves: tuple[ForeignMove, ...] = ()
     """Moves in flight that no run of this machine is carrying out."""
     making_plan: bool = False
     """Whether a whole plan is being made that will take the place of the one being edited."""
-    pointed_at: tuple[int, str | None] | None = None
+    cursor_at: tuple[int, str | None] | None = None
     """The broker and topic that the map's cursor is on."""
-    past: RecordedMoments | None = None
+    recorded: RecordedMoments | None = None
     """What was read of the timeline last."""
-    then: Then | None = None
+    past_moment: PastMoment | None = None
     """The cluster as it was at the moment that the map shows; None while it shows what is."""
-    lit: Lit | None = None
+    highlight: Highlight | None = None
     """What the map shows marked."""
     groups: tuple[DocumentGroup, ...] | None = None
     """Consumer groups with their lag; None until they are read, and where they may not be."""
@@ -227,11 +227,11 @@ class Session:
     """Why the cluster cannot be read just now; None while it can."""
     troubles: tuple[TrimtabError, ...] = ()
     """What went wrong beside that, the newest last; kept so that it can be read again."""
-    unread: bool = False
+    has_new_trouble: bool = False
     """Whether the newest trouble has not been shown in full yet."""
     load_wanted: bool = True
     """False when load is neither collected nor aggregated, as asked."""
-    handing: threading.Event | None = None
+    run_starting: threading.Event | None = None
     """Set once it is known whether the run being started with the plan stands."""
     paused: bool = False
     now: float = 0.0
@@ -242,13 +242,13 @@ class Session:
         return self.history.plan
 
     @property
-    def unhanded(self) -> Plan:
+    def plan_to_keep(self) -> Plan:
         """Return the plan without what was handed to a run that may yet begin."""
-        handed = self.handed
+        handed = self.pending_run
         return self.plan if handed is None else _without(self.plan, handed.plan)
 
     @property
-    def moves_of_ours(self) -> set[TopicPartition]:
+    def run_partitions(self) -> set[TopicPartition]:
         """Return the partitions that the newest run is moving, while it goes on."""
         run = self.run
         if run is None or (run.state.ended and run.leftovers is None):
@@ -262,7 +262,7 @@ class Session:
         return (*now, *reversed(self.troubles))
 
     def take_trouble(self, error: TrimtabError) -> None:
-        self.troubles, self.unread = (*self.troubles, error)[-KEPT_TROUBLES:], True
+        self.troubles, self.has_new_trouble = (*self.troubles, error)[-KEPT_TROUBLES:], True
 
     def edit(self, plan: Plan) -> None:
         """Make `plan` the plan being edited; the one before can be had back with undo."""
@@ -288,24 +288,24 @@ class Session:
             self.choose_rate(rates[at])
         self.rate_steps = ()
 
-    def hand_over(self, run: str, plan: Plan) -> None:
+    def set_pending_run(self, run: str, plan: Plan) -> None:
         """A run was started with a plan, which stays until that has passed its checks."""
-        self.handed = Handed(run, plan)
+        self.pending_run = PendingRun(run, plan)
 
     def take_run(self, run: RunView | None) -> bool:
         """Take what the newest run has come to; return whether it refused what it was handed."""
         self.run = run
-        handed = self.handed
+        handed = self.pending_run
         if run is None or handed is None or run.run < handed.run:
             return False
         ours = run.run == handed.run
         if not ours or run.passed_preflight or run.state.ended:
-            self.handed = None
+            self.pending_run = None
         if ours and run.passed_preflight:
-            self._let_go_of(handed.plan)
+            self._remove_from_plan(handed.plan)
         return ours and run.state.ended and not run.passed_preflight
 
-    def _let_go_of(self, plan: Plan) -> None:
+    def _remove_from_plan(self, plan: Plan) -> None:
         """Go on without what a run carries out now; what was planned since stays."""
         left = _without(self.plan, plan)
         if not len(left):

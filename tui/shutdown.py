@@ -36,7 +36,7 @@ LEAVE_SCREEN = (
 """Undoes all that Textual's driver asks of a terminal."""
 
 
-class Ending:
+class Shutdown:
     """Guards the dashboard while it is open; a context manager of the main thread.
 
     `on_screen` is whether the terminal is drawn on; it is put right when the dashboard has not.
@@ -58,7 +58,7 @@ class Ending:
         for end in (self._heard, self._hearing):
             os.set_blocking(end, False)
 
-    def __enter__(self) -> Ending:
+    def __enter__(self) -> Shutdown:
         with suppress(termios.error):
             self._attributes = termios.tcgetattr(STDIN)
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as nohup and shells have it

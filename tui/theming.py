@@ -161,7 +161,7 @@ class Glyphs:
     fine: str = "√"
     moving: str = "●"
     nothing: str = "·"
-    lit: str = "◆"
+    highlight: str = "◆"
     rule: str = "─"
     upright: str = "│"
     path: str = "┄"
@@ -186,7 +186,7 @@ ASCII = Glyphs(
     fine="ok",
     moving="*",
     nothing=".",
-    lit="#",
+    highlight="#",
     rule="-",
     upright="|",
     path=".",

@@ -97,13 +97,13 @@ class BenchFeed:
 
     def tell(self) -> None:
         from core.load.load import Load, Source
-        from tui.feed.events import PictureSeen
+        from tui.feed.events import PictureChanged
         from tui.session import Freshness
 
         rates = self._known + self._added
         load = Load(rates, rates * 1.4, rates, Source.SPARK, self._state.fetched_at)
         ages = Freshness(self._monotonic(), 1.0), Freshness(self._load_seen, 60.0)
-        self._deliver(PictureSeen(replace(self._state), load, None, *ages))
+        self._deliver(PictureChanged(replace(self._state), load, None, *ages))
 
     def one_cell(self) -> None:
         self._added[self._row] += self._more

@@ -182,9 +182,9 @@ def test_a_thread_that_hangs_does_not_hold_up_q(shown: Open) -> None:
 STALLED = """
 from core.cluster.state import TopicPartition
 from core.plan.plan import Move, Plan
-from tui import leaving
+from tui.global_actions import leave as leaving
 from tui.app import TrimtabApp
-leaving.keep_plan = lambda plan: time.sleep(3600)
+leaving.save_plan = lambda plan: time.sleep(3600)
 def edit(self):
     move = Move(TopicPartition("t", 0), (1, 2), (1, 3))
     self.session.edit(Plan.of([move], cluster_id="saved"))

@@ -95,8 +95,8 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.simulation.demo import demo_spec
     from core.load.load import Float64, Load, Source
     from core.run.reporting.report import markdown
-    from tui.app import Seen, TrimtabApp
-    from tui.feed.events import Connected, GroupsSeen, PictureSeen, RunSeen
+    from tui.app import FeedMessage, TrimtabApp
+    from tui.feed.events import Connected, GroupsChanged, PictureChanged, RunChanged
     from tui.moves.history import RunHistory
     from tui.session import Freshness, Session
 
@@ -120,24 +120,24 @@ async def _render(shot: Shot, root: Path) -> str:
     }
     known: Float64 = np.array([rates[state.tp(i)] for i in range(state.partition_count)])
     load = Load(known, known * 1.4, known / 1000, Source.SIMULATED, state.fetched_at)
-    snapshot = published_hours(cluster, root) if shot.state else None
+    snapshot = published_hours(cluster, root) if shot.history else None
     app = TrimtabApp(
         Session("prod-eu", writable=shot.writable, snapshots=str(root)),
         theme=shot.theme,
         monotonic=lambda: NOW,
     )
-    picture = PictureSeen(
+    picture = PictureChanged(
         state, load, snapshot, Freshness(NOW, 1.0), Freshness(NOW - AGE_SECONDS, 60.0)
     )
     async with operated(app, shot.size) as pilot:
         if shot.lived_seconds:
             connection = Connection(cluster, cluster.clock, Address("sim:"))
-            app.post_message(Seen(Connected(connection)))
-        app.post_message(Seen(picture))
-        app.post_message(Seen(GroupsSeen(read_groups(cluster) or ())))
+            app.post_message(FeedMessage(Connected(connection)))
+        app.post_message(FeedMessage(picture))
+        app.post_message(FeedMessage(GroupsChanged(read_groups(cluster) or ())))
         await rested(pilot)
         if look is not None:
-            app.post_message(Seen(RunSeen(look.view)))
+            app.post_message(FeedMessage(RunChanged(look.view)))
             await rested(pilot)
             app.action_show_screen("map")
             await rested(pilot)

@@ -18,8 +18,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState
 from core.load.load import Load, Source
-from tui.app import Seen, TrimtabApp
-from tui.feed.events import Event, PictureSeen
+from tui.app import FeedMessage, TrimtabApp
+from tui.feed.events import Event, PictureChanged
 from tui.map.drag_controller import MapCanvas
 from tui.map.screen import MapScreen
 from tui.session import Freshness, Session
@@ -43,13 +43,13 @@ def demo_picture(brokers: int = 12) -> tuple[ClusterState, Load]:
     return state, Load(known, known * 1.4, known / 1000, Source.SPARK, state.fetched_at)
 
 
-def seen(state: ClusterState, load: Load) -> PictureSeen:
-    return PictureSeen(state, load, None, Freshness(NOW, 1.0), Freshness(NOW - 42, 60.0))
+def seen(state: ClusterState, load: Load) -> PictureChanged:
+    return PictureChanged(state, load, None, Freshness(NOW, 1.0), Freshness(NOW - 42, 60.0))
 
 
 async def tell(pilot: Pilot[int], event: Event) -> None:
     """Let the dashboard see something, as a feed would."""
-    pilot.app.post_message(Seen(event))
+    pilot.app.post_message(FeedMessage(event))
     await rested(pilot)
 
 

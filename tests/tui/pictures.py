@@ -25,10 +25,10 @@ from core.run.reporting.views import (
     RunStatus,
     RunView,
 )
-from tui.app import Seen, TrimtabApp
+from tui.app import FeedMessage, TrimtabApp
 from tui.drawing.canvas import Canvas
 from tui.drawing.page import Page
-from tui.feed.events import Event, PictureSeen
+from tui.feed.events import Event, PictureChanged
 from tui.session import PlanHistory, Session
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -207,12 +207,12 @@ async def told(pilot: Pilot[int], *events: Event) -> None:
     for event in events:
         clock = pilot.app.monotonic  # type: ignore[attr-defined]
         clock.now += 60.0
-        pilot.app.post_message(Seen(event))
+        pilot.app.post_message(FeedMessage(event))
     await rested(pilot)
 
 
-def picture(state: ClusterState) -> PictureSeen:
-    return PictureSeen(state, LOAD, None, None, None)
+def picture(state: ClusterState) -> PictureChanged:
+    return PictureChanged(state, LOAD, None, None, None)
 
 
 def grown(times: float, state: ClusterState = STATE) -> ClusterState:

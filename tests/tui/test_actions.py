@@ -15,8 +15,8 @@ from tui.actions.table import (
     CARRY,
     GLOBAL,
     MAP,
+    PAST_MAP,
     SCREENS,
-    THEN,
     Action,
     actions_of,
     footer_of,
@@ -44,17 +44,17 @@ def handler_of(action: Action, place: str) -> object:
     name = f"action_{(action.call or action.id).split('(')[0]}"
     if place == GLOBAL:
         return getattr(TrimtabApp, name, None)
-    module, attribute = SCREEN_CLASSES["map" if place in (CARRY, THEN) else place]
+    module, attribute = SCREEN_CLASSES["map" if place in (CARRY, PAST_MAP) else place]
     return getattr(getattr(importlib.import_module(module), attribute), name, None)
 
 
-@pytest.mark.parametrize("place", [GLOBAL, CARRY, THEN, *SCREENS])
+@pytest.mark.parametrize("place", [GLOBAL, CARRY, PAST_MAP, *SCREENS])
 def test_every_action_has_a_handler(place: str) -> None:
     missing = [a.id for a in actions_of(place) if handler_of(a, place) is None]
     assert missing == []
 
 
-@pytest.mark.parametrize("place", [CARRY, THEN, *SCREENS])
+@pytest.mark.parametrize("place", [CARRY, PAST_MAP, *SCREENS])
 def test_no_key_means_two_things_in_one_place(place: str) -> None:
     keys = Counter(key for action in actions_of(place) for key in action.keys)
     assert [key for key, count in keys.items() if count > 1] == []

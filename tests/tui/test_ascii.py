@@ -40,9 +40,9 @@ from tui.moves.questions import (
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import RetargetDialog, targets_of
 from tui.plan.apply import ApplyDialog
-from tui.plan.review import Order
+from tui.plan.review import PlanToApply
 from tui.plan.suggest_dialog import SuggestDialog
-from tui.plan.suggest_form import Wish
+from tui.plan.suggest_form import SuggestForm
 from tui.screen.command_palette import CommandScreen
 from tui.screen.help import HelpScreen
 from tui.session import Session
@@ -90,7 +90,7 @@ async def test_a_cluster_that_has_not_answered() -> None:
 
 
 DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
-    "apply": lambda session: ApplyDialog(session, Order(session.plan, "Apply…")),
+    "apply": lambda session: ApplyDialog(session, PlanToApply(session.plan, "Apply…")),
     "ask": lambda session: AskDialog("Write it where…", f"{NAME}.json", "Write…"),
     "autopilot": lambda session: AutopilotDialog(NAME, None, writable=True, because=""),
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
@@ -107,7 +107,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
         a_run().run, targets_of(STATE, LOAD, {1: a_run().moves[1]}), (STATE, LOAD)
     ),
     "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
-    "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
+    "suggest": lambda session: SuggestDialog(SuggestForm(drain=NAME), STATE, session.plan),
     "leave": lambda session: LeaveDialog(session, lambda: None),
 }
 

@@ -25,15 +25,15 @@ from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.process import Process
-from tui.feed.events import AutopilotSeen
+from tui.feed.events import AutopilotChanged
 from tui.global_actions.autopilot_dialog import AutopilotDialog
 
 LAST = Entry(NOON, EntryKind.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
 
 
-def stands(mode: Mode = Mode.ACT, *, flying: bool = True) -> AutopilotSeen:
+def stands(mode: Mode = Mode.ACT, *, flying: bool = True) -> AutopilotChanged:
     switch = Switch("c-1", "prod", Address("b:9092"), AutopilotSettings(mode=mode), NOON, "ada")
-    return AutopilotSeen(
+    return AutopilotChanged(
         AutopilotStatus(switch, Process(1, "0") if flying else None, LAST, DecisionHistory())
     )
 

@@ -26,9 +26,9 @@ from core.cluster.drills.drill import (
 )
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from tui.feed.events import GroundFound
+from tui.feed.events import DrillGroundFound
 from tui.global_actions.drill_dialog import WORDS, Choices, DrillDialog
-from tui.session import Then
+from tui.session import PastMoment
 
 
 class Ground:
@@ -65,7 +65,7 @@ async def on_a_sandbox(
     ground: Ground, size: tuple[int, int] = (120, 40), **more: Any
 ) -> AsyncIterator[Pilot[int]]:
     async with map_of(size, **more) as pilot:
-        await tell(pilot, GroundFound(ground))
+        await tell(pilot, DrillGroundFound(ground))
         yield pilot
 
 
@@ -117,7 +117,7 @@ async def test_the_past_cannot_be_broken() -> None:
     async with on_a_sandbox(ground, writable=True) as pilot:
         now = session(pilot)
         assert now.state is not None
-        now.then = Then(datetime(2026, 1, 1, tzinfo=UTC), now.state)
+        now.past_moment = PastMoment(datetime(2026, 1, 1, tzinfo=UTC), now.state)
         await press(pilot, "F")
         assert "The past cannot be broken: 0 goes back to now." in lines(pilot)[-1]
         await press(pilot, "0", "F")
@@ -128,7 +128,7 @@ async def test_the_past_cannot_be_broken() -> None:
 async def test_it_is_chosen_by_keys(size: tuple[int, int]) -> None:
     ground = Ground()
     async with on_a_sandbox(ground, size, writable=True) as pilot:
-        session(pilot).pointed_at = (7, "orders")
+        session(pilot).cursor_at = (7, "orders")
         await press(pilot, "F")
         # What the map's cursor is on comes first.
         assert chosen(pilot) == "kill broker 7"
@@ -253,7 +253,7 @@ async def test_the_open_dialog_goes_with_the_cluster() -> None:
             await tell(pilot, seen(replace(state, fetched_at=NOON), load))
 
         own = session(pilot)
-        own.pointed_at = (1, None)
+        own.cursor_at = (1, None)
         await press(pilot, "F", "right")
         assert chosen(pilot) == "kill broker 2"
         killable.remove(1)

@@ -41,19 +41,19 @@ def end() -> Iterator[End]:
 
 def test_who_takes_nothing_holds_nobody_up_and_gets_the_newest_picture_later(end: End) -> None:
     written = 0
-    while not end.writer.leave_out():  # never waits, however little is read
+    while not end.writer.skip_frame():  # never waits, however little is read
         end.writer.write(PICTURE)
         written += len(PICTURE)
     assert not end.writer.done
     assert not end.caught_up.is_set()
     assert end.read(written) == "x" * written
     assert end.caught_up.wait(PATIENCE_SECONDS)
-    assert not end.writer.leave_out()
+    assert not end.writer.skip_frame()
 
 
 def test_who_keeps_up_is_never_told_to_draw_anew(end: End) -> None:
     for _ in range(20):
-        assert not end.writer.leave_out()
+        assert not end.writer.skip_frame()
         end.writer.write("é" + PICTURE)
         end.read(2 + len(PICTURE))
     end.writer.stop()
@@ -67,7 +67,7 @@ def test_a_terminal_that_is_gone_is_told_of_and_written_to_without_waiting(end: 
     for _ in range(1000):
         end.writer.write(PICTURE)
     assert end.writer.done
-    assert not end.writer.leave_out()
+    assert not end.writer.skip_frame()
 
 
 def test_stopping_does_not_wait_for_a_terminal_that_takes_nothing(end: End) -> None:

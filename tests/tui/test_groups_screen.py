@@ -34,7 +34,7 @@ from core.watch.timeline.publisher import Publisher
 from tui.drawing.page import Page
 from tui.drawing.spans import text_of
 from tui.groups.detail import pace_words, rate
-from tui.groups.poller import recalled, recorded_rebalances
+from tui.groups.poller import merge_rebalances, read_rebalances
 from tui.groups.view import Order, listed, members_of
 from tui.session import Session
 
@@ -384,7 +384,7 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen(
     with Publisher("c") as teller:
         teller.tell(Kind.GROUP, by="group readers", text="recorded", at=at(2))
     seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
-    found = recalled("c", at(3), seen)
+    found = merge_rebalances("c", at(3), seen)
     assert [(one.group, one.text) for one in found] == [
         ("left-out", "seen"),
         ("readers", "recorded"),
@@ -397,9 +397,9 @@ def test_a_damaged_timeline_recalls_nothing(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     with Publisher("c") as teller:
         teller.tell(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
-    assert [one.text for one in recorded_rebalances("c", at(1))] == ["rebalanced"]
+    assert [one.text for one in read_rebalances("c", at(1))] == ["rebalanced"]
     damage(paths.timeline_file("c"))
-    assert recorded_rebalances("c", at(1)) == ()
+    assert read_rebalances("c", at(1)) == ()
 
 
 async def test_nobody_is_idle_while_a_group_rebalances(changing: Changing) -> None:
@@ -466,7 +466,7 @@ async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: 
         assert marked() == ["v"]
         await pressed(pilot, "escape")
         assert marked() == []
-        assert session.lit is None
+        assert session.highlight is None
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,15 @@ from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
-from tui.app import Seen, TrimtabApp
-from tui.feed.events import PictureSeen
+from tui.app import FeedMessage, TrimtabApp
+from tui.feed.events import PictureChanged
 from tui.global_actions import leave as leaving
-from tui.global_actions.leave import handed_run, keep_plan, kept_plan
+from tui.global_actions.leave import read_run_id, read_saved_plan, save_plan
 from tui.global_actions.leave_dialog import LeaveDialog
-from tui.session import Handed, Session
+from tui.session import PendingRun, Session
 
 PLAN = replace(a_plan(), cluster_id=STATE.cluster_id)
-PICTURE = PictureSeen(STATE, LOAD, None, None, None)
+PICTURE = PictureChanged(STATE, LOAD, None, None, None)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
 
 async def seen(pilot: Pilot[int]) -> TrimtabApp:
     """Let the dashboard see its cluster, and with that what is kept for it."""
-    pilot.app.post_message(Seen(PICTURE))
+    pilot.app.post_message(FeedMessage(PICTURE))
     await pilot.pause()
     await rested(pilot)
     return cast(TrimtabApp, pilot.app)
@@ -86,8 +86,8 @@ async def test_leaving_asks_and_does_what_is_said(
         await pressed(pilot, *keys)
         assert app._exit is leaves
         if leaves:
-            app.settle_plan()
-        assert kept_plan(STATE.cluster_id) == kept
+            app.save_plan_on_exit()
+        assert read_saved_plan(STATE.cluster_id) == kept
 
 
 async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
@@ -96,12 +96,12 @@ async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
             app = await seen(pilot)
             await pilot.press("q")
             assert app._exit
-            app.settle_plan()
+            app.save_plan_on_exit()
         assert not paths.kept_plan_file(STATE.cluster_id).exists()
 
 
 async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
-    keep_plan(PLAN)
+    save_plan(PLAN)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await seen(pilot)
         assert app.session.plan == PLAN
@@ -109,8 +109,8 @@ async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
         await pressed(pilot, "u")
         await seen(pilot)
         assert not len(app.session.plan)
-        app.settle_plan()
-    assert kept_plan(STATE.cluster_id) is None
+        app.save_plan_on_exit()
+    assert read_saved_plan(STATE.cluster_id) is None
 
 
 OTHER = PLAN.without(PLAN.moves[0].tp)
@@ -129,14 +129,14 @@ NEWER = Plan.of(
 async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it_in_silence(
     answer: Any, newer: Plan, replaced: str
 ) -> None:
-    keep_plan(PLAN)
+    save_plan(PLAN)
     path = paths.kept_plan_file(STATE.cluster_id)
     path.with_suffix(".unread").write_text("an older one")
     async with dashboard(session_of(newer), "map") as pilot:
         app = cast(TrimtabApp, pilot.app)
         app._answer = answer  # None as at a signal
         app._settle()
-        assert kept_plan(STATE.cluster_id) == newer
+        assert read_saved_plan(STATE.cluster_id) == newer
         assert path.with_suffix(".unread").read_text() == "an older one"
         path.with_suffix(".2.unread").replace(path)
         app._kept = app._answer = None
@@ -164,24 +164,24 @@ async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
     found: Plan | None, planned: Plan | None, keys: tuple[str, ...], kept: Plan
 ) -> None:
     if found is not None:
-        keep_plan(found)
+        save_plan(found)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await seen(pilot)
-        keep_plan(OTHER)
+        save_plan(OTHER)
         if planned is not None:
             app.session.edit(planned)
         await pressed(pilot, *keys)
         if "u" not in keys:
             assert app._exit
-        app.settle_plan()
-    assert kept_plan(STATE.cluster_id) == kept
+        app.save_plan_on_exit()
+    assert read_saved_plan(STATE.cluster_id) == kept
 
 
 @pytest.mark.parametrize("first", ["stays", "goes"])
 async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other_has_not_kept(
     first: str,
 ) -> None:
-    keep_plan(PLAN)
+    save_plan(PLAN)
     empty = Plan(STATE.cluster_id)
     async with (
         dashboard(session_of(empty), "map") as one,
@@ -191,8 +191,8 @@ async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other
         assert keeps.session.plan == drops.session.plan == PLAN
         drops.session.edit(empty)
         for app in (keeps, drops) if first == "stays" else (drops, keeps):
-            app.settle_plan()
-    assert kept_plan(STATE.cluster_id) == PLAN
+            app.save_plan_on_exit()
+    assert read_saved_plan(STATE.cluster_id) == PLAN
 
 
 async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_ever(
@@ -203,10 +203,10 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
     def slow(plan: Plan) -> None:
         writing.set()
         go_on.wait(30)
-        keep_plan(plan)
+        save_plan(plan)
         written.set()
 
-    monkeypatch.setattr(leaving, "keep_plan", slow)
+    monkeypatch.setattr(leaving, "save_plan", slow)
     try:
         for ends in ("it is kept", "a key", "time is up"):
             for event in (writing, go_on, written):
@@ -230,15 +230,15 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
                 else:
                     go_on.set()
                 await until(pilot, lambda: app._exit)  # noqa: B023
-                assert (kept_plan(STATE.cluster_id) == PLAN) is (ends == "it is kept")
+                assert (read_saved_plan(STATE.cluster_id) == PLAN) is (ends == "it is kept")
                 go_on.set()
                 assert written.wait(30)
-            keep_plan(OTHER)
+            save_plan(OTHER)
     finally:
         go_on.set()
 
 
-@pytest.mark.parametrize("full", ["keep_plan", "set_aside"])
+@pytest.mark.parametrize("full", ["save_plan", "set_aside"])
 @pytest.mark.parametrize("beneath", [(), ("A",)])
 async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
     beneath: tuple[str, ...], full: str, monkeypatch: pytest.MonkeyPatch
@@ -257,28 +257,31 @@ async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
         assert len(app.session.troubles) == 2
         assert "No space left on device" in asked(pilot)
         assert "It has 3 moves" in asked(pilot)
-        app.settle_plan()  # as after ctrl+q
-        assert app.unkept_words() == "The plan of 3 moves is not kept: No space left on device."
+        app.save_plan_on_exit()  # as after ctrl+q
+        assert (
+            app.unsaved_plan_message()
+            == "The plan of 3 moves is not kept: No space left on device."
+        )
         assert paths.kept_plan_file(STATE.cluster_id).exists() is (full == "set_aside")
         await pressed(pilot, "right", "enter")
         assert app._exit
-        assert app.unkept_words() == "", "it was thrown away"
+        assert app.unsaved_plan_message() == "", "it was thrown away"
 
 
 def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which() -> None:
     app = TrimtabApp(session_of(PLAN))
-    app._answer, app.session.handing = "keep", threading.Event()
+    app._answer, app.session.run_starting = "keep", threading.Event()
 
     def started() -> None:
-        app.session.hand_over("20260101-000000", PLAN)
-        app.session.handing.set()  # type: ignore[union-attr]
+        app.session.set_pending_run("20260101-000000", PLAN)
+        app.session.run_starting.set()  # type: ignore[union-attr]
 
     threading.Timer(0.05, started).start()
-    assert "a run was being started with it" in app.unkept_words()
-    app.settle_plan()
-    assert app.unkept_words() == ""
-    assert kept_plan(STATE.cluster_id) is None
-    assert handed_run(STATE.cluster_id) == "20260101-000000"
+    assert "a run was being started with it" in app.unsaved_plan_message()
+    app.save_plan_on_exit()
+    assert app.unsaved_plan_message() == ""
+    assert read_saved_plan(STATE.cluster_id) is None
+    assert read_run_id(STATE.cluster_id) == "20260101-000000"
 
 
 # -- what was handed to a run ----------------------------------------------------------------------
@@ -301,9 +304,9 @@ async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await seen(pilot)
         app.session.edit(PLAN)
-        app.session.hand_over(run, PLAN)
-        app.settle_plan()
-    assert (kept_plan(STATE.cluster_id), handed_run(STATE.cluster_id)) == (None, run)
+        app.session.set_pending_run(run, PLAN)
+        app.save_plan_on_exit()
+    assert (read_saved_plan(STATE.cluster_id), read_run_id(STATE.cluster_id)) == (None, run)
     if (record := WENT[went]) is not None:
         journal.write(NOW, *record)
     journal.close()
@@ -311,26 +314,26 @@ async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its
         app = await seen(pilot)
         session = app.session
         assert session.plan.moves == (() if went == "passed" else PLAN.moves)
-        assert session.unhanded.moves == (PLAN.moves if went == "refused" else ())
-        assert (session.handed is not None) is (went == "undecided")
+        assert session.plan_to_keep.moves == (PLAN.moves if went == "refused" else ())
+        assert (session.pending_run is not None) is (went == "undecided")
         assert ("refused" in footer(pilot)) is (went == "refused")
-        app.settle_plan()
-    assert handed_run(STATE.cluster_id) == (run if went == "undecided" else "")
-    assert kept_plan(STATE.cluster_id) == (PLAN if went == "refused" else None)
+        app.save_plan_on_exit()
+    assert read_run_id(STATE.cluster_id) == (run if went == "undecided" else "")
+    assert read_saved_plan(STATE.cluster_id) == (PLAN if went == "refused" else None)
 
 
 async def test_who_ends_before_the_cluster_was_seen_loses_nothing() -> None:
-    keep_plan(PLAN)
+    save_plan(PLAN)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        cast(TrimtabApp, pilot.app).settle_plan()
-    assert kept_plan(STATE.cluster_id) == PLAN
+        cast(TrimtabApp, pilot.app).save_plan_on_exit()
+    assert read_saved_plan(STATE.cluster_id) == PLAN
 
 
 def test_another_cluster_s_plan_is_not_taken() -> None:
-    keep_plan(PLAN)
-    assert kept_plan("another") is None
+    save_plan(PLAN)
+    assert read_saved_plan("another") is None
     paths.kept_plan_file(STATE.cluster_id).rename(paths.kept_plan_file("another"))
-    assert kept_plan("another") is None
+    assert read_saved_plan("another") is None
 
 
 @pytest.mark.parametrize(
@@ -340,21 +343,21 @@ def test_another_cluster_s_plan_is_not_taken() -> None:
 async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
     handed: Plan, kept: Plan | None
 ) -> None:
-    keep_plan(handed)
+    save_plan(handed)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await seen(pilot)
-        app.session.handed = Handed("r1", handed)
+        app.session.pending_run = PendingRun("r1", handed)
         app.session.edit(PLAN)  # has more than what was handed, or is it
         await pilot.press("q")
         assert isinstance(app.screen, LeaveDialog) is (kept is not None)
         assert app._exit is (kept is None)
-        app.settle_plan()
-    assert kept_plan(STATE.cluster_id) == kept
+        app.save_plan_on_exit()
+    assert read_saved_plan(STATE.cluster_id) == kept
 
 
 @pytest.mark.parametrize("planned", [None, PLAN])
 async def test_a_damaged_file_is_told_stays_and_ends_nothing(planned: Plan | None) -> None:
-    keep_plan(OTHER)
+    save_plan(OTHER)
     path = paths.kept_plan_file(STATE.cluster_id)
     path.write_text("{")
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
@@ -363,7 +366,7 @@ async def test_a_damaged_file_is_told_stays_and_ends_nothing(planned: Plan | Non
         assert not len(app.session.plan)
         if planned is not None:
             app.session.edit(planned)
-        app.settle_plan()
-        app.settle_plan()  # as after a signal
+        app.save_plan_on_exit()
+        app.save_plan_on_exit()  # as after a signal
     assert (path if planned is None else path.with_suffix(".unread")).read_text() == "{"
-    assert planned is None or kept_plan(STATE.cluster_id) == planned
+    assert planned is None or read_saved_plan(STATE.cluster_id) == planned

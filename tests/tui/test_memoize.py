@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tui.memoize import latest
+from tui.memoize import memoize_last
 
 
 def test_the_same_is_reckoned_once_and_anything_else_anew() -> None:
     reckoned: list[tuple[list[int], str]] = []
 
-    @latest
+    @memoize_last
     def work(numbers: list[int], words: str) -> str:
         reckoned.append((numbers, words))
         return f"{sum(numbers)} {words}"

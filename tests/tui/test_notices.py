@@ -14,8 +14,8 @@ from core.run.reporting.notices import NoticeTracker
 from core.run.reporting.views import MoveStatus, RunRequest, RunStatus, RunView
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
-from tui.app import Seen, TrimtabApp
-from tui.feed.events import RunSeen
+from tui.app import FeedMessage, TrimtabApp
+from tui.feed.events import RunChanged
 
 MOVING = a_run(moves=(a_move("orders-2", MoveStatus.MOVING, 25),))
 STUCK = a_run(moves=(a_move("orders-2", MoveStatus.STUCK, 25, why="b9 is down"),))
@@ -95,6 +95,6 @@ async def test_it_rings_and_tells_the_desktop_as_the_user_wants_it(
         sent: list[str] = []
         monkeypatch.setattr(app._driver, "write", sent.append)
         for run in (MOVING, DONE, DONE):
-            app.post_message(Seen(RunSeen(run)))
+            app.post_message(FeedMessage(RunChanged(run)))
             await rested(pilot)
         assert [part[:4] for part in sent] == written

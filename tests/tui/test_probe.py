@@ -25,7 +25,7 @@ from core.watch.clients.latency import Latency
 from core.watch.clients.report import ProbeReport, report_to_json
 from tui.app import TrimtabApp
 from tui.dialogs.base import ConfirmDialog
-from tui.feed.events import ClientsSeen, Event
+from tui.feed.events import ClientsChanged, Event
 from tui.feed.watchers import watch_clients
 from tui.map.drawing.clients import client_number, client_verdicts, client_words
 
@@ -56,18 +56,18 @@ def report(*troubled: BrokerHealth) -> ProbeReport:
 async def test_each_broker_has_its_p99_while_a_probe_runs(size: tuple[int, int]) -> None:
     async with map_of(size) as pilot:
         before = text(pilot)
-        await tell(pilot, ClientsSeen(report()))
+        await tell(pilot, ClientsChanged(report()))
         assert "clients p99" in text(pilot)
         narrow = size[0] < 100
         assert ("produce 8.0 ms" if narrow else "produce 2.1 ms/8.0 ms") in text(pilot)
         assert ("fetch 9.0 ms" if narrow else "fetch 2.4 ms/9.0 ms") in text(pilot)
-        await tell(pilot, ClientsSeen(None))
+        await tell(pilot, ClientsChanged(None))
         assert text(pilot) == before
 
 
 async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
     async with map_of((200, 60)) as pilot:
-        await tell(pilot, ClientsSeen(report(FAILING, SLOW)))
+        await tell(pilot, ClientsChanged(report(FAILING, SLOW)))
         assert "✗ clients of b7: transport failure" in lines(pilot)[1]
         assert "▲ b2 slow for clients: p99 320 ms" in lines(pilot)[1]
         shown = next(line for line in lines(pilot) if "clients p99 ms" in line)
@@ -77,7 +77,7 @@ async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
 
 async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
     async with map_of((120, 40)) as pilot:
-        await tell(pilot, ClientsSeen(report(SLOW)))
+        await tell(pilot, ClientsChanged(report(SLOW)))
         for _ in range(6):
             await press(pilot, "n")
             if "on broker 2 " in text(pilot):
@@ -87,7 +87,7 @@ async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
 
 async def test_on_the_partitions_it_is_there_too() -> None:
     async with map_of((120, 40)) as pilot:
-        await tell(pilot, ClientsSeen(report(FAILING)))
+        await tell(pilot, ClientsChanged(report(FAILING)))
         await press(pilot, "enter")
         assert "clients" in text(pilot)
         assert "b7 fails clients" in lines(pilot)[1]
@@ -171,7 +171,7 @@ async def test_the_same_key_ends_it(begun: Begun) -> None:
         app = real(pilot)
         await press(pilot, "W", "right", "enter")
         await rested(pilot)
-        await tell(pilot, ClientsSeen(report()))
+        await tell(pilot, ClientsChanged(report()))
         await press(pilot, "W")
         await rested(pilot)
         assert begun.closed
@@ -262,4 +262,4 @@ def test_the_feed_tells_what_is_new_and_when_it_ends(monkeypatch: pytest.MonkeyP
 
     stopped = Looked(becomes(report()), becomes(report()), becomes(report(SLOW)), becomes(None))
     watch_clients("c", seen.append, stopped)
-    assert seen == [ClientsSeen(report()), ClientsSeen(report(SLOW)), ClientsSeen(None)]
+    assert seen == [ClientsChanged(report()), ClientsChanged(report(SLOW)), ClientsChanged(None)]

@@ -25,9 +25,9 @@ from core.load.view.text import scale_of
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, BenchFeed
 from tui import terminal
-from tui.app import Seen, TrimtabApp
+from tui.app import FeedMessage, TrimtabApp
 from tui.drawing.canvas import Row
-from tui.feed.events import ClusterLost, Event, GroupsSeen, PictureSeen, Trouble
+from tui.feed.events import ClusterLost, Event, GroupsChanged, PictureChanged, Trouble
 from tui.feed.feed import Feed
 from tui.map.drawing.columns import partition_columns, topic_columns
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
@@ -147,8 +147,8 @@ def test_numbers_of_a_scale_have_at_most_three_digits(value: float) -> None:
 def test_the_clipboard_sequence_is_wrapped_for_tmux_and_screen() -> None:
     plain = terminal.clipboard_sequence("hi", {})
     assert plain == "\x1b]52;c;aGk=\x07"
-    wrapped = terminal.clipboard_sequence("hi", {"TMUX": "/tmp/x"})
-    assert wrapped == "\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"
+    wrap_text = terminal.clipboard_sequence("hi", {"TMUX": "/tmp/x"})
+    assert wrap_text == "\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"
     parts = terminal.clipboard_sequence("x" * 200, {"TERM": "screen"})
     assert parts is not None
     assert all(len(part) < 768 for part in parts.split("\x1b\\"))
@@ -203,7 +203,7 @@ def test_a_documents_groups_are_shown_and_an_absent_list_is_unknown(tmp_path: Pa
         feed, got = Feed(Target(from_file=path)), list[Event]()
         feed.attach(got.append)
         feed._read_document()
-        seen = [[g.id for g in event.groups] for event in got if isinstance(event, GroupsSeen)]
+        seen = [[g.id for g in event.groups] for event in got if isinstance(event, GroupsChanged)]
         assert seen == ([told] if told is not None else [])
 
 
@@ -211,7 +211,7 @@ async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_
     lost = ClusterLost(UnreachableError("No broker answers."))
     app = TrimtabApp(Session("x"))
     async with operated(app) as pilot:
-        app.post_message(Seen(lost))
+        app.post_message(FeedMessage(lost))
         await pilot.pause()
     assert app.failure is lost.error
     assert app.return_code == ExitCode.UNREACHABLE
@@ -221,8 +221,10 @@ async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
     state = cluster({"t-0": [1]})
     app = TrimtabApp(Session("x"))
     async with operated(app, (120, 40)) as pilot:
-        app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
-        app.post_message(Seen(Trouble(UsageError("Java is missing.", next="trimtab doctor"))))
+        app.post_message(FeedMessage(PictureChanged(state, Load.unknown(state), None, None, None)))
+        app.post_message(
+            FeedMessage(Trouble(UsageError("Java is missing.", next="trimtab doctor")))
+        )
         await pilot.pause()
         last = app.screen._compositor.render_strips()[-1].text
         assert "Java is missing. trimtab doctor — E shows it" in last
@@ -238,10 +240,10 @@ async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int,
         return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
     async with operated(app, size) as pilot:
-        app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
+        app.post_message(FeedMessage(PictureChanged(state, Load.unknown(state), None, None, None)))
         await pilot.pause()
         assert "E trouble" not in shown()
-        app.post_message(Seen(Trouble(error)))
+        app.post_message(FeedMessage(Trouble(error)))
         await pilot.pause()
         assert "E shows it" in shown()
         await pilot.press("j")
@@ -268,7 +270,7 @@ async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
         return [strip.text for strip in app.screen._compositor.render_strips()]
 
     async with operated(app, (80, 24)) as pilot:
-        app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
+        app.post_message(FeedMessage(PictureChanged(state, Load.unknown(state), None, None, None)))
         await pilot.pause()
         before = shown()
         app.say(message, "look")
@@ -327,13 +329,13 @@ from tui.app import TrimtabApp
 from tui.session import Session
 sys.path.insert(0, "tests")
 from clusters import cluster, load_of
-from tui.app import Seen
-from tui.feed.events import PictureSeen
+from tui.app import FeedMessage
+from tui.feed.events import PictureChanged
 state = cluster({"t-0": [1, 2]})
 async def main():
     app = TrimtabApp(Session("x"))
     async with app.run_test(size=(120, 40)) as pilot:
-        app.post_message(Seen(PictureSeen(state, load_of(state, 1.0), None, None, None)))
+        app.post_message(FeedMessage(PictureChanged(state, load_of(state, 1.0), None, None, None)))
         await pilot.pause()
 asyncio.run(main())
 bad = {"pyspark", "pandas", "pyarrow", "plotext", "confluent_kafka", "kafka", "numpy.ma"}
@@ -361,15 +363,15 @@ from tui.app import SCREEN_CLASSES, TrimtabApp
 from tui.session import Session
 sys.path.insert(0, "tests")
 from clusters import cluster, load_of
-from tui.app import Seen
-from tui.feed.events import PictureSeen
+from tui.app import FeedMessage
+from tui.feed.events import PictureChanged
 state = cluster({"t-0": [1, 2]})
 wanted = {module for module, _ in SCREEN_CLASSES.values()}
 async def main():
     app = TrimtabApp(Session("x"), feed=BenchFeed())
     async with app.run_test(size=(120, 40)) as pilot:
         print(len(wanted - set(sys.modules)))
-        app.post_message(Seen(PictureSeen(state, load_of(state, 1.0), None, None, None)))
+        app.post_message(FeedMessage(PictureChanged(state, load_of(state, 1.0), None, None, None)))
         until = time.monotonic() + 30
         while wanted - set(sys.modules) and time.monotonic() < until:
             await pilot.pause()

@@ -39,10 +39,10 @@ from tui.map.drag_controller import MapCanvas
 from tui.session import Session
 from tui.timeline import comparison as comparing
 from tui.timeline import reader as past_reading
-from tui.timeline.history import Asked, Compared, Past, rows_of
+from tui.timeline.history import Comparison, RecordedTimeline, TimelineFilter, rows_of
 from tui.timeline.lanes import AUTOPILOT, Lane
 from tui.timeline.page import TimelineView, timeline_lines
-from tui.timeline.reader import read_past
+from tui.timeline.reader import read_timeline
 
 ORDERS = [row("orders", p, (2, 1)) for p in range(4)]
 
@@ -64,8 +64,10 @@ def session(home: Path) -> Session:
     return session
 
 
-def past(words: str = "", kind: str = "", known: Past | None = None) -> Past:
-    found = read_past(RECORDED, Asked(words, kind), known)
+def past(
+    words: str = "", kind: str = "", known: RecordedTimeline | None = None
+) -> RecordedTimeline:
+    found = read_timeline(RECORDED, TimelineFilter(words, kind), known)
     assert found is not None
     return found
 
@@ -169,7 +171,7 @@ def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
 def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.timeline.reader.MOST_EVENTS", 3)
+    monkeypatch.setattr("tui.timeline.reader.MAX_EVENTS", 3)
     found = past()
     assert found.cut
     assert [format_event(event) for event in found.events] == [
@@ -183,12 +185,12 @@ def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_se
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = past()
-    monkeypatch.setattr("tui.timeline.reader.MOST_EVENTS", 20)
+    monkeypatch.setattr("tui.timeline.reader.MAX_EVENTS", 20)
     with Publisher(RECORDED) as teller:
         for n in range(30):
             teller.tell(Kind.RUN, by="run 1", text=f"step {n}", at=at(30 + n))
     found = past()
-    assert found.told_cut
+    assert found.reported_cut
     assert not found.cut
     texts = [format_event(event) for event in found.events]
     assert [text for text in texts if not text.startswith("run 1")] == [
@@ -208,7 +210,7 @@ def test_a_file_that_nothing_is_in_yet_is_none(home: Path) -> None:
     path = paths.timeline_file(RECORDED)
     path.parent.mkdir(parents=True)
     path.touch()
-    assert read_past(RECORDED, Asked(), None) is None
+    assert read_timeline(RECORDED, TimelineFilter(), None) is None
 
 
 def test_what_is_let_go_of_while_it_is_read_is_still_read(
@@ -464,11 +466,11 @@ async def test_the_past_cannot_be_edited(session: Session) -> None:
         x, y = column_of(pilot, 2), row_of(pilot, "p0")
         await pilot.mouse_down(MapCanvas, offset=(x, y - 1))
         await pilot.pause()
-        assert screen.carry is None
+        assert screen.drag is None
         assert len(session.plan) == len(a_session().plan)
         await pilot.mouse_up(MapCanvas, offset=(x, y - 1))
         await pressed(pilot, "escape", "escape")
-        assert session.then is None
+        assert session.past_moment is None
         assert "AS IT WAS" not in text(pilot)
 
 
@@ -492,16 +494,16 @@ async def test_each_key_is_a_step_however_slowly_moments_are_read(
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "m")
-        assert session.then is not None
-        assert session.past is not None
-        wanted = session.past.moment_after(session.then.at, -3)
+        assert session.past_moment is not None
+        assert session.recorded is not None
+        wanted = session.recorded.moment_after(session.past_moment.at, -3)
         reading.clear()
         await pilot.press("[", "[", "[")
         reading.set()
         await rested(pilot)
-        assert session.then.at == wanted
+        assert session.past_moment.at == wanted
         await pressed(pilot, "]")
-        assert session.then.at == session.past.moment_after(wanted, 1)
+        assert session.past_moment.at == session.recorded.moment_after(wanted, 1)
 
 
 @pytest.mark.parametrize("key", ["0", "2", "question_mark"])
@@ -510,13 +512,13 @@ async def test_a_moment_that_nobody_waits_for_any_more_is_not_shown(
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "{", "m")
-        before = session.then
+        before = session.past_moment
         reading.clear()
         await pilot.press("]", key)
         screen = pilot.app.screen
         reading.set()
         await rested(pilot)
-        assert session.then is (None if key == "0" else before)
+        assert session.past_moment is (None if key == "0" else before)
         assert pilot.app.screen is screen
 
 
@@ -530,7 +532,7 @@ async def test_who_has_left_the_timeline_is_not_taken_to_the_map(
         reading.set()
         await rested(pilot)
         assert pilot.app.screen is screen
-        assert session.then is None
+        assert session.past_moment is None
 
 
 async def test_the_map_of_the_past_is_ascii_too(session: Session) -> None:
@@ -566,7 +568,7 @@ class Comparisons:
         self.go, self.asked = Flag(), list[Any]()
         self.real = comparing.compare
 
-    def __call__(self, *words: Any) -> Compared | None:
+    def __call__(self, *words: Any) -> Comparison | None:
         self.asked.append(words)
         assert self.go.wait(60)
         return self.real(*words)
@@ -580,9 +582,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Comparisons]:
     found.go.set()
 
 
-def comparing_screen(pilot: Any) -> comparing.Comparing:
+def comparing_screen(pilot: Any) -> comparing.ComparisonKeys:
     screen = pilot.app.screen
-    assert isinstance(screen, comparing.Comparing)
+    assert isinstance(screen, comparing.ComparisonKeys)
     return screen
 
 
@@ -594,7 +596,7 @@ async def test_a_comparison_that_was_taken_back_does_not_come_back(
         await pressed(pilot, "{", "b")
         assert "what is different" in body(pilot)
         slow.go.clear()
-        comparing_screen(pilot).compare_again()  # as when more has happened
+        comparing_screen(pilot).recompare()  # as when more has happened
         await pilot.press("b")
         slow.go.set()
         await rested(pilot)
@@ -611,7 +613,7 @@ async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
         screen = comparing_screen(pilot)
         before = screen.compared
         for _ in range(3):
-            screen.compare_later()
+            screen.compare_with_newer()
         slow.go.set()
         await rested(pilot)
         assert screen.compared is not before
@@ -631,7 +633,7 @@ async def test_a_first_comparison_under_way_heeds_filters_and_can_be_taken_back(
         expected = slow.real(*slow.asked[-1])
         assert expected is not None
         assert [h.text for h in screen.compared.found] == [h.text for h in expected.found]
-        assert slow.asked[-1][-1] == screen.asked_for() != slow.asked[0][-1]
+        assert slow.asked[-1][-1] == screen.current_filter() != slow.asked[0][-1]
         await pressed(pilot, "escape", "escape")
         slow.go.clear()
         await pilot.press("b", "escape")

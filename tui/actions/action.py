@@ -8,7 +8,7 @@ GLOBAL = "all"
 MAP = "map"
 CARRY = "carry"
 """Not a screen of its own: the map while a replica is being carried."""
-THEN = "then"
+PAST_MAP = "then"
 """The map, too: while it shows the cluster as it was."""
 PLAN = "plan"
 MOVES = "moves"
@@ -27,7 +27,7 @@ PLACES = {
     GLOBAL: "Everywhere",
     MAP: "Map",
     CARRY: "While carrying a replica",
-    THEN: "While the map shows the past",
+    PAST_MAP: "While the map shows the past",
 } | {name: title for name, title in SCREENS.items() if name != MAP}
 
 

@@ -13,10 +13,10 @@ from tui.actions.action import (
     LOAD,
     MAP,
     MOVES,
+    PAST_MAP,
     PLACES,
     PLAN,
     SCREENS,
-    THEN,
     TIMELINE,
     Action,
 )
@@ -57,7 +57,7 @@ GROUP_ACTIONS: tuple[Action, ...] = (
 __all__ = ["ACTIONS", "CARRY", "GLOBAL", "LOAD", "MAP", "MOVES", "PLACES", "PLAN", "SCREENS"]
 __all__ += [
     "GROUPS",
-    "THEN",
+    "PAST_MAP",
     "TIMELINE",
     "Action",
     "actions_of",
@@ -110,7 +110,7 @@ ACTIONS: tuple[Action, ...] = (
         "partitions",
         ("enter",),
         "Zoom in: the partitions of a topic, then one partition.",
-        (MAP, THEN),
+        (MAP, PAST_MAP),
         footer=10,
     ),
     Action("back", "back", ("escape",), "Zoom out, or drop the filter.", (MAP,)),
@@ -132,10 +132,15 @@ ACTIONS: tuple[Action, ...] = (
         footer=30,
     ),
     Action(
-        "filter", "filter", ("slash",), "Show rows by name; !x leaves out.", (MAP, THEN), footer=40
+        "filter",
+        "filter",
+        ("slash",),
+        "Show rows by name; !x leaves out.",
+        (MAP, PAST_MAP),
+        footer=40,
     ),
     Action(
-        "sort", "sort", ("s",), "Next order: excess, name, total, skew.", (MAP, THEN), footer=50
+        "sort", "sort", ("s",), "Next order: excess, name, total, skew.", (MAP, PAST_MAP), footer=50
     ),
     Action("metric", "metric", ("m",), "Next metric: in, out, size, leaders…", (MAP,), footer=60),
     Action("colors", "colour", ("c",), "Colour by deviation, or by amount.", (MAP,)),
@@ -331,7 +336,7 @@ def bindings_of(place: str) -> list[BindingType]:
             tooltip=action.help,
         )
         for action in actions_of(place)
-        if place != THEN or action.screens[0] == THEN  # the others are the map's own
+        if place != PAST_MAP or action.screens[0] == PAST_MAP  # the others are the map's own
         for key in (action.keys if "{key}" in action.call else (",".join(action.keys),))
     ]
 

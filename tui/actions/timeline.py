@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.actions.action import THEN, TIMELINE, Action
+from tui.actions.action import PAST_MAP, TIMELINE, Action
 
 TIMELINE_ACTIONS: tuple[Action, ...] = (
     Action(
@@ -94,22 +94,29 @@ TIMELINE_ACTIONS: tuple[Action, ...] = (
         "step",
         ("left_square_bracket",),
         "To before what happened last.",
-        (THEN,),
+        (PAST_MAP,),
         footer=2,
         footer_key="[ ]",
     ),
-    Action("later", "later", ("right_square_bracket",), "To after what happened next.", (THEN,)),
+    Action(
+        "later", "later", ("right_square_bracket",), "To after what happened next.", (PAST_MAP,)
+    ),
     Action(
         "ten_earlier",
         "ten",
         ("left_curly_bracket",),
         "Ten happenings back.",
-        (THEN,),
+        (PAST_MAP,),
         footer=60,
         footer_key="{ }",
     ),
-    Action("ten_later", "ten later", ("right_curly_bracket",), "Ten happenings on.", (THEN,)),
+    Action("ten_later", "ten later", ("right_curly_bracket",), "Ten happenings on.", (PAST_MAP,)),
     Action(
-        "now", "back to now", ("0",), "The cluster as it is, to be worked on.", (THEN,), footer=1
+        "now",
+        "back to now",
+        ("0",),
+        "The cluster as it is, to be worked on.",
+        (PAST_MAP,),
+        footer=1,
     ),
 )

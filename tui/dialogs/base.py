@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
-from tui.drawing.compositor import PreciseCompositor, hand_up
+from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines
 
@@ -143,7 +143,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         self.show_lost(app.session.lost_words)
 
     def _compositor_refresh(self) -> None:
-        if not hand_up(self):
+        if not redraw_modal_above(self):
             super()._compositor_refresh()
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:

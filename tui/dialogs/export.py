@@ -74,6 +74,6 @@ def _export(
     def answered(answer: str | None) -> None:
         if answer:
             path = Path(answer).expanduser()
-            screen.trimtab.beside("export", partial(write, path), Exported)
+            screen.dashboard.run_in_background("export", partial(write, path), Exported)
 
     screen.app.push_screen(AskDialog(question, proposal, "Write"), answered)

@@ -13,11 +13,11 @@ from tui.dialogs.base import Answer, Dialog
 from tui.dialogs.ticks import Tick
 
 
-class NamingDialog(Dialog[Answer]):
+class ClusterNameDialog(Dialog[Answer]):
     """A dialog with an Input `#name`; `NamingDialog.typed` is what stands in it."""
 
     @property
-    def typed(self) -> str:
+    def typed_name(self) -> str:
         return self.query_one("#name", Input).value
 
     def on_key(self, event: events.Key) -> None:
@@ -41,7 +41,7 @@ class NamingDialog(Dialog[Answer]):
         field.cursor_position = len(field.value)
 
 
-class NamedDialog(NamingDialog[Answer]):
+class NamedButtonDialog(ClusterNameDialog[Answer]):
     """A dialog with one button that waits for the name to be typed."""
 
     BINDINGS = [
@@ -53,13 +53,13 @@ class NamedDialog(NamingDialog[Answer]):
     def __init__(self, name: str, button: str) -> None:
         """Have the button of this id wait for `name`."""
         super().__init__()
-        self.name_wanted, self._waiting = name, f"#{button}"
+        self.cluster_name, self._waiting = name, f"#{button}"
 
     def on_input_changed(self) -> None:
         self.enable_buttons()
 
     def may_press(self, id: str) -> bool:
-        named = self.typed == self.name_wanted
+        named = self.typed_name == self.cluster_name
         return super().may_press(id) and (named or f"#{id}" != self._waiting)
 
     def on_input_submitted(self) -> None:

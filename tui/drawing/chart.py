@@ -87,13 +87,13 @@ def chart_lines(
     return tuple(tuple(_spans(line, tones)) for line in drawn.split("\n")[:height])
 
 
-def nice_step(top: float, most: int = 5) -> float:
+def nice_step(top: float, max_lines: int = 5) -> float:
     """Return the least distance of ticks, 1, 2 or 5 times a power of ten, of which `most` reach
     `top`."""
     if top <= 0:
         return 1.0
     power = float(10 ** (math.floor(math.log10(top)) - 1))
-    return next(step for f in (1, 2, 5, 10, 20, 50, 100) if (step := f * power) * most >= top)
+    return next(step for f in (1, 2, 5, 10, 20, 50, 100) if (step := f * power) * max_lines >= top)
 
 
 def _runs(one: Series, since: float, until: float, gap: float) -> Iterator[Int64]:
@@ -103,10 +103,10 @@ def _runs(one: Series, since: float, until: float, gap: float) -> Iterator[Int64
         yield from np.split(known, np.flatnonzero(np.diff(one.at[known]) > gap) + 1)
 
 
-def _time_ticks(since: float, until: float, most: int) -> list[float]:
+def _time_ticks(since: float, until: float, max_lines: int) -> list[float]:
     """Return round times of day in a span."""
     steps = (300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600)
-    step = next((s for s in steps if (until - since) / s <= most), 43200)
+    step = next((s for s in steps if (until - since) / s <= max_lines), 43200)
     first = math.ceil(since / step) * step
     return [float(at) for at in range(first, int(until) + 1, step)]
 

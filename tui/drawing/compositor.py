@@ -144,7 +144,7 @@ class PreciseCompositor(Compositor):
         return PreciseLayout(update.strips, update.region)
 
 
-def hand_up(screen: Screen[Any]) -> bool:
+def redraw_modal_above(screen: Screen[Any]) -> bool:
     """Have a dialog above a screen drawn where that has changed; return whether there is one.
 
     Textual hands up all that ever changed, for ever: what lies under a dialog never rests.

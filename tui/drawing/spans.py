@@ -109,7 +109,7 @@ def left(text: str, width: int) -> str:
     return drawn[: width - 1] + "…" if width > 0 else ""
 
 
-def shortened(name: str, width: int, ellipsis: str = "…") -> str:
+def shorten(name: str, width: int, ellipsis: str = "…") -> str:
     """Return a name in at most `width` columns; where it is longer, its middle goes.
 
     Names that begin alike, as topics of one kind do, end differently.
@@ -124,7 +124,7 @@ def shortened(name: str, width: int, ellipsis: str = "…") -> str:
 def partition_name(tp: TopicPartition, width: int) -> str:
     """Return `topic-17`; a topic that is too long loses its middle, never the number."""
     number = f"-{tp.partition}"
-    return shortened(tp.topic, width - len(number)) + number
+    return shorten(tp.topic, width - len(number)) + number
 
 
 def right(text: str, width: int) -> str:
@@ -149,7 +149,7 @@ def fit(line: Line, width: int) -> Line:
     return tuple(spans)
 
 
-def highlighted(line: Line, width: int, hit: object = None) -> Line:
+def highlight_line(line: Line, width: int, hit: object = None) -> Line:
     """Return the line as the one under the cursor, over the whole width."""
     return tuple(
         replace(
@@ -161,7 +161,7 @@ def highlighted(line: Line, width: int, hit: object = None) -> Line:
     )
 
 
-def hitting(line: Line, hit: object) -> Line:
+def with_hit(line: Line, hit: object) -> Line:
     """Return the line with every span that means nothing yet meaning `hit`."""
     return tuple(span if span.hit is not None else replace(span, hit=hit) for span in line)
 
@@ -174,7 +174,7 @@ def rule(title: str, width: int, *, note: str = "") -> Line:
     return fit((*head, Span("─" * room, Tone.FAINT), *tail), width)
 
 
-def beside(first: Lines, second: Lines, width: int, *, gap: Line) -> Lines:
+def side_by_side(first: Lines, second: Lines, width: int, *, gap: Line) -> Lines:
     """Return two blocks side by side: the first `width` columns wide, then the gap."""
     rows = max(len(first), len(second))
     return tuple(
@@ -191,9 +191,9 @@ def window(count: int, room: int, cursor: int) -> range:
     return range(start, min(start + max(room, 0), count))
 
 
-def wrapped(text: str, width: int, most: int | None = None) -> list[str]:
+def wrap_text(text: str, width: int, max_lines: int | None = None) -> list[str]:
     """Return `text` in lines of at most `width` columns, broken between words.
 
     At most `most` lines: an ellipsis ends the last one where something is left out.
     """
-    return textwrap.wrap(text, max(width, 1), max_lines=most, placeholder="…") or [""]
+    return textwrap.wrap(text, max(width, 1), max_lines=max_lines, placeholder="…") or [""]

@@ -30,14 +30,14 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class GroundFound:
+class DrillGroundFound:
     """The cluster was made for drills."""
 
     ground: DrillGround
 
 
 @dataclass(frozen=True, slots=True)
-class PictureSeen:
+class PictureChanged:
     """A state and the load laid upon it; both or either are new."""
 
     state: ClusterState
@@ -55,35 +55,35 @@ class ClusterLost:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSeen:
+class RunChanged:
     """The newest run of this cluster, or None when there is none."""
 
     run: RunView | None
 
 
 @dataclass(frozen=True, slots=True)
-class TimesLearned:
+class CalibrationChanged:
     """What the runs on this cluster teach about how long plans take."""
 
     calibration: Calibration
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsSeen:
+class GroupsChanged:
     """The consumer groups of this cluster, with their lags; None while not all may be known."""
 
     groups: tuple[DocumentGroup, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class ClientsSeen:
+class ClientsChanged:
     """What clients of this cluster feel, as its probe reports it; None while none runs."""
 
     report: ProbeReport | None
 
 
 @dataclass(frozen=True, slots=True)
-class AutopilotSeen:
+class AutopilotChanged:
     """How the autopilot of this cluster stands; its switch was set once, at least."""
 
     standing: AutopilotStatus
@@ -98,14 +98,14 @@ class Trouble:
 
 Event: TypeAlias = (
     Connected
-    | GroundFound
-    | PictureSeen
+    | DrillGroundFound
+    | PictureChanged
     | ClusterLost
-    | RunSeen
-    | TimesLearned
-    | GroupsSeen
-    | ClientsSeen
-    | AutopilotSeen
+    | RunChanged
+    | CalibrationChanged
+    | GroupsChanged
+    | ClientsChanged
+    | AutopilotChanged
     | Trouble
 )
 Deliver: TypeAlias = Callable[[Event], None]

@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING
 
 from core.cluster.connect import connect
 from core.errors import RIGHTS, AccessDeniedError, TrimtabError
-from tui.feed.events import ClusterLost, Connected, Deliver, Event, GroupsSeen, PictureSeen, Trouble
+from tui.feed.events import (
+    ClusterLost,
+    Connected,
+    Deliver,
+    Event,
+    GroupsChanged,
+    PictureChanged,
+    Trouble,
+)
 from tui.feed.load import FeedLoad, Picture
-from tui.feed.prefetch import FirstLook
+from tui.feed.prefetch import Prefetch
 from tui.feed.watchers import find_ground, watch_autopilot, watch_clients, watch_groups, watch_runs
 from tui.session import PATIENCE_SECONDS, Freshness
 
@@ -44,7 +52,7 @@ class Feed:
     ) -> None:
         self._target = target
         self._monotonic = monotonic
-        self._look: FirstLook | None = None
+        self._look: Prefetch | None = None
         self._start_load = start_load
         self._lock = threading.Lock()
         self._waiting: list[Event] = []
@@ -71,8 +79,8 @@ class Feed:
         Without `fork` it may be called where there are threads already.
         """
         address = self._target.address
-        if fork and address is not None and FirstLook.suits(address):
-            self._look = FirstLook(address)
+        if fork and address is not None and Prefetch.suits(address):
+            self._look = Prefetch(address)
         self._thread(self._read_document if self._target.from_file else self._read_cluster)
 
     def attach(self, deliver: Deliver) -> None:
@@ -157,10 +165,10 @@ class Feed:
 
         assert self._target.from_file is not None
         document = read_document(self._target.from_file)
-        self._send(PictureSeen(document.state, document_load(document), None, None, None))
+        self._send(PictureChanged(document.state, document_load(document), None, None, None))
         self._tell_unknown(document.state)
         if document.groups is not None:
-            self._send(GroupsSeen(document.groups))
+            self._send(GroupsChanged(document.groups))
 
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""

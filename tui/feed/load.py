@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
 from core.load.load import Load, Source, realign_load
-from tui.feed.events import Deliver, PictureSeen, Trouble
+from tui.feed.events import Deliver, PictureChanged, Trouble
 from tui.feed.watchers import Attempts
 from tui.session import Freshness
 
@@ -34,7 +34,7 @@ class Picture:
         self._metadata_age: Freshness | None = None
         self._load_age: Freshness | None = None
 
-    def take_state(self, state: ClusterState, age: Freshness) -> PictureSeen:
+    def take_state(self, state: ClusterState, age: Freshness) -> PictureChanged:
         """Take in what the cluster is now; return the picture."""
         with self._lock:
             if self.state is not None and self._load is not None:
@@ -44,7 +44,7 @@ class Picture:
 
     def take_load(
         self, load: Load, state: ClusterState, snapshot: LoadSnapshot, age: Freshness | None
-    ) -> PictureSeen | None:
+    ) -> PictureChanged | None:
         """Take in a load that fits `state`; return the picture, None when it is known already."""
         with self._lock:
             if self._load is not None and self._load.as_of == load.as_of:
@@ -54,9 +54,9 @@ class Picture:
             self._load_age = age or self._load_age
             return self._seen(now)
 
-    def _seen(self, state: ClusterState) -> PictureSeen:
+    def _seen(self, state: ClusterState) -> PictureChanged:
         load = self._load or Load.unknown(state)
-        return PictureSeen(state, load, self._snapshot, self._metadata_age, self._load_age)
+        return PictureChanged(state, load, self._snapshot, self._metadata_age, self._load_age)
 
 
 LOAD_POLL_SECONDS = 2.0

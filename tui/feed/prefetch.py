@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
 
 
-class FirstLook:
+class Prefetch:
     """A look at real brokers that began when this was made; to be made before any thread."""
 
     def __init__(self, address: Address) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from tui.feed.events import (
-    AutopilotSeen,
-    ClientsSeen,
+    AutopilotChanged,
+    CalibrationChanged,
+    ClientsChanged,
     Deliver,
-    GroundFound,
-    GroupsSeen,
-    RunSeen,
-    TimesLearned,
+    DrillGroundFound,
+    GroupsChanged,
+    RunChanged,
     Trouble,
 )
 
@@ -104,15 +104,15 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
                     if view != last:
                         taught |= view.state.ended and not (last is not None and last.state.ended)
                         last = view
-                        send(RunSeen(view))
+                        send(RunChanged(view))
                 elif not told_none:
-                    send(RunSeen(None))
+                    send(RunChanged(None))
                     told_none = True
                 if taught:
                     found, taught = calibration(now.cluster_id), False
                     if found != learned:
                         learned = found
-                        send(TimesLearned(learned))
+                        send(CalibrationChanged(learned))
         stopped.wait(RUN_POLL_SECONDS)
 
 
@@ -132,7 +132,7 @@ def watch_groups(
                 if now is not None:
                     groups = read_groups(now.client, known)
                     if groups is not None or known is not None:
-                        send(GroupsSeen(groups))
+                        send(GroupsChanged(groups))
                     known = known if groups is None else groups
             except AccessDeniedError as error:
                 raise _not_shown(error) from error
@@ -149,7 +149,7 @@ def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
         report = read_newest_report(cluster_id, SystemClock().now())
         if report != last:
             last = report
-            send(ClientsSeen(report))
+            send(ClientsChanged(report))
         stopped.wait(CLIENTS_POLL_SECONDS)
 
 
@@ -170,7 +170,7 @@ def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, sto
                 seen = (now.cluster_id, stamps, is_running(now.cluster_id))
                 if seen != last:
                     if (switch := read(now.cluster_id)) is not None:
-                        send(AutopilotSeen(read_status(switch)))
+                        send(AutopilotChanged(read_status(switch)))
                     last = seen
         stopped.wait(AUTOPILOT_POLL_SECONDS)
 
@@ -187,7 +187,7 @@ def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag)
     except UnreachableError:
         return
     if ground is not None:
-        send(GroundFound(ground))
+        send(DrillGroundFound(ground))
         stopped.wait()
         ground.close()
 

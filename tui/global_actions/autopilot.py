@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from core.errors import TrimtabError
-from tui.screen.app_base import Speaking
+from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 
-class Piloting(Speaking):
+class AutopilotSwitch(AppBase):
     """The part of the dashboard that sets the switch; the autopilot flies without it."""
 
     class SwitchSet(Message):
@@ -50,11 +50,11 @@ class Piloting(Speaking):
         self.push_screen(dialog, answered)
 
     def _set_mode(self, mode: Mode) -> None:
-        self.beside("autopilot", _setting(self.session, mode), self.SwitchSet)
+        self.run_in_background("autopilot", _setting(self.session, mode), self.SwitchSet)
 
-    def on_piloting_switch_set(self, message: SwitchSet) -> None:
+    def on_autopilot_switch_switch_set(self, message: SwitchSet) -> None:
         if isinstance(message.done, TrimtabError):
-            self.tell(message.done)
+            self.report_error(message.done)
         else:
             self.say(message.done, "fine")
 

@@ -9,14 +9,14 @@ from textual.widgets import Button, Input, Label
 
 from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from tui.dialogs.base import Question, Words, body, button
-from tui.dialogs.naming import NamedDialog
+from tui.dialogs.naming import NamedButtonDialog
 
 if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus
     from tui.session import Session
 
 
-class AutopilotDialog(NamedDialog[Mode | None]):
+class AutopilotDialog(NamedButtonDialog[Mode | None]):
     """Asks for a mode; `act` takes the cluster's name, the way back is focused, escape takes it."""
 
     def __init__(
@@ -28,7 +28,7 @@ class AutopilotDialog(NamedDialog[Mode | None]):
 
     def compose(self) -> ComposeResult:
         return body(
-            f"Autopilot of {self.name_wanted}",
+            f"Autopilot of {self.cluster_name}",
             (
                 Words.of(self._question.words),
                 Label("", classes="dim", markup=False, id="how"),
@@ -65,7 +65,7 @@ class AutopilotDialog(NamedDialog[Mode | None]):
     def _show(self) -> None:
         why = "" if self._writable else f" Read-only: {self._because}."
         how = self.query_one("#how", Label)
-        if how.content != (text := f"To let it act, type {self.name_wanted}:{why}"):
+        if how.content != (text := f"To let it act, type {self.cluster_name}:{why}"):
             how.update(text)
         name = self.query_one("#name", Input)
         if not self._writable and name.has_focus:

@@ -12,7 +12,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from core.errors import TrimtabError
 from tui import terminal
 from tui.actions.table import GLOBAL, SCREENS, Action, actions_of
-from tui.screen.app_base import Speaking
+from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 from tui.screen.command_palette import CommandScreen
 from tui.screen.help import HelpScreen
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tui.dialogs.export import Exported
 
 
-class Everywhere(Speaking):
+class GlobalActions(AppBase):
     """The part of the dashboard that does them; nothing here reads a cluster."""
 
     user_keys: Mapping[str, str]
@@ -55,7 +55,7 @@ class Everywhere(Speaking):
         if self.feed is not None:
             self.feed.refresh()
         if isinstance(self.screen, DashboardScreen):
-            self.screen.look_again()
+            self.screen.refetch()
         driver = self._driver
         if self._mouse_on and isinstance(driver, LinuxDriver):
             # A multiplexer that was attached anew may have forgotten that we want the mouse.
@@ -87,8 +87,8 @@ class Everywhere(Speaking):
             return
         from tui.dialogs.problem import ProblemDialog
 
-        self.session.unread = False
-        screen.hush()
+        self.session.has_new_trouble = False
+        screen.clear_message()
         self.push_screen(ProblemDialog(self.session.problems))
 
     def action_commands(self) -> None:

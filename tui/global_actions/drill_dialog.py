@@ -12,7 +12,18 @@ from textual.widgets import Button, Static
 
 from core.cluster.drills.drill import Drill, DrillKind, Offer
 from tui.dialogs.base import TableDialog, body, button
-from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, highlighted, left, wrapped
+from tui.drawing.spans import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlight_line,
+    left,
+    wrap_text,
+)
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -190,9 +201,9 @@ class DrillDialog(TableDialog[Drill | None]):
         drill = self.chosen
         sentence = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
         if problem := self._read_only or self._problem:
-            words = [*wrapped(problem, width, 2), ""][:2]
+            words = [*wrap_text(problem, width, 2), ""][:2]
             return (*lines, (), *(fit((Span(part, Tone.LOOK),), width) for part in words))
-        meaning = [*wrapped(sentence, width, 2), ""][:2]
+        meaning = [*wrap_text(sentence, width, 2), ""][:2]
         return (*lines, (), *(fit((dim(part),), width) for part in meaning))
 
     def _line(self, i: int, width: int) -> Line:
@@ -211,7 +222,7 @@ class DrillDialog(TableDialog[Drill | None]):
             Span(on, Tone.BRIGHT if at else Tone.PLAIN),
             Span(" ▸" if several else "", Tone.YOURS if at else Tone.DIM),
         )
-        return highlighted(line, width) if at else fit(line, width)
+        return highlight_line(line, width) if at else fit(line, width)
 
     # -- choosing --------------------------------------------------------------------------------
 

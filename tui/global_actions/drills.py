@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from core.errors import TrimtabError
-from tui.screen.app_base import Speaking
+from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ DRILL = "drill"
 """The action's id; where there is no ground for it, nothing shows it and its key does nothing."""
 
 
-class Drilling(Speaking):
+class Drills(AppBase):
     """The part of the dashboard that drills; `session.ground` says whether there is where."""
 
     class Offered(Message):
@@ -54,7 +54,7 @@ class Drilling(Speaking):
 
         from tui.global_actions.drill_dialog import DrillDialog
 
-        broker, topic = self.session.pointed_at or (None, None)
+        broker, topic = self.session.cursor_at or (None, None)
         dialog = DrillDialog(ground.name, broker=broker, topic=topic)
 
         def answered(drill: Drill | None) -> None:
@@ -65,7 +65,7 @@ class Drilling(Speaking):
         self._have_looked(dialog, ground, state)
 
     def _have_looked(self, dialog: DrillDialog, ground: DrillGround, state: ClusterState) -> None:
-        self.beside(
+        self.run_in_background(
             "drill", lambda: ground.offers(state), lambda found: self.Offered(dialog, found)
         )
 
@@ -75,7 +75,7 @@ class Drilling(Speaking):
         assert state is not None
         self._have_looked(message.dialog, ground, state)
 
-    def on_drilling_offered(self, message: Offered) -> None:
+    def on_drills_offered(self, message: Offered) -> None:
         dialog, found = message.dialog, message.found
         if dialog not in self.screen_stack:  # left meanwhile
             return
@@ -83,7 +83,7 @@ class Drilling(Speaking):
             dialog.refuse(str(found))
         elif isinstance(found, TrimtabError):
             dialog.dismiss(None)
-            self.call_after_refresh(self.tell, found)
+            self.call_after_refresh(self.report_error, found)
         else:
             dialog.offer(found)
 
@@ -98,12 +98,12 @@ class Drilling(Speaking):
             return run_drill(ground, drill)
 
         self.say(f"working on {drill.on}", "text")
-        self.beside("drill", work, self.Drilled)
+        self.run_in_background("drill", work, self.Drilled)
 
-    def on_drilling_drilled(self, message: Drilled) -> None:
+    def on_drills_drilled(self, message: Drilled) -> None:
         match message.done:
             case TrimtabError() as error:
-                self.tell(error)
+                self.report_error(error)
             case None:
                 self.say("There was nothing to do.", "look")
             case text:

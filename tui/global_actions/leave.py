@@ -24,8 +24,8 @@ from core.errors import TrimtabError
 from core.plan.plan import Plan
 from core.units import counted
 from tui.driver import TerminalDriver
-from tui.screen.app_base import Speaking
-from tui.session import Handed
+from tui.screen.app_base import AppBase
+from tui.session import PendingRun
 
 if TYPE_CHECKING:
     from tui.global_actions.leave_dialog import Answer, LeaveDialog
@@ -38,7 +38,7 @@ KEEP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedPlan:
     """What is kept for a cluster: a plan, in which file, and the run that another was handed to."""
 
     plan: Plan
@@ -48,18 +48,18 @@ class Kept:
     """What that run was started with, unless it has passed its checks."""
     refused: bool = False
     """Whether it has ended without."""
-    unread: TrimtabError | None = None
+    has_new_trouble: TrimtabError | None = None
     """Why the file cannot be read."""
 
 
-def keep_plan(plan: Plan) -> None:
+def save_plan(plan: Plan) -> None:
     """Write a plan down for the next start; raises OSError."""
     from core.plan.formats.plan_file import dump
 
     files.write_text(paths.kept_plan_file(plan.cluster_id or ""), dump(plan))
 
 
-def kept_plan(cluster_id: str) -> Plan | None:
+def read_saved_plan(cluster_id: str) -> Plan | None:
     """Return the plan that was kept for a cluster; raises DocumentError, OSError."""
     path = paths.kept_plan_file(cluster_id)
     if not path.exists():
@@ -70,22 +70,22 @@ def kept_plan(cluster_id: str) -> Plan | None:
     return plan if plan.cluster_id == cluster_id else None
 
 
-def read_kept(cluster_id: str) -> Kept:
+def load_saved(cluster_id: str) -> SavedPlan:
     """Return what is kept for a cluster, and what has come of the run that a plan was handed to."""
     stamp = _stamp(paths.kept_plan_file(cluster_id))
-    kept = Kept(Plan(cluster_id), stamp)
+    kept = SavedPlan(Plan(cluster_id), stamp)
     try:
-        kept = replace(kept, plan=kept_plan(cluster_id) or kept.plan)
+        kept = replace(kept, plan=read_saved_plan(cluster_id) or kept.plan)
     except TrimtabError as error:
-        kept = replace(kept, unread=error)
+        kept = replace(kept, has_new_trouble=error)
     except OSError as error:
         why = TrimtabError(f"The plan that was kept cannot be read: {error}.")
-        kept = replace(kept, unread=why)
-    run = handed_run(cluster_id)
+        kept = replace(kept, has_new_trouble=why)
+    run = read_run_id(cluster_id)
     return kept if not run else _with_run(kept, cluster_id, run)
 
 
-def _with_run(kept: Kept, cluster_id: str, run: str) -> Kept:
+def _with_run(kept: SavedPlan, cluster_id: str, run: str) -> SavedPlan:
     from core.run.journal.journal import JournalError
     from core.run.reporting.runs import read_journal
 
@@ -101,12 +101,12 @@ def _with_run(kept: Kept, cluster_id: str, run: str) -> Kept:
     return replace(kept, handed=handed, refused=look.view.state.ended)
 
 
-def keep_run(cluster_id: str, run: str) -> None:
+def save_run_id(cluster_id: str, run: str) -> None:
     """Write down which run a plan was handed to; raises OSError."""
     files.write_text(paths.handed_plan_file(cluster_id), run)
 
 
-def handed_run(cluster_id: str) -> str:
+def read_run_id(cluster_id: str) -> str:
     """Return the run that a plan was handed to when a dashboard was left; "" for none."""
     try:
         return paths.handed_plan_file(cluster_id).read_text(encoding="utf-8").strip()
@@ -132,13 +132,13 @@ def _stamp(path: Path) -> Stamp | None:
     return status.st_ino, status.st_mtime_ns
 
 
-class Leaving(Speaking):
+class LeaveWithPlan(AppBase):
     """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
 
     class KeptRead(Message):
         """What is kept for this cluster, or why that is not known."""
 
-        def __init__(self, result: Kept | TrimtabError) -> None:
+        def __init__(self, result: SavedPlan | TrimtabError) -> None:
             super().__init__()
             self.result = result
 
@@ -149,7 +149,7 @@ class Leaving(Speaking):
             super().__init__()
             self.result = result
 
-    _kept: Kept | None = None
+    _kept: SavedPlan | None = None
     """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
     _reading = False
     _answer: Answer | None = None
@@ -162,7 +162,7 @@ class Leaving(Speaking):
 
     async def action_quit(self) -> None:
         driver = self._driver
-        blind = isinstance(driver, TerminalDriver) and driver.leave_out()
+        blind = isinstance(driver, TerminalDriver) and driver.skip_frame()
         asked = self._answer == "keep" or (self._dialog is not None and self.screen is self._dialog)
         if asked or blind or not self._has_plan_to_keep:
             self.exit()
@@ -185,10 +185,10 @@ class Leaving(Speaking):
         """Have the plan written; the dialog says so until it is, or why it cannot be."""
         assert self._dialog is not None
         self._answer = "keep"
-        moves = counted(len(self.session.unhanded), "move")
+        moves = counted(len(self.session.plan_to_keep), "move")
         words = f"The plan of {moves} is being kept; then the dashboard ends."
         self._dialog.show_progress(words)
-        self.beside("keep", self._keep, self.PlanSettled)
+        self.run_in_background("keep", self._keep, self.PlanSettled)
         self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
 
     def _keep(self) -> None:
@@ -198,7 +198,7 @@ class Leaving(Speaking):
             why = f"The plan cannot be kept: {error.strerror or error}."
             raise TrimtabError(why, next="Export it (e), or make room and leave again.") from error
 
-    def on_leaving_plan_settled(self, message: PlanSettled) -> None:
+    def on_leave_with_plan_plan_settled(self, message: PlanSettled) -> None:
         self._stop_deadline()
         if message.result is None:
             if self._answer == "keep":  # else somebody stays after all
@@ -206,7 +206,7 @@ class Leaving(Speaking):
             return
         if self._answer == "keep":
             self._answer = None
-        self.tell(message.result)
+        self.report_error(message.result)
         if self._dialog is not None and self._dialog.is_mounted:
             self._dialog.show_failure(str(message.result))
 
@@ -218,7 +218,7 @@ class Leaving(Speaking):
     def _not_kept_yet(self) -> None:
         why = "The plan is not kept yet: the disk does not answer."
         error = TrimtabError(why, next="Wait, or leave without it (q).")
-        self.tell(error)
+        self.report_error(error)
         if self._dialog is not None and self._dialog.is_mounted:
             self._dialog.show_progress(str(error))
 
@@ -226,9 +226,11 @@ class Leaving(Speaking):
     def _has_plan_to_keep(self) -> bool:
         """Return whether there is a plan, and a cluster that may be met again."""
         address = self.session.address
-        return bool(len(self.session.unhanded)) and not (address is not None and address.simulated)
+        return bool(len(self.session.plan_to_keep)) and not (
+            address is not None and address.simulated
+        )
 
-    def settle_plan(self) -> None:
+    def save_plan_on_exit(self) -> None:
         """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
 
         From any thread: a plan is a value. What cannot be written, `unkept_words` tells.
@@ -238,41 +240,43 @@ class Leaving(Speaking):
         except OSError as error:
             self._failure = error.strerror or str(error)
 
-    def unkept_words(self) -> str:
+    def unsaved_plan_message(self) -> str:
         """Say which plan is lost if the dashboard ends now, and why; "" for none. From any thread.
 
         One that is thrown away is none.
         """
-        plan, kept = self.session.unhanded, self._kept
+        plan, kept = self.session.plan_to_keep, self._kept
         if not self._has_plan_to_keep or self._answer == "drop":
             return ""
         if kept is not None and kept.plan.moves == plan.moves:
             return ""
-        handing = self.session.handing
+        handing = self.session.run_starting
         starting = handing is not None and not handing.is_set()
         why = "a run was being started with it" if starting else self._failure
         return f"The plan of {counted(len(plan), 'move')} is not kept: {why}."
 
     def _settle(self) -> None:
         """Make what is kept be what it should be; raises OSError."""
-        handing = self.session.handing
+        handing = self.session.run_starting
         if handing is not None:
             handing.wait(KEEP_SECONDS)  # whether a run has the plan is known then
         with self._settling:
             session, kept = self.session, self._kept
-            plan, address = session.unhanded, session.address
+            plan, address = session.plan_to_keep, session.address
             if plan.cluster_id is None or (address is not None and address.simulated):
                 return
             if kept is None:
                 if self._answer == "drop":
                     return  # what is kept for this cluster has not been looked at
-                unread = TrimtabError("The plan that was kept has not been read yet.")
-                kept = Kept(Plan(plan.cluster_id), unread=unread)  # it is set aside
+                has_new_trouble = TrimtabError("The plan that was kept has not been read yet.")
+                kept = SavedPlan(
+                    Plan(plan.cluster_id), has_new_trouble=has_new_trouble
+                )  # it is set aside
             if self._answer == "drop":
                 plan = Plan(plan.cluster_id)
             self._kept = self._settle_run(self._settle_file(kept, plan))
 
-    def _settle_file(self, kept: Kept, plan: Plan) -> Kept:
+    def _settle_file(self, kept: SavedPlan, plan: Plan) -> SavedPlan:
         """Have the file be this plan; of an empty one nothing stays.
 
         Who has changed nothing leaves what another dashboard put there meanwhile, and nobody
@@ -293,41 +297,41 @@ class Leaving(Speaking):
         elif same and now is not None and self._answer != "keep":
             return kept
         else:
-            if kept.unread is not None:
+            if kept.has_new_trouble is not None:
                 set_aside(path)
-            keep_plan(plan)
-        return replace(kept, plan=plan, stamp=_stamp(path), unread=None)
+            save_plan(plan)
+        return replace(kept, plan=plan, stamp=_stamp(path), has_new_trouble=None)
 
-    def _settle_run(self, kept: Kept) -> Kept:
+    def _settle_run(self, kept: SavedPlan) -> SavedPlan:
         """Have it known which run a plan was handed to, as long as that may refuse it."""
         cluster_id = kept.plan.cluster_id or ""
-        handed = self.session.handed
+        handed = self.session.pending_run
         run = handed.run if handed is not None else ""
         if run == kept.run:
             return kept
         if run:
-            keep_run(cluster_id, run)
-        elif handed_run(cluster_id) == kept.run:
+            save_run_id(cluster_id, run)
+        elif read_run_id(cluster_id) == kept.run:
             paths.handed_plan_file(cluster_id).unlink(missing_ok=True)
         return replace(kept, run=run)
 
-    def take_kept_plan(self) -> None:
+    def restore_saved_plan(self) -> None:
         """Go on with the plan that was kept for this cluster, once it is known which that is."""
         state = self.session.state
         if self._reading or state is None:
             return
         self._reading = True
         # A large one takes seconds to read.
-        self.beside("kept", partial(read_kept, state.cluster_id), self.KeptRead)
+        self.run_in_background("kept", partial(load_saved, state.cluster_id), self.KeptRead)
 
-    def on_leaving_kept_read(self, message: KeptRead) -> None:
+    def on_leave_with_plan_kept_read(self, message: KeptRead) -> None:
         session, kept = self.session, message.result
         if isinstance(kept, TrimtabError):
-            self.tell(kept)
+            self.report_error(kept)
             return
         self._kept = kept
-        if kept.unread is not None:
-            self.tell(kept.unread)
+        if kept.has_new_trouble is not None:
+            self.report_error(kept.has_new_trouble)
         if len(session.plan):
             self._kept = replace(kept, run="")  # it is given back the next time
             self._add_kept(kept.plan)
@@ -338,7 +342,7 @@ class Leaving(Speaking):
             return
         session.edit(Plan.of(moves, cluster_id=kept.plan.cluster_id, notes=kept.plan.notes))
         if there and not kept.refused:
-            session.handed = Handed(kept.run, kept.handed)
+            session.pending_run = PendingRun(kept.run, kept.handed)
             session.take_run(session.run)
             return
         self.draw()

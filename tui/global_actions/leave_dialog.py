@@ -37,7 +37,7 @@ class LeaveDialog(ChoiceDialog[Answer]):
         )
 
     def _question(self, session: Session) -> Question:
-        moves = len(session.unhanded)
+        moves = len(session.plan_to_keep)
         words = "A run carries it out by now: nothing would be lost."
         if moves:
             words = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from core.errors import TrimtabError
-from tui.screen.app_base import Speaking
+from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 
-class Switching(Speaking):
+class ProbeSwitch(AppBase):
     """The part of the dashboard that begins and ends probes; one that it began ends with it."""
 
     _probe: Probe | None = None
@@ -85,13 +85,13 @@ class Switching(Speaking):
 
     def _switch(self, work: Callable[[], Probe | None]) -> None:
         self._switching = True
-        self.beside("probe", work, self.Switched)
+        self.run_in_background("probe", work, self.Switched)
 
-    def on_switching_switched(self, message: Switched) -> None:
+    def on_probe_switch_switched(self, message: Switched) -> None:
         self._switching = False
         match message.outcome:
             case TrimtabError() as error:
-                self.tell(error)
+                self.report_error(error)
             case None:
                 self.session.clients = None
                 self.say("The probe has ended. Its topic stays: trimtab probe --remove.", "fine")

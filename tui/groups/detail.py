@@ -16,19 +16,19 @@ from tui.drawing.spans import (
     Lines,
     Span,
     Tone,
-    beside,
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     left,
     plain,
     right,
     rule,
-    shortened,
+    shorten,
+    side_by_side,
     window,
-    wrapped,
+    with_hit,
+    wrap_text,
 )
 from tui.groups.view import GroupsView, letter, members_of
 
@@ -128,7 +128,10 @@ def detail_lines(view: GroupsView, width: int, height: int) -> Lines:
         kept = min(2 + len(view.happened), room // 2) if view.happened else 0
         side = _members(group, members, first, room - kept)
         side = (*side, *_happened(view, first, room - len(side)))
-        return (*lines, *beside(side, _map(view, members, width - first - 2, room), first, gap=gap))
+        return (
+            *lines,
+            *side_by_side(side, _map(view, members, width - first - 2, room), first, gap=gap),
+        )
     side = _members(group, members, width, min(len(members) + 1, max(room // 3, 3)))
     if view.happened:
         newest = view.happened[0]
@@ -163,9 +166,11 @@ def _problems(view: GroupsView, of: GroupView) -> list[str]:
         said.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
         said.append(f"What it has committed is not known: {group.committed_fault}")
-    unread = sum(p.member is None for p in of.partitions)
-    if unread and group.members:
-        said.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
+    has_new_trouble = sum(p.member is None for p in of.partitions)
+    if has_new_trouble and group.members:
+        said.append(
+            f"{has_new_trouble:,} of {len(of.partitions):,} partitions are read by nobody now."
+        )
     return said
 
 
@@ -190,7 +195,7 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
             fit(
                 (
                     Span(f"  {letter(n) or ' '} ", Tone.YOURS, bold=True),
-                    plain(left(shortened(names[n], name), name)),
+                    plain(left(shorten(names[n], name), name)),
                     dim(f"  {left(host, HOST)}  "),
                     what,
                 ),
@@ -214,7 +219,7 @@ def _happened(view: GroupsView, width: int, height: int) -> Lines:
         return ()
     lines: list[Line] = [BLANK, fit((dim("  rebalances, UTC"),), width)]
     for one in view.happened[:height]:
-        at, *rest = wrapped(one.text, width - TIME)
+        at, *rest = wrap_text(one.text, width - TIME)
         lines.append(fit((_time(one), plain(at)), width))
         lines += [fit((plain(" " * TIME), plain(words)), width) for words in rest]
     return tuple(lines[:height])
@@ -251,7 +256,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
         here = view.inside and n == view.partition
         line = _row(one, readers, name, pitch, roomy=roomy, here=here)
         hit = PartitionHit(one.tp)
-        lines.append(highlighted(line, width, hit) if here else hitting(fit(line, width), hit))
+        lines.append(highlight_line(line, width, hit) if here else with_hit(fit(line, width), hit))
     if hidden and not view.inside and len(lines) < height:
         more = len(view.partitions) - len(shown)
         lines.append(fit((dim(f"  and {more:,} more: enter shows them"),), width))
@@ -261,7 +266,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
 def _row(
     one: PartitionView, readers: dict[str, int], name: int, pitch: int, *, roomy: bool, here: bool
 ) -> Line:
-    words = left(shortened(str(one.tp), name), name)
+    words = left(shorten(str(one.tp), name), name)
     spans = [
         Span("▸ " if here else "  ", Tone.YOURS, bold=True),
         bright(words) if here else plain(words),

@@ -16,16 +16,16 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     left,
     plain,
     right,
     rule,
-    shortened,
+    shorten,
     width_of,
     window,
-    wrapped,
+    with_hit,
+    wrap_text,
 )
 from tui.groups.detail import SETTLED, detail_lines, lag_words, pace_words, rate, state_words
 from tui.groups.view import GroupsView
@@ -66,7 +66,9 @@ def _nothing(why: Sequence[str], width: int) -> Lines:
     title, *sentences = why
     lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
     for sentence in filter(None, sentences):
-        lines += [fit((dim(f"  {text}"),), width) for text in wrapped(sentence, min(width - 4, 90))]
+        lines += [
+            fit((dim(f"  {text}"),), width) for text in wrap_text(sentence, min(width - 4, 90))
+        ]
     return tuple(lines)
 
 
@@ -127,7 +129,9 @@ def _list(view: GroupsView, width: int, height: int) -> Lines:
         chosen = n == view.cursor
         line = _row(view, group, name, chosen=chosen, wide=wide)
         hit = GroupHit(group.group.id)
-        lines.append(highlighted(line, width, hit) if chosen else hitting(fit(line, width), hit))
+        lines.append(
+            highlight_line(line, width, hit) if chosen else with_hit(fit(line, width), hit)
+        )
     return tuple(lines)
 
 
@@ -138,7 +142,7 @@ def _row(view: GroupsView, of: GroupView, name: int, *, chosen: bool, wide: bool
     unsettled = gone or group.state not in SETTLED
     spans = [
         Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
-        (bright if chosen else plain)(left(shortened(group.id, name), name)),
+        (bright if chosen else plain)(left(shorten(group.id, name), name)),
         Span("  " + left(state, 12), Tone.LOOK if unsettled else Tone.DIM, bold=unsettled),
     ]
     if wide:

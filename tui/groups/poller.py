@@ -24,15 +24,17 @@ MOST = 2_000
 _BY = "group "
 
 
-def recalled(cluster_id: str, until: datetime, seen: Iterable[Rebalance]) -> tuple[Rebalance, ...]:
+def merge_rebalances(
+    cluster_id: str, until: datetime, seen: Iterable[Rebalance]
+) -> tuple[Rebalance, ...]:
     """Return what was recorded, and what was `seen` here of groups that nobody records."""
-    recorded = recorded_rebalances(cluster_id, until)
+    recorded = read_rebalances(cluster_id, until)
     known = {one.group for one in recorded}
     unrecorded = (one for one in seen if one.group not in known)
     return tuple(sorted((*recorded, *unrecorded), key=lambda one: one.at)[-MOST:])
 
 
-def recorded_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
+def read_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
     """Return the newest that the timeline has, the oldest first; none where nothing was recorded.
 
     A timeline that cannot be read is the Timeline's to tell of.
@@ -61,7 +63,7 @@ COST = 10.0
 """A look that takes long is not repeated before so many times its duration."""
 
 
-class Looking(DashboardScreen):
+class GroupsPoller(DashboardScreen):
     """The part of the Groups that asks the cluster, and the timeline for what was before."""
 
     class Looked(Message):
@@ -117,9 +119,9 @@ class Looking(DashboardScreen):
         self._look()
 
     def _follow(self) -> None:
-        if not self.session.paused and self.trimtab.monotonic() >= self._due:
+        if not self.session.paused and self.dashboard.monotonic() >= self._due:
             self._look()
-        self.trimtab.draw()  # an age may read differently
+        self.dashboard.draw()  # an age may read differently
 
     def _look(self) -> None:
         """Have a worker look, unless one does; the answer comes as `Looked`."""
@@ -147,12 +149,12 @@ class Looking(DashboardScreen):
 
         self.run_worker(work, thread=True, group="groups")
 
-    def look_again(self) -> None:
+    def refetch(self) -> None:
         self._look()
 
-    def on_looking_looked(self, message: Looked) -> None:
+    def on_groups_poller_looked(self, message: Looked) -> None:
         self._looking = False
-        now = self.trimtab.monotonic()
+        now = self.dashboard.monotonic()
         interval = max(LOOK_SECONDS, COST * message.seconds)
         self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
         self.error = message.error
@@ -160,7 +162,7 @@ class Looking(DashboardScreen):
             self.followed, self.views = message.followed, message.views
             self._take_rebalances(message.followed.newest, message.at)
             self.age = Freshness(now - message.seconds, interval)
-        self.trimtab.draw()
+        self.dashboard.draw()
 
     def _take_rebalances(self, look: GroupSample, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
@@ -174,7 +176,7 @@ class Looking(DashboardScreen):
             nth = self._asked_before
 
             def recall() -> None:
-                self.post_message(self.Recalled(nth, recalled(cluster_id, at, seen)))
+                self.post_message(self.Recalled(nth, merge_rebalances(cluster_id, at, seen)))
 
             self.run_worker(recall, thread=True, group="rebalances")
             return
@@ -183,7 +185,7 @@ class Looking(DashboardScreen):
         self._watched, happened = then
         self._happened = (*self._happened, *happened)[-KEPT:]
 
-    def on_looking_recalled(self, message: Recalled) -> None:
+    def on_groups_poller_recalled(self, message: Recalled) -> None:
         if message.asked == self._asked_before:
             self._before = message.before
         self.show(self.session)

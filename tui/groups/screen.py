@@ -16,13 +16,13 @@ from tui.actions.table import GROUPS, bindings_of
 from tui.drawing.page import Page
 from tui.groups.detail import PartitionHit
 from tui.groups.page import GroupHit, groups_lines
-from tui.groups.poller import Looking
+from tui.groups.poller import GroupsPoller
 from tui.groups.view import GroupsView, Order, at_partition, chosen_of, listed, partitions_of
 from tui.screen.list_screen import CursorKeys, Filtering
-from tui.session import Lit, Session, age_words
+from tui.session import Highlight, Session, age_words
 
 
-class GroupsScreen(CursorKeys, Filtering, Looking):
+class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
     """All groups, and what the chosen one reads; or only that."""
 
     PLACE = GROUPS
@@ -141,9 +141,9 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
             self.say("It reads nothing that the map could show.")
             return
         partitions = frozenset(p.tp for p in group.partitions)
-        self.trimtab.session.lit = Lit(group.group.id, partitions)
-        self.trimtab.session.then = None
-        self.trimtab.action_show_screen("map")
+        self.dashboard.session.highlight = Highlight(group.group.id, partitions)
+        self.dashboard.session.past_moment = None
+        self.dashboard.action_show_screen("map")
 
     def action_back(self) -> None:
         if self._inside:

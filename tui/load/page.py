@@ -21,19 +21,19 @@ from tui.drawing.spans import (
     Lines,
     Span,
     Tone,
-    beside,
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     left,
     plain,
     right,
     rule,
-    shortened,
+    shorten,
+    side_by_side,
     window,
-    wrapped,
+    with_hit,
+    wrap_text,
 )
 from tui.load.statistics import Numbers, known_words, numbers_lines, snapshot_lines
 
@@ -133,7 +133,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
     )
     blank: Lines = (BLANK,) * (height - len(first))
     gap = (plain(" "), Span("│", Tone.FAINT), plain(" "))
-    return beside((*first, *blank), second, main, gap=gap)[:height]
+    return side_by_side((*first, *blank), second, main, gap=gap)[:height]
 
 
 def _stacked(view: LoadView, width: int, height: int) -> Lines:
@@ -155,7 +155,7 @@ def _stacked(view: LoadView, width: int, height: int) -> Lines:
 
 def _waiting(width: int) -> Lines:
     lines: list[Line] = [BLANK, fit((bright("  No load yet."),), width)]
-    for text in wrapped(
+    for text in wrap_text(
         "The collector's first interval comes after half a minute, Spark's first 5-minute window "
         "when it has ended. Without Java there is the interval only; trimtab doctor says what is "
         "missing.",
@@ -240,7 +240,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
         line = fit(
             (
                 Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
-                (bright if chosen else plain)(left(shortened(choice.name, room), room)),
+                (bright if chosen else plain)(left(shorten(choice.name, room), room)),
                 *_pair("in", choice.in_bytes_per_s),
                 *_pair("out", choice.out_bytes_per_s),
                 plain(right(known_words(choice.size_bytes, format_bytes), 9)),
@@ -249,7 +249,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
             width,
         )
         lines.append(
-            highlighted(line, width, ChoiceHit(i)) if chosen else hitting(line, ChoiceHit(i))
+            highlight_line(line, width, ChoiceHit(i)) if chosen else with_hit(line, ChoiceHit(i))
         )
     return tuple(lines)
 

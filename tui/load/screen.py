@@ -85,7 +85,7 @@ class LoadScreen(DashboardScreen):
             else f"Broker {self._broker} leads no partition.",
             metric=self._metric,
             hours=self._hours,
-            plain=self.palette.plain or self.trimtab.ascii_only,
+            plain=self.palette.plain or self.dashboard.ascii_only,
         )
         page.show(load_lines(view, page.size.width, page.size.height), self.palette, self.glyphs)
 

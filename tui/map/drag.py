@@ -16,7 +16,7 @@ from core.plan.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
-class Carry:
+class Drag:
     """What is carried: for each partition the broker it was lifted from, and where it is now.
 
     `findings` hold for each partition what speaks against each broker; they are found when the
@@ -79,7 +79,7 @@ class Carry:
         finding = self.finding
         return finding is None or finding.severity is not Severity.ILLEGAL
 
-    def over(self, broker: int) -> Carry:
+    def with_target(self, broker: int) -> Drag:
         return replace(self, target=broker)
 
     def lost(self, state: ClusterState, plan: Plan) -> str | None:
@@ -94,11 +94,11 @@ class Carry:
                 return f"Broker {source} holds no replica of {tp} any more"
         return None
 
-    def renewed(self, state: ClusterState, load: Load, plan: Plan) -> Carry:
+    def renewed(self, state: ClusterState, load: Load, plan: Plan) -> Drag:
         """Return it with what speaks against a drop now; it must not be `lost`."""
         if self.rests_on == _basis(state, plan, self.sources):
             return self
-        again = lift(state, load, plan, self.sources, self.sources[self.primary])
+        again = pick_up(state, load, plan, self.sources, self.sources[self.primary])
         assert again is not None
         return replace(
             self,
@@ -120,7 +120,7 @@ class Carry:
         return plan
 
 
-def lift(
+def pick_up(
     state: ClusterState,
     load: Load,
     plan: Plan,
@@ -128,7 +128,7 @@ def lift(
     broker: int,
     *,
     by_mouse: bool = False,
-) -> Carry | None:
+) -> Drag | None:
     """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
     from core.plan.checks.drop import drop_findings
 
@@ -142,7 +142,7 @@ def lift(
     leads = {tp: targets[tp][0] == broker for tp in sources}
     findings = drop_findings(state, load, plan, sources)
     basis = _basis(state, plan, sources)
-    return Carry(sources, leads, broker, findings, basis, leading, by_mouse)
+    return Drag(sources, leads, broker, findings, basis, leading, by_mouse)
 
 
 def _basis(state: ClusterState, plan: Plan, partitions: Iterable[TopicPartition]) -> object:

@@ -10,13 +10,13 @@ from textual import events
 
 from core.cluster.metadata import TopicPartition
 from tui.drawing.canvas import Canvas
-from tui.map.drag import Carry, lift
+from tui.map.drag import Drag, pick_up
 from tui.session import Session
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from tui.map.screen_protocol import ShownMap
+    from tui.map.screen_protocol import MapScreenProtocol
 
 TYPING_SECONDS = 1.2
 """Digits typed within this time make one broker id."""
@@ -25,12 +25,12 @@ EDGE_SECONDS = 0.12
 """How long the mouse is held beside the cells until one more broker comes into sight."""
 
 
-class Hands:
+class DragController:
     """Hold what is carried; `carry` is None while the hands are empty."""
 
-    def __init__(self, screen: ShownMap) -> None:
+    def __init__(self, screen: MapScreenProtocol) -> None:
         self._screen = screen
-        self.carry: Carry | None = None
+        self.drag: Drag | None = None
         self._typed_at = 0.0
         self._edge = 0
         """-1 or 1 while the mouse that carries is held to the left or right of the cells."""
@@ -38,20 +38,20 @@ class Hands:
 
     def check(self, session: Session) -> None:
         """Hold what is carried against the session: open the hands when it can be no longer."""
-        carry, state, load = self.carry, session.state, session.load
-        if carry is None or state is None or load is None:
+        drag, state, load = self.drag, session.state, session.load
+        if drag is None or state is None or load is None:
             return
-        why = carry.lost(state, session.plan)
+        why = drag.lost(state, session.plan)
         if why is None:
-            self.carry = carry.renewed(state, load, session.plan)
+            self.drag = drag.renewed(state, load, session.plan)
             return
-        self.carry = None
-        self._screen.view = replace(self._screen.view, broker=carry.sources[carry.primary])
+        self.drag = None
+        self._screen.view = replace(self._screen.view, broker=drag.sources[drag.primary])
         self._screen.say(f"{why}: nothing was changed.", "look")
 
     # -- carrying --------------------------------------------------------------------------------
 
-    def lift(
+    def pick_up(
         self,
         partitions: Iterable[TopicPartition],
         first: TopicPartition,
@@ -64,7 +64,7 @@ class Hands:
         Only those of `first`'s topic that are there: nothing goes along that cannot be seen.
         """
         screen, session = self._screen, self._screen.session
-        if session.then is not None:
+        if session.past_moment is not None:
             screen.say("The past cannot be edited: 0 goes back to now.", "look")
             return False
         state, load = session.state, session.load
@@ -75,83 +75,83 @@ class Hands:
             for tp in set(partitions) - {first}
             if tp.topic == first.topic and state.find(tp) is not None
         )
-        carry = lift(state, load, session.plan, [first, *others], broker, by_mouse=by_mouse)
-        if carry is None:
+        drag = pick_up(state, load, session.plan, [first, *others], broker, by_mouse=by_mouse)
+        if drag is None:
             screen.say(f"Broker {broker} holds no replica of p{first.partition}.")
             return False
-        self.carry, self._edge = carry, 0
+        self.drag, self._edge = drag, 0
         screen.view = replace(screen.view, broker=broker, cursor_partition=first.partition)
         screen.show(session)
         return True
 
-    def carry_to(self, broker: int) -> None:
+    def drag_to(self, broker: int) -> None:
         screen = self._screen
-        assert self.carry is not None
-        if broker == self.carry.target:
+        assert self.drag is not None
+        if broker == self.drag.target:
             return
-        self.carry = self.carry.over(broker)
+        self.drag = self.drag.with_target(broker)
         screen.view = replace(screen.view, broker=broker)
-        screen.hush()
+        screen.clear_message()
         screen.show(screen.session)
 
     def sideways(self, ids: list[int], step: int) -> None:
         """Carry one broker to the left or to the right."""
-        assert self.carry is not None
-        at = ids.index(self.carry.target) + step
+        assert self.drag is not None
+        at = ids.index(self.drag.target) + step
         if 0 <= at < len(ids):
-            self.carry_to(ids[at])
+            self.drag_to(ids[at])
 
     def type_digit(self, digit: str) -> None:
         """Carry to the broker whose id is typed; digits within a moment make one id."""
         screen, model = self._screen, self._screen.model
-        if self.carry is None or model is None:
+        if self.drag is None or model is None:
             return
-        now = screen.trimtab.monotonic()
-        typed = self.carry.typed if now - self._typed_at < TYPING_SECONDS else ""
+        now = screen.dashboard.monotonic()
+        typed = self.drag.typed if now - self._typed_at < TYPING_SECONDS else ""
         self._typed_at = now
         ids = set(model.state.broker_ids.tolist())
         for text in (typed + digit, digit):
             if any(str(id).startswith(text) for id in ids):
-                self.carry = replace(self.carry, typed=text)
+                self.drag = replace(self.drag, typed=text)
                 if int(text) in ids:
-                    self.carry_to(int(text))
+                    self.drag_to(int(text))
                 return
         screen.say(f"There is no broker {typed}{digit}.", "look")
 
     def lead(self) -> None:
         """Have what is carried lead where it is dropped, or not."""
-        if self.carry is None:
+        if self.drag is None:
             return
-        if self.carry.leads_already:
+        if self.drag.leads_already:
             self._screen.say("It leads already, and will where it is dropped.")
             return
-        self.carry = replace(self.carry, to_lead=not self.carry.to_lead)
+        self.drag = replace(self.drag, to_lead=not self.drag.to_lead)
         self._screen.show(self._screen.session)
 
     def drop(self) -> None:
-        screen, session, carry = self._screen, self._screen.session, self.carry
-        if carry is None or session.state is None:
+        screen, session, drag = self._screen, self._screen.session, self.drag
+        if drag is None or session.state is None:
             return
-        finding = carry.finding if carry.moved else None
-        if not carry.can_drop:
+        finding = drag.finding if drag.moved else None
+        if not drag.can_drop:
             assert finding is not None
             screen.say(f"Not here: {finding.sentence}", "act")
             return
-        plan = carry.dropped(session.state, session.plan)
-        self.carry = None
+        plan = drag.dropped(session.state, session.plan)
+        self.drag = None
         screen.view = replace(screen.view, marked=frozenset())
         session.edit(plan)
-        screen.trimtab.draw()
+        screen.dashboard.draw()
         if finding is not None:
             screen.say(f"In the plan, but: {finding.sentence}", "look")
 
     def let_go(self) -> None:
         """Put everything back; the cursor returns to where it was lifted."""
-        if self.carry is None:
+        if self.drag is None:
             return
         screen = self._screen
-        source = self.carry.sources[self.carry.primary]
-        self.carry = None
+        source = self.drag.sources[self.drag.primary]
+        self.drag = None
         screen.view = replace(screen.view, broker=source)
         screen.show(screen.session)
 
@@ -160,7 +160,7 @@ class Hands:
     def press(self, x: int, y: int) -> bool:
         """Take a press of the button; return whether something was picked up."""
         screen = self._screen
-        screen.hush()
+        screen.clear_message()
         model, scene, places = screen.model, screen.scene, screen.places
         if model is None or scene is None:
             return False
@@ -172,7 +172,7 @@ class Hands:
         index = screen.top + y - places.rows_at
         if not 0 <= y - places.rows_at < places.rows or index >= len(model.rows):
             return False
-        if x >= scene.layout.main or self.carry is not None:
+        if x >= scene.layout.main or self.drag is not None:
             return False
         column = scene.columns.broker_at(x)
         again = index == model.cursor and (column is None or column == model.column)
@@ -193,17 +193,17 @@ class Hands:
         if session.state is None or broker not in session.plan.target(session.state, tp):
             return False
         marked = view.marked if tp in view.marked else frozenset()
-        return self.lift({tp} | marked, tp, broker, by_mouse=True)
+        return self.pick_up({tp} | marked, tp, broker, by_mouse=True)
 
     def hover(self, x: int) -> None:
         """Carry on while the button is held; only the column matters."""
         scene = self._screen.scene
-        if self.carry is None or not self.carry.by_mouse or scene is None:
+        if self.drag is None or not self.drag.by_mouse or scene is None:
             return
         column = scene.columns.broker_at(x)
         if column is not None:
             self._edge = 0
-            self.carry_to(int(scene.model.state.broker_ids[column]))
+            self.drag_to(int(scene.model.state.broker_ids[column]))
             return
         self._edge = -1 if x < scene.columns.cells_at else 1
         if self._resting is None:
@@ -213,27 +213,27 @@ class Hands:
         """Carry to the next broker out of sight, and on while the mouse stays beside the cells."""
         screen, scene = self._screen, self._screen.scene
         self._resting = None
-        if self.carry is None or not self.carry.by_mouse or scene is None or not self._edge:
+        if self.drag is None or not self.drag.by_mouse or scene is None or not self._edge:
             return
         columns = scene.columns
         column = columns.first - 1 if self._edge < 0 else columns.first + columns.shown
         if 0 <= column < columns.brokers:
             screen.first += self._edge
-            self.carry_to(int(scene.model.state.broker_ids[column]))
+            self.drag_to(int(scene.model.state.broker_ids[column]))
             self._resting = screen.set_timer(EDGE_SECONDS, self._past_edge)
 
     def release(self, x: int, y: int) -> None:
-        screen, carry, scene = self._screen, self.carry, self._screen.scene
-        if carry is None or not carry.by_mouse or scene is None:
+        screen, drag, scene = self._screen, self.drag, self._screen.scene
+        if drag is None or not drag.by_mouse or scene is None:
             return
         places = screen.places
         inside = scene.columns.broker_at(x) is not None and 0 <= y - places.rows_at < places.rows
-        if not inside or not (carry.moved or carry.to_lead):
+        if not inside or not (drag.moved or drag.to_lead):
             self.let_go()
-        elif carry.can_drop:
+        elif drag.can_drop:
             self.drop()
         else:
-            finding = carry.finding
+            finding = drag.finding
             self.let_go()
             if finding is not None:
                 screen.say(f"Not there: {finding.sentence}", "act")
@@ -243,7 +243,7 @@ class Hands:
 
     def lose_mouse(self) -> None:
         """The terminal or another widget took the mouse: what it carried goes back."""
-        if self.carry is not None and self.carry.by_mouse:
+        if self.drag is not None and self.drag.by_mouse:
             self.let_go()
 
 
@@ -252,28 +252,28 @@ class MapCanvas(Canvas):
 
     DEFAULT_CSS = "MapCanvas { width: 1fr; height: 1fr; }"
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, drag_controller: DragController) -> None:
         super().__init__(id="map")
-        self._hands = hands
+        self._drag_controller = drag_controller
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if self._hands.press(event.x, event.y):
+        if self._drag_controller.press(event.x, event.y):
             self.capture_mouse()
         event.stop()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        self._hands.hover(event.x)
+        self._drag_controller.hover(event.x)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         self.release_mouse()
-        self._hands.release(event.x, event.y)
+        self._drag_controller.release(event.x, event.y)
         event.stop()
 
     def on_mouse_release(self, event: events.MouseRelease) -> None:
-        self._hands.lose_mouse()
+        self._drag_controller.lose_mouse()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        self._hands.scroll(WHEEL_ROWS)
+        self._drag_controller.scroll(WHEEL_ROWS)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        self._hands.scroll(-WHEEL_ROWS)
+        self._drag_controller.scroll(-WHEEL_ROWS)

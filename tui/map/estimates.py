@@ -18,7 +18,7 @@ from core.load.view.heat import Metric, carried_values
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
 from tui.map.drawing.preview import Preview
-from tui.plan.study_worker import Studying
+from tui.plan.study_worker import StudyWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from core.load.load import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.single_move import Suggestion
-    from tui.map.screen_protocol import ShownMap
+    from tui.map.screen_protocol import MapScreenProtocol
     from tui.map.view import Model
 
 REST_SECONDS = 0.12
@@ -37,7 +37,7 @@ REST_SECONDS = 0.12
 
 
 @dataclass
-class WorkedOut(Message):
+class EstimateReady(Message):
     """A suggestion or a throttle table, worked out in a thread for a key that may be old.
 
     `held` is what was carried then, upon which plan; None for nothing.
@@ -59,7 +59,7 @@ class RatesKey(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Reckoned:
+class PictureFacts:
     """What is reckoned of a picture once, however often it is drawn."""
 
     state: ClusterState
@@ -83,32 +83,32 @@ class Reckoned:
         )
 
 
-class Ahead:
+class MapEstimates:
     """Knows what was worked out for what is on the screen, and has the rest worked out."""
 
-    def __init__(self, screen: ShownMap) -> None:
+    def __init__(self, screen: MapScreenProtocol) -> None:
         self._screen = screen
-        self._suggestion: WorkedOut | None = None
-        self._rates: WorkedOut | None = None
-        self._studying = Studying(screen, "rates", rest_seconds=0.0)
+        self._suggestion: EstimateReady | None = None
+        self._rates: EstimateReady | None = None
+        self._studying = StudyWorker(screen, "rates", rest_seconds=0.0)
         self._asked_rates: RatesKey | None = None
         self._asked_suggestion: object = None
-        self._rest: Timer | None = None
-        self._reckoned: Reckoned | None = None
+        self._timer: Timer | None = None
+        self._reckoned: PictureFacts | None = None
 
-    def _known(self, state: ClusterState, load: Load) -> Reckoned:
+    def _known(self, state: ClusterState, load: Load) -> PictureFacts:
         known = self._reckoned
         if known is None or known.state is not state or known.load is not load:
-            known = self._reckoned = Reckoned(state, load)
+            known = self._reckoned = PictureFacts(state, load)
         return known
 
     @property
     def plan(self) -> Plan:
         """Return the plan, with what is carried dropped where it is."""
-        session, carry = self._screen.session, self._screen.carry
-        if carry is None or session.state is None:
+        session, drag = self._screen.session, self._screen.drag
+        if drag is None or session.state is None:
             return session.plan
-        return carry.dropped(session.state, session.plan)
+        return drag.dropped(session.state, session.plan)
 
     @property
     def preview(self) -> Preview:
@@ -133,8 +133,8 @@ class Ahead:
 
     @property
     def _held(self) -> object:
-        carry = self._screen.carry
-        return None if carry is None else (self._screen.session.plan.moves, carry.sources)
+        drag = self._screen.drag
+        return None if drag is None else (self._screen.session.plan.moves, drag.sources)
 
     @property
     def suggestion(self) -> Suggestion | None:
@@ -173,7 +173,7 @@ class Ahead:
         return not (unknown or is_partial(model.state.hidden))
 
     @property
-    def _known_suggestion(self) -> WorkedOut | None:
+    def _known_suggestion(self) -> EstimateReady | None:
         known = self._suggestion
         return known if known is not None and known.key == self._suggestion_key() else None
 
@@ -185,12 +185,12 @@ class Ahead:
         return RatesKey(plan.moves, facts, session.calibration)
 
     @staticmethod
-    def _is_of(known: WorkedOut, plan: Plan) -> bool:
+    def _is_of(known: EstimateReady, plan: Plan) -> bool:
         return isinstance(known.key, RatesKey) and known.key.moves == plan.moves
 
     def _suggestion_key(self) -> object:
         model, session = self._screen.model, self._screen.session
-        if model is None or self._screen.carry is not None:
+        if model is None or self._screen.drag is not None:
             return None
         return (
             self._known(model.state, model.load).facts,
@@ -213,34 +213,34 @@ class Ahead:
     @property
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
-        waits = self._rest is not None or self._asked_rates is not None
+        waits = self._timer is not None or self._asked_rates is not None
         return waits or self._asked_suggestion is not None
 
-    def work_out_soon(self) -> None:
+    def compute_soon(self) -> None:
         """Work out what is missing once the cursor rests."""
-        self._stop_resting()
+        self._stop_timer()
         if not self.plan.moves:
             self._studying.forget()
             self._asked_rates = None
         if any(self._missing):
-            self._rest = self._screen.set_timer(REST_SECONDS, self.work_out)
+            self._timer = self._screen.set_timer(REST_SECONDS, self.compute)
 
-    def work_out(self) -> None:
+    def compute(self) -> None:
         """Work out in threads what is missing and was not yet asked for."""
         session, model = self._screen.session, self._screen.model
         if session.state is None or session.load is None or model is None:
             return
-        self._stop_resting()
+        self._stop_timer()
         rates, suggestion = self._missing
         if rates:
             self._ask_rates()
         if suggestion and self._asked_suggestion != self._suggestion_key():
             self._ask_suggestion()
 
-    def _stop_resting(self) -> None:
-        if self._rest is not None:
-            self._rest.stop()
-            self._rest = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
 
     def _ask_rates(self) -> None:
         screen, plan = self._screen, self.plan
@@ -255,7 +255,7 @@ class Ahead:
 
             calibration = learned or NOTHING_LEARNED
             found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
-            return WorkedOut(key, held, rates=found)
+            return EstimateReady(key, held, rates=found)
 
         session = screen.session
         if self._studying.ask(plan, session.rate_bytes_per_s, session.now, rates, known=True):
@@ -281,16 +281,16 @@ class Ahead:
                 alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
                 learned = known or NOTHING_LEARNED
                 estimate = estimate_at(state, load, alone, rate, calibration=learned)
-            screen.post_message(WorkedOut(key, suggestion=found, estimate=estimate))
+            screen.post_message(EstimateReady(key, suggestion=found, estimate=estimate))
 
         screen.run_worker(suggest, thread=True, exclusive=True, group="suggestion")
 
-    def take(self, message: WorkedOut) -> bool:
+    def take(self, message: EstimateReady) -> bool:
         """Take an answer; return False when something else has been asked meanwhile."""
         if message.rates is not None and message.key == self._asked_rates:
             self._rates, self._asked_rates = message, None
             self._studying.done(self._screen.session.now)
-            if self._screen.carry is None:
+            if self._screen.drag is None:
                 from core.plan.estimate.rate_table import default_rate
 
                 self._screen.session.propose_rate(default_rate(message.rates))

@@ -17,13 +17,13 @@ from tui.theming import Glyphs, Palette
 from tui.timeline.time_travel import TimeTravel
 
 if TYPE_CHECKING:
-    from tui.session import Then
+    from tui.session import PastMoment
 
 
 def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -> Row:
     """Return the banner; what does not fit is left out from the right."""
     row = Row(width, palette.style("text", "raised"))
-    then, state = session.then, session.state
+    then, state = session.past_moment, session.state
     if then is None or state is None:
         return row
     at = then.at.astimezone(UTC)
@@ -38,7 +38,7 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
         text = f"{' ' if part is parts[0] else f' {glyphs.dot} '}{part}"
         if x + len(text) <= width:
             x = row.put(x, text, palette.style("text", "raised"))
-    told = session.past.told_at(then.at) if session.past else ""
+    told = session.recorded.described_at(then.at) if session.recorded else ""
     room = width - x - 4
     if told and room >= 12:
         told = told if len(told) <= room else told[: room - 1] + glyphs.ellipsis
@@ -47,20 +47,20 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
     return row
 
 
-def _known(then: Then) -> tuple[str, ...]:
+def _known(then: PastMoment) -> tuple[str, ...]:
     """Say which load is shown, by the end of its window; sizes were never kept."""
     if then.load is None or then.load.as_of is None:
         return ("load and sizes unknown",)
     return f"load until {then.load.as_of.astimezone(UTC):%H:%M}Z", "sizes unknown"
 
 
-class ThenBanner(Canvas):
+class PastBanner(Canvas):
     """The banner; not displayed while the map shows what is."""
 
-    DEFAULT_CSS = "ThenBanner { height: 1; display: none; }"
+    DEFAULT_CSS = "PastBanner { height: 1; display: none; }"
 
     def show(self, session: Session, palette: Palette, glyphs: Glyphs, width: int) -> None:
-        if session.then is not None:
+        if session.past_moment is not None:
             self.put_rows([banner_row(session, palette, glyphs, width)])
 
 
@@ -73,39 +73,39 @@ class PastMap(TimeTravel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._session_then: tuple[Then, Session] | None = None
+        self._session_then: tuple[PastMoment, Session] | None = None
 
     @property
-    def then(self) -> Then | None:
-        return self.trimtab.session.then
+    def past_moment(self) -> PastMoment | None:
+        return self.dashboard.session.past_moment
 
     @property
     def session(self) -> Session:
         """Return the session; in the past one of that moment, with nothing planned or known."""
-        now, then = self.trimtab.session, self.then
+        now, then = self.dashboard.session, self.past_moment
         if then is None:
             self._session_then = None
             return now
         if self._session_then is None or self._session_then[0] is not then:
-            self._session_then = (then, _as_it_was(now, then))
+            self._session_then = (then, past_session(now, then))
         session = self._session_then[1]
-        session.now, session.unread = now.now, now.unread
+        session.now, session.has_new_trouble = now.now, now.has_new_trouble
         return session
 
     def show(self, session: Session) -> None:
-        banner = self.query(ThenBanner)
+        banner = self.query(PastBanner)
         if banner:
-            banner.first().display = self.then is not None
-            banner.first().show(self.trimtab.session, self.palette, self.glyphs, self.size.width)
+            banner.first().display = self.past_moment is not None
+            banner.first().show(self.dashboard.session, self.palette, self.glyphs, self.size.width)
         super().show(self.session)
 
     def action_now(self) -> None:
         self.asked_at = None
-        self.trimtab.session.then = None
-        self.trimtab.draw()
+        self.dashboard.session.past_moment = None
+        self.dashboard.draw()
 
     def _step_past(self, steps: int) -> None:
-        then, past = self.then, self.trimtab.session.past
+        then, past = self.past_moment, self.dashboard.session.recorded
         if then is not None and past is not None:
             self.travel(past.moment_after(self.asked_at or then.at, steps))
 
@@ -121,15 +121,15 @@ class PastMap(TimeTravel):
     def action_ten_later(self) -> None:
         self._step_past(10)
 
-    def refuses(self, event: events.Key) -> bool:
+    def refuse_edit(self, event: events.Key) -> bool:
         """Return whether a key would edit the past; it is said, and taken."""
-        if self.then is None:
+        if self.past_moment is None:
             return False
         keys = {
             key
             for action in actions_of(MAP)
             if action.id in EDITS
-            for key in keys_of(action, self.trimtab.user_keys)
+            for key in keys_of(action, self.dashboard.user_keys)
         }
         if event.key not in keys:
             return False
@@ -139,7 +139,7 @@ class PastMap(TimeTravel):
         return True
 
 
-def _as_it_was(now: Session, then: Then) -> Session:
+def past_session(now: Session, then: PastMoment) -> Session:
     return replace(
         now,
         state=then.state,
@@ -151,7 +151,7 @@ def _as_it_was(now: Session, then: Then) -> Session:
         history=PlanHistory(),
         groups=None,
         run=None,
-        others=(),
+        external_moves=(),
         problem=None,
         writable=False,
     )

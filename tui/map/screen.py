@@ -14,16 +14,16 @@ from textual.widget import Widget
 
 from core.load.view.heat import Metric
 from core.load.view.verdicts import Verdict
-from tui.actions.table import CARRY, MAP, THEN, actions_of, bindings_of
-from tui.map.drag import Carry
-from tui.map.drag_controller import Hands, MapCanvas
+from tui.actions.table import CARRY, MAP, PAST_MAP, actions_of, bindings_of
+from tui.map.drag import Drag
+from tui.map.drag_controller import DragController, MapCanvas
 from tui.map.drawing.inspector import cell_lines, cell_title
 from tui.map.drawing.page import Places, draw_map
 from tui.map.drawing.scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.map.drawing.topic_rows import Brush, rack_names
-from tui.map.estimates import Ahead, WorkedOut
-from tui.map.past import EDITS, OF_THEN, PastMap, ThenBanner
-from tui.map.verdicts import Troubles
+from tui.map.estimates import EstimateReady, MapEstimates
+from tui.map.past import EDITS, OF_THEN, PastBanner, PastMap
+from tui.map.verdicts import MapVerdicts
 from tui.map.view import (
     MapView,
     Model,
@@ -32,21 +32,21 @@ from tui.map.view import (
     at_row,
     build_model,
     inward,
-    lit_up,
     outward,
     scrolled,
     still_there,
+    with_highlight,
 )
-from tui.plan.editing import PlanKeys
+from tui.plan.editing import PlanEditing
 from tui.screen.list_screen import CursorKeys, Filtering
 from tui.session import Session
 
 
-class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
+class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
     """Triage at a glance, and manual edits of the plan."""
 
     PLACE = MAP
-    BINDINGS = [*bindings_of(MAP), *bindings_of(CARRY), *bindings_of(THEN)]
+    BINDINGS = [*bindings_of(MAP), *bindings_of(CARRY), *bindings_of(PAST_MAP)]
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,56 +56,56 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
         self.top = self.first = 0
         """The first row, and the first broker by column, in sight."""
         self.places = Places()
-        self.hands = Hands(self)
-        self.ahead = Ahead(self)
-        self.troubles = Troubles(self)
+        self.drag_controller = DragController(self)
+        self.estimates = MapEstimates(self)
+        self.troubles = MapVerdicts(self)
 
     def compose_body(self) -> Iterable[Widget]:
-        yield ThenBanner()
-        yield MapCanvas(self.hands)
+        yield PastBanner()
+        yield MapCanvas(self.drag_controller)
 
     @property
-    def carry(self) -> Carry | None:
-        return self.hands.carry
+    def drag(self) -> Drag | None:
+        return self.drag_controller.drag
 
     @property
     def place(self) -> str:
-        if self.then is not None:
-            return THEN
-        return MAP if self.carry is None else CARRY
+        if self.past_moment is not None:
+            return PAST_MAP
+        return MAP if self.drag is None else CARRY
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While something is carried, only what carries it works; digits only then."""
         if action == "digit":
-            return self.carry is not None
+            return self.drag is not None
         if action in OF_THEN:
-            return self.then is not None
-        if action in EDITS and self.then is not None:
+            return self.past_moment is not None
+        if action in EDITS and self.past_moment is not None:
             return False
-        return self.carry is None or action not in _NOT_WHILE_CARRYING
+        return self.drag is None or action not in _NOT_WHILE_CARRYING
 
     # -- drawing ---------------------------------------------------------------------------------
 
     @property
     def brush(self) -> Brush:
-        return Brush(self.palette, self.glyphs, self.trimtab.few_colors)
+        return Brush(self.palette, self.glyphs, self.dashboard.few_colors)
 
     def show_body(self, session: Session) -> None:
         canvas = self.query_one(MapCanvas)
-        past = self.then is not None
+        past = self.past_moment is not None
         width, height = self.size.width, max(0, self.size.height - 2 - past)
         if session.state is None or session.load is None:
             row = self.brush.row(width)
             row.put(1, f"asking {session.cluster_name} …", self.brush.style("dim"))
             canvas.put_rows([row])
             return
-        if self.view.lit is not session.lit:
-            self.view, self.top = lit_up(self.view, session.lit), 0
+        if self.view.highlight is not session.highlight:
+            self.view, self.top = with_highlight(self.view, session.highlight), 0
         if self.view is not (view := still_there(self.view, session.state)):
             self.view, self.typing = view, False
-        self.hands.check(session)
+        self.drag_controller.check(session)
         self.model = model = build_model(session.state, session.load, self.view, self.model)
-        session.pointed_at = (model.broker, model.topic if model.rows else None)
+        session.cursor_at = (model.broker, model.topic if model.rows else None)
         clients = None if past else session.clients
         layout = layout_of(
             width,
@@ -115,7 +115,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             clients=clients is not None,
         )
         self.top = scrolled(self.top, model.cursor, layout.rows, len(model.rows))
-        dragging = self.carry is not None and self.carry.by_mouse
+        dragging = self.drag is not None and self.drag.by_mouse
         columns = columns_of(model, layout, self.first, held=dragging)
         self.first = columns.first
         self.scene = Scene(
@@ -125,10 +125,10 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             top=self.top,
             verdicts=self.troubles.of(session, model),
             selected_verdict=self.troubles.selected,
-            suggestion=None if past else self.ahead.suggestion,
-            suggestion_estimate=self.ahead.suggestion_estimate,
-            preview=self.ahead.preview,
-            carry=self.carry,
+            suggestion=None if past else self.estimates.suggestion,
+            suggestion_estimate=self.estimates.suggestion_estimate,
+            preview=self.estimates.preview,
+            drag=self.drag,
             stale=session.lost_since is not None,
             editing_filter=self.view.filter if self.typing else None,
             groups=session.groups or (),
@@ -138,7 +138,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
         rows, self.places = draw_map(self.scene, self.brush)
         canvas.put_rows(rows)
         if not past:
-            self.ahead.work_out_soon()
+            self.estimates.compute_soon()
 
     def footer_words(self) -> Mapping[str, str]:
         shown = self.model.view.metric if self.model else Metric.IN
@@ -147,7 +147,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             "metric": f"metric: {shown.value}",
             "undo": "undo" if self.session.history.undo else "",
             "apply": "apply…" if self.session.plan.moves else "",
-            "take_suggestion": "suggest" if self.ahead.suggestion else "",
+            "take_suggestion": "suggest" if self.estimates.suggestion else "",
             "enter": "partitions" if self.view.zoom is Zoom.TOPICS else "detail",
         }
         if self.view.zoom is Zoom.PARTITION:
@@ -159,10 +159,10 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
     @property
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
-        return self.ahead.busy
+        return self.estimates.busy
 
-    def on_worked_out(self, message: WorkedOut) -> None:
-        if self.ahead.take(message):
+    def on_estimate_ready(self, message: EstimateReady) -> None:
+        if self.estimates.take(message):
             self.show(self.session)
 
     # -- moving about ----------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
 
     def step(self, rows: int) -> None:
         """Move the cursor by rows; while something is carried it stays in its own."""
-        if self.model is not None and self.carry is None:
+        if self.model is not None and self.drag is None:
             self.to_row(self.model.cursor + rows)
 
     def action_left(self) -> None:
@@ -198,13 +198,13 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
     def _sideways(self, step: int) -> None:
         if self.model is None:
             return
-        if self.carry is None:
+        if self.drag is None:
             self._look(at_column(self.view, self.model, self.model.column + step))
         else:
-            self.hands.sideways(self.model.state.broker_ids.tolist(), step)
+            self.drag_controller.sideways(self.model.state.broker_ids.tolist(), step)
 
     def action_enter(self) -> None:
-        if self.carry is not None:
+        if self.drag is not None:
             self.action_drop()
         elif self.model is not None and self.model.rows:
             if self.view.zoom is Zoom.TOPICS:
@@ -212,12 +212,12 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             self._look(inward(self.view, self.model))
 
     def action_back(self) -> None:
-        if self.carry is not None:
+        if self.drag is not None:
             self.action_let_go()
-        elif self.view.lit is not None and outward(self.view) == self.view:
-            self.trimtab.session.lit = self.session.lit = None
+        elif self.view.highlight is not None and outward(self.view) == self.view:
+            self.dashboard.session.highlight = self.session.highlight = None
             self.show(self.session)
-        elif self.then is not None and outward(self.view) == self.view:
+        elif self.past_moment is not None and outward(self.view) == self.view:
             self.action_now()
         else:
             self._look(outward(self.view))
@@ -252,7 +252,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
     # -- carrying --------------------------------------------------------------------------------
 
     def action_grab(self) -> None:
-        if self.carry is not None:
+        if self.drag is not None:
             self.action_drop()
             return
         model = self.model
@@ -264,39 +264,39 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             return
         tp = model.tp
         assert tp is not None
-        self.hands.lift({tp} | self.view.marked, tp, model.broker)
+        self.drag_controller.pick_up({tp} | self.view.marked, tp, model.broker)
 
     def action_digit(self, digit: str) -> None:
-        self.hands.type_digit(digit)
+        self.drag_controller.type_digit(digit)
 
     def action_drop(self) -> None:
-        self.hands.drop()
+        self.drag_controller.drop()
 
     def action_let_go(self) -> None:
-        self.hands.let_go()
+        self.drag_controller.let_go()
 
     def on_screen_suspend(self) -> None:
         """Another screen is shown: nothing is left hanging in the air."""
-        self.hands.let_go()
+        self.drag_controller.let_go()
 
     # -- the plan --------------------------------------------------------------------------------
 
     def action_take_suggestion(self) -> None:
-        found = self.ahead.suggestion
+        found = self.estimates.suggestion
         if self.view.filter and self.model is not None and not self.model.rows:
             self.say(f"{self.model.no_rows.capitalize()}: esc drops the filter.")
             return
         if found is None:
-            self.say(self.ahead.why_none)
+            self.say(self.estimates.why_none)
             return
         self.session.edit(found.plan)
-        self.trimtab.draw()
+        self.dashboard.draw()
         self.say(f"In the plan: {found.tp} {found.source} to {found.destination}.", "fine")
 
     def action_prefer(self) -> None:
         model, session = self.model, self.session
-        if self.carry is not None:
-            self.hands.lead()
+        if self.drag is not None:
+            self.drag_controller.lead()
             return
         tp = model.tp if model else None
         if model is None or tp is None or session.state is None:
@@ -307,7 +307,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
         except ValueError:
             self.say(f"Broker {model.broker} holds no replica of p{tp.partition}.", "look")
             return
-        self.trimtab.draw()
+        self.dashboard.draw()
 
     def copy_text(self) -> str | None:
         """Return the cell under the cursor in words, or the partition's replicas."""
@@ -325,7 +325,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
 
     @property
     def can_filter(self) -> bool:
-        return self.carry is None
+        return self.drag is None
 
     def filter_by(self, words: str) -> None:
         self.view = replace(self.view, filter=words)
@@ -334,7 +334,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
     def on_key(self, event: events.Key) -> None:
         """Refuse what would edit the past; Textual hands all other keys on to Filtering."""
         if not self.typing:
-            self.refuses(event)
+            self.refuse_edit(event)
 
 
 _NOT_WHILE_CARRYING = {action.id for action in actions_of(MAP)} - {

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from core.load.view.verdicts import Verdict
-from tui.map.drag import Carry
+from tui.map.drag import Drag
 from tui.map.drawing.page import Places
 from tui.map.drawing.scene import Scene
 from tui.map.view import MapView, Model
@@ -17,7 +17,7 @@ from tui.screen.services import Dashboard
 from tui.session import Session
 
 
-class ShownMap(Protocol):
+class MapScreenProtocol(Protocol):
     """The map's screen: what is drawn on it, and what draws it anew."""
 
     view: MapView
@@ -28,19 +28,19 @@ class ShownMap(Protocol):
     places: Places
 
     @property
-    def trimtab(self) -> Dashboard: ...
+    def dashboard(self) -> Dashboard: ...
 
     @property
     def session(self) -> Session: ...
 
     @property
-    def carry(self) -> Carry | None: ...
+    def drag(self) -> Drag | None: ...
 
     def show(self, session: Session) -> None: ...
 
     def say(self, text: str, role: str = "text") -> None: ...
 
-    def hush(self) -> None: ...
+    def clear_message(self) -> None: ...
 
     def step(self, rows: int) -> None: ...
 

@@ -13,10 +13,10 @@ from tui.session import Session
 
 if TYPE_CHECKING:
     from core.run.reporting.views import RunView
-    from tui.map.screen_protocol import ShownMap
+    from tui.map.screen_protocol import MapScreenProtocol
 
 
-def told_of(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | None]:
+def run_summary(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | None]:
     """Return how many seconds a run has left, or why it does not go on until somebody has it."""
     if run is None:
         return None, None
@@ -30,10 +30,10 @@ def told_of(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | Non
     return left, halted.get(run.state)
 
 
-class Troubles:
+class MapVerdicts:
     """Hold what is wrong; `selected` is the id of the one that the user went to."""
 
-    def __init__(self, screen: ShownMap) -> None:
+    def __init__(self, screen: MapScreenProtocol) -> None:
         self._screen = screen
         self.selected: str | None = None
         self._known: tuple[Verdict, ...] = ()
@@ -41,7 +41,7 @@ class Troubles:
 
     def of(self, session: Session, model: Model) -> tuple[Verdict, ...]:
         """Return all verdicts, worst first; worked out anew when what they come from changed."""
-        left, halted = told_of(session.run)
+        left, halted = run_summary(session.run)
         felt = client_verdicts(session.clients, model.state) if session.clients is not None else ()
         key = (model.state, model.load, round(left) if left is not None else None, halted, felt)
         if key != self._key:
@@ -76,7 +76,7 @@ class Troubles:
         """Show where a verdict comes from."""
         screen, session = self._screen, self._screen.session
         if verdict.id == "moving":
-            screen.trimtab.show_moves()
+            screen.dashboard.show_moves()
         elif session.state is not None and session.load is not None:
             view = at_verdict(screen.view, verdict)
             if verdict.broker is not None and verdict.topic is None:

@@ -18,7 +18,7 @@ from core.load.view.heat import HeatMap, Metric, Order, PartitionMap, heat_map, 
 from core.load.view.totals import BrokerTotals, broker_totals
 from core.load.view.verdicts import Verdict, Weight
 from tui.screen.text_filter import matches
-from tui.session import Lit
+from tui.session import Highlight
 
 
 class Zoom(Enum):
@@ -46,7 +46,7 @@ class MapView:
     cursor_partition: int | None = None
     broker: int | None = None
     marked: frozenset[TopicPartition] = frozenset()
-    lit: Lit | None = None
+    highlight: Highlight | None = None
     """What another screen wants to be seen; its topics come first."""
 
     @property
@@ -164,9 +164,9 @@ def build_model(
     rows = tuple(order)
     if view.filter:
         rows = tuple(row for row in rows if matches(names[row], view.filter))
-    if view.lit is not None and partitions is None:
-        lit = view.lit.topics
-        rows = tuple(sorted(rows, key=lambda row: names[row] not in lit))
+    if view.highlight is not None and partitions is None:
+        highlight = view.highlight.topics
+        rows = tuple(sorted(rows, key=lambda row: names[row] not in highlight))
     return Model(
         state=state,
         load=load,
@@ -254,10 +254,10 @@ def outward(view: MapView) -> MapView:
     return view.zoomed_out()
 
 
-def lit_up(view: MapView, lit: Lit | None) -> MapView:
+def with_highlight(view: MapView, highlight: Highlight | None) -> MapView:
     """Return the view with other partitions marked: of topics, the cursor on the first of them."""
-    view = replace(view, lit=lit)
-    if lit is None:
+    view = replace(view, highlight=highlight)
+    if highlight is None:
         return view
     return replace(_of_topics(view), cursor_topic=None)
 

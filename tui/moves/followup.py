@@ -15,20 +15,20 @@ from core.errors import TrimtabError
 from core.run.followup import FollowUp, plan_followup
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus, RunSummary
-from tui.moves.drawing.status import goes_on
+from tui.moves.drawing.status import accepts_requests
 from tui.moves.requests import RETRIABLE, RunRequests
 from tui.plan.apply import ApplyDialog
-from tui.plan.review import Order
+from tui.plan.review import PlanToApply
 from tui.screen.app_base import guarded
 
 
-class RunAgain(RunRequests):
+class FollowupRuns(RunRequests):
     """The part of the Moves that makes an ended run's plan, and asks whether to apply it."""
 
     class Planned(Message):
         """A worker has made the plan of what is to follow, or knows why there is none."""
 
-        def __init__(self, order: Order | None, why: str = "") -> None:
+        def __init__(self, order: PlanToApply | None, why: str = "") -> None:
             super().__init__()
             self.order, self.why = order, why
 
@@ -48,7 +48,7 @@ class RunAgain(RunRequests):
         """Return the ended run that is shown, or under the cursor of the list."""
         run, listed = self.shown, self.listed
         if run is not None:
-            return None if goes_on(run) else run.run
+            return None if accepts_requests(run) else run.run
         if listed is None or not listed.state.ended or listed.state is RunStatus.DIED:
             return None
         return listed.run
@@ -75,7 +75,7 @@ class RunAgain(RunRequests):
         `moving` says whether the moves of a run are shown.
         """
         run, listed = self.shown, self.listed
-        if run is not None and goes_on(run):
+        if run is not None and accepts_requests(run):
             meant = self.marked or {self.selected} - {None}
             retriable = any(run.moves[i].state in RETRIABLE for i in meant if i is not None)
             return {
@@ -108,14 +108,14 @@ class RunAgain(RunRequests):
         if state is None or session.load is None or session.address is None:
             return
 
-        def planned() -> RunAgain.Planned:
+        def planned() -> FollowupRuns.Planned:
             history = read_journal(state.cluster_id, run).state
             found = plan_followup(history, way, state, only)
             if not found.plan.moves:
                 first = f": {found.left[0]}" if found.left else ""
                 return self.Planned(None, f"Nothing of it holds any more{first}.")
             verb = "Try run {} again" if way is FollowUp.RETRY else "Roll run {} back"
-            order = Order(
+            order = PlanToApply(
                 found.plan,
                 f"{verb.format(run)} on {session.cluster_name}",
                 history.rate_bytes_per_s,
@@ -134,7 +134,7 @@ class RunAgain(RunRequests):
 
         self.run_worker(work, thread=True, exclusive=True, group="again")
 
-    def on_run_again_planned(self, message: Planned) -> None:
+    def on_followup_runs_planned(self, message: Planned) -> None:
         if message.order is None:
             self.say(message.why, "look")
             return

@@ -14,15 +14,15 @@ from textual.widgets import Button, Input, Label
 from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_bytes
 from tui.dialogs.base import Ask, ChoiceDialog, ConfirmDialog, Question, Words, body, button
-from tui.dialogs.naming import NamedDialog
-from tui.moves.drawing.status import goes_on, is_paused
+from tui.dialogs.naming import NamedButtonDialog
+from tui.moves.drawing.status import accepts_requests, is_paused
 
 if TYPE_CHECKING:
     from tui.screen.services import Dashboard
     from tui.session import Session
 
 
-class TypedDialog(NamedDialog[bool]):
+class ConfirmByNameDialog(NamedButtonDialog[bool]):
     """Asks for a yes that takes the cluster's name; the way back is focused, escape takes it."""
 
     def __init__(
@@ -44,7 +44,7 @@ class TypedDialog(NamedDialog[bool]):
             self._title_text,
             (
                 Words.of(self._words),
-                Label(f"Type {self.name_wanted} to go on:", classes="dim", markup=False),
+                Label(f"Type {self.cluster_name} to go on:", classes="dim", markup=False),
                 Input(compact=True, select_on_focus=False, id="name"),
             ),
             button("no", self._no),
@@ -67,7 +67,7 @@ class TypedDialog(NamedDialog[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-def newest_of(session: Session, run: RunView) -> RunView:
+def current_run(session: Session, run: RunView) -> RunView:
     """Return what is known of a run by now."""
     newest = session.run
     return newest if newest is not None and newest.run == run.run else run
@@ -79,10 +79,10 @@ def follow_run(run: RunView, question: Callable[[RunView], Question]) -> Ask:
 
     def ask(session: Session) -> Question:
         nonlocal known
-        known = newest_of(session, known)
+        known = current_run(session, known)
         found = question(known)
         why = session.read_only_words
-        if not (why or goes_on(known)):
+        if not (why or accepts_requests(known)):
             why = f"The run has ended meanwhile ({known.state.value})."
         return Question(found.words, {"yes": why, "floor": why}) if why else found
 
@@ -118,11 +118,11 @@ def pause_question(run: RunView) -> Question:
     return Question(words, refused)
 
 
-def _typed_dialog(
+def _confirm_by_name(
     run: RunView, title: str, yes: str, question: Callable[[RunView], Question]
-) -> TypedDialog:
+) -> ConfirmByNameDialog:
     """Return a question about a run for which the cluster's name is typed."""
-    return TypedDialog(
+    return ConfirmByNameDialog(
         title,
         question(run).words,
         name=run.cluster_name,
@@ -132,9 +132,9 @@ def _typed_dialog(
     )
 
 
-def cancel_dialog(run: RunView) -> TypedDialog:
+def cancel_dialog(run: RunView) -> ConfirmByNameDialog:
     """Return the question before a run is cancelled, with what that does and does not undo."""
-    return _typed_dialog(run, f"Cancel run {run.run}?", "Cancel the run", cancel_question)
+    return _confirm_by_name(run, f"Cancel run {run.run}?", "Cancel the run", cancel_question)
 
 
 def cancel_question(run: RunView) -> Question:
@@ -152,9 +152,9 @@ def cancel_question(run: RunView) -> Question:
     )
 
 
-def roll_back_dialog(run: RunView) -> TypedDialog:
+def roll_back_dialog(run: RunView) -> ConfirmByNameDialog:
     """Return the question before a run is rolled back."""
-    return _typed_dialog(run, f"Roll run {run.run} back?", "Roll back", roll_back_question)
+    return _confirm_by_name(run, f"Roll run {run.run} back?", "Roll back", roll_back_question)
 
 
 def roll_back_question(run: RunView) -> Question:
@@ -184,7 +184,7 @@ def cancel_some_dialog(run: RunView, chosen: Sequence[int]) -> ConfirmDialog:
 
     moves = [run.moves[index] for index in chosen]
     return ConfirmDialog(
-        f"Cancel {named(moves)}?",
+        f"Cancel {moves_words(moves)}?",
         question(run).words,
         no="Keep going",
         yes="Cancel this move" if len(moves) == 1 else f"Cancel {len(moves):,} moves",
@@ -240,7 +240,7 @@ def recover_question(run: RunView) -> Question:
     return Question(words, {"yes": "Its process is there again."} if back else {})
 
 
-def named(moves: Sequence[MoveProgress]) -> str:
+def moves_words(moves: Sequence[MoveProgress]) -> str:
     """Return one move's partition, or how many there are."""
     return str(moves[0].tp) if len(moves) == 1 else f"{len(moves):,} moves"
 

@@ -26,16 +26,16 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
+    highlight_line,
     plain,
     right,
-    wrapped,
+    wrap_text,
 )
-from tui.moves.drawing.status import goes_on
+from tui.moves.drawing.status import accepts_requests
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
 from tui.plan.study import Study, study
-from tui.plan.study_diff import Picture, is_alike
-from tui.plan.study_worker import StudyFailed, Studying
+from tui.plan.study_diff import Picture, is_similar
+from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
     from tui.screen.services import Dashboard
@@ -45,7 +45,7 @@ ROWS = 9
 EDGE = 10**9
 
 
-def rest_of(run: RunView) -> Plan:
+def remaining_plan(run: RunView) -> Plan:
     """Return what the run still has to move, as a plan."""
     return Plan(
         run.cluster_id,
@@ -77,7 +77,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         super().__init__()
         self._run, self._state, self._load = run, state, load
         self._steps = [step]
-        self._studying = Studying(self)
+        self._studying = StudyWorker(self)
         self._looked_at: tuple[Picture, Plan] | None = None
         """What was last asked to be studied."""
         self._study: Study | None = None
@@ -110,14 +110,14 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         if session.state is not None and session.load is not None:
             self._state, self._load = session.state, session.load
         self._read_only = session.read_only_words
-        if goes_on(self._run):
+        if accepts_requests(self._run):
             self._have_studied()
         self.draw()
 
     def _have_studied(self) -> None:
-        run, state, load, plan = self._run, self._state, self._load, rest_of(self._run)
+        run, state, load, plan = self._run, self._state, self._load, remaining_plan(self._run)
         seen = self._looked_at
-        if seen is not None and seen[1] == plan and is_alike(seen[0], (state, load), plan):
+        if seen is not None and seen[1] == plan and is_similar(seen[0], (state, load), plan):
             return
 
         def work(go_on: Callable[[], None]) -> Message:
@@ -169,7 +169,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
     @property
     def _refused(self) -> str:
         """Return why nothing can be changed, whatever is chosen; "" where it can."""
-        if goes_on(self._run):
+        if accepts_requests(self._run):
             return self._read_only
         ended = f"The run has ended ({self._run.state.value})"
         return f"{ended}: there is nothing to change any more."
@@ -192,7 +192,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
     def table(self, width: int) -> Lines:
         run = self._run
         if why := self._refused:
-            return tuple((Span(part, Tone.LOOK),) for part in wrapped(why, width, 2))
+            return tuple((Span(part, Tone.LOOK),) for part in wrap_text(why, width, 2))
         limit = f"{format_rate(run.rate_bytes_per_s)} a side"
         if run.bounds is not None:
             limit = f"adaptive, {bounds_words(run.bounds)}"
@@ -202,7 +202,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             bright(f"{format_duration(run.left_seconds)} left"),
         )
         if self._failed:
-            words = wrapped(self._failed, width, 3)
+            words = wrap_text(self._failed, width, 3)
             return (fit(now, width), (), *((Span(part, Tone.ACT),) for part in words))
         if self._study is None:
             return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
@@ -226,7 +226,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             Span("a", Tone.YOURS, bold=True),
             dim(" adapts it"),
         )
-        return highlighted(line, width) if self._adapt else fit(line, width)
+        return highlight_line(line, width) if self._adapt else fit(line, width)
 
     def _meaning(self, width: int) -> Lines:
         """Say what the rate under the cursor would do."""
@@ -238,7 +238,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         rate = estimate.rate_bytes_per_s
         if estimate.never is not None:
             words = f"never: {estimate.never}"
-            return tuple((Span(part, Tone.ACT),) for part in wrapped(words, width, 2))
+            return tuple((Span(part, Tone.ACT),) for part in wrap_text(words, width, 2))
         if rate == self._run.rate_bytes_per_s and self._run.bounds is None:
             return ((dim("as it is: up is slower, down is faster"),),)
         if rate == UNLIMITED:

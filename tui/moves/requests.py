@@ -17,12 +17,12 @@ from core.run.journal.rates import RateBounds
 from core.run.recovery import recover
 from core.run.reporting.views import DUE, MoveStatus, RunStatus, RunView
 from core.units import format_rate
-from tui.moves.drawing.status import goes_on, is_paused
+from tui.moves.drawing.status import accepts_requests, is_paused
 from tui.moves.questions import (
     cancel_dialog,
     cancel_some_dialog,
-    named,
-    newest_of,
+    current_run,
+    moves_words,
     pause_dialog,
     recover_dialog,
     roll_back_dialog,
@@ -129,9 +129,9 @@ class RunRequests(DashboardScreen):
 
             def answered(yes: bool | None) -> None:
                 if yes:
-                    moves = newest_of(self.session, run).moves
+                    moves = current_run(self.session, run).moves
                     left = [index for index in chosen if moves[index].state in DUE]
-                    words = f"to cancel {named([moves[index] for index in left])}"
+                    words = f"to cancel {moves_words([moves[index] for index in left])}"
                     self._ask(run, "cancel", {"moves": left}, words)
 
             self.app.push_screen(cancel_some_dialog(run, chosen), answered)
@@ -140,14 +140,14 @@ class RunRequests(DashboardScreen):
         found = self._askable_moves((MoveStatus.QUEUED,), "cannot be skipped: it has begun already")
         if found is not None:
             run, chosen = found
-            words = f"to skip {named([run.moves[index] for index in chosen])}"
+            words = f"to skip {moves_words([run.moves[index] for index in chosen])}"
             self._ask(run, "skip", {"moves": chosen}, words)
 
     def action_retry_move(self) -> None:
         found = self._askable_moves(RETRIABLE, "has neither failed nor been left out")
         if found is not None:
             run, chosen = found
-            words = f"to try {named([run.moves[index] for index in chosen])} again"
+            words = f"to try {moves_words([run.moves[index] for index in chosen])} again"
             self._ask(run, "retry", {"moves": chosen}, words)
 
     def action_retarget_move(self) -> None:
@@ -166,7 +166,7 @@ class RunRequests(DashboardScreen):
             if broker is not None:
                 newest = dialog.targets
                 asks = [("retarget", newest.request(index, broker)) for index in newest.moves]
-                words = f"to move {named(list(newest.moves.values()))} to b{broker}"
+                words = f"to move {moves_words(list(newest.moves.values()))} to b{broker}"
                 self._ask_all(run, asks, words)
 
         dialog = RetargetDialog(run.run, targets, (state, load))
@@ -212,7 +212,7 @@ class RunRequests(DashboardScreen):
         if run is None:
             self._say_no_run()
             return None
-        if not goes_on(run):
+        if not accepts_requests(run):
             self.say(f"Run {run.run} has ended: nothing to ask of it.")
             return None
         return run if self._may_write() else None

@@ -28,15 +28,15 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
+    highlight_line,
     left,
     window,
-    wrapped,
+    wrap_text,
 )
-from tui.moves.drawing.status import goes_on
-from tui.moves.questions import named
-from tui.plan.study_diff import Picture, is_alike
-from tui.plan.study_worker import StudyFailed, Studying
+from tui.moves.drawing.status import accepts_requests
+from tui.moves.questions import moves_words
+from tui.plan.study_diff import Picture, is_similar
+from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
     from tui.screen.services import Dashboard
@@ -64,14 +64,14 @@ class Choice:
 
 
 def choices_of(
-    state: ClusterState, load: Load, move: MoveProgress, instead_of: int
+    state: ClusterState, load: Load, move: MoveProgress, replaced: int
 ) -> tuple[Choice, ...]:
     """Return all brokers as targets in place of `instead_of`, the legal ones first."""
     found = []
     for broker in state.brokers:
-        after = instead(move, instead_of, broker.id)
+        after = with_replaced(move, replaced, broker.id)
         refused, doubt, allow, unknown = "", "", set(), False
-        if broker.id == instead_of:
+        if broker.id == replaced:
             refused = "it goes there already"
         elif broker.id in move.after:
             refused = "holds a replica already"
@@ -95,12 +95,12 @@ def choices_of(
     return _legal_first(found)
 
 
-def instead(move: MoveProgress, old: int, new: int) -> tuple[int, ...]:
+def with_replaced(move: MoveProgress, old: int, new: int) -> tuple[int, ...]:
     """Return the replicas that a move is to have with one destination in another's place."""
     return tuple(new if broker == old else broker for broker in move.after)
 
 
-def leaving(state: ClusterState, move: MoveProgress) -> int | None:
+def replaceable_broker(state: ClusterState, move: MoveProgress) -> int | None:
     """Return which destination another one would stand in for: one that is down before others."""
     alive = {broker.id for broker in state.brokers if broker.alive}
     adding = [b for b in move.after if b not in move.before]
@@ -112,12 +112,12 @@ class Targets:
     """Moves that are to go elsewhere together, by their index, and which brokers may take all."""
 
     moves: Mapping[int, MoveProgress]
-    instead_of: Mapping[int, int]
+    replaced: Mapping[int, int]
     choices: tuple[Choice, ...]
 
     def request(self, index: int, broker: int) -> dict[str, Any]:
         """Return what a run is asked for so that a move has `broker` as its destination."""
-        after = instead(self.moves[index], self.instead_of[index], broker)
+        after = with_replaced(self.moves[index], self.replaced[index], broker)
         allow = next(choice.allow for choice in self.choices if choice.broker == broker)
         asked = {"move": index, "after": list(after)}
         return asked | {"allow": sorted(allow)} if allow else asked
@@ -128,7 +128,7 @@ def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress
 
     A broker that may not take one of them takes none, and says which.
     """
-    found = {index: (move, leaving(state, move)) for index, move in moves.items()}
+    found = {index: (move, replaceable_broker(state, move)) for index, move in moves.items()}
     going = {index: (move, old) for index, (move, old) in found.items() if old is not None}
     worst: dict[int, Choice] = {}
     for move, old in going.values():
@@ -180,7 +180,7 @@ class RetargetDialog(TableDialog[int | None]):
         """Which run was the newest as it was opened: an older one that died may be asked, too."""
         self._picture: Picture | None = picture
         """What was last asked to be studied."""
-        self._studying = Studying(self, rest_seconds=REST_SECONDS)
+        self._studying = StudyWorker(self, rest_seconds=REST_SECONDS)
         self._at = 0
         self._gone = ""
         """Why what was chosen cannot be any more, until another is."""
@@ -205,7 +205,7 @@ class RetargetDialog(TableDialog[int | None]):
         if state is None or load is None or not moves:
             return
         plan = Plan(state.cluster_id, tuple(move.as_move() for move in moves.values()))
-        if self._picture is not None and is_alike(self._picture, (state, load), plan):
+        if self._picture is not None and is_similar(self._picture, (state, load), plan):
             return
 
         def work(go_on: Callable[[], None]) -> Message:
@@ -226,7 +226,7 @@ class RetargetDialog(TableDialog[int | None]):
             if run.run != self._newest:
                 self._over = f"Run {run.run} has begun meanwhile: this one goes on no more."
             return {}
-        if not goes_on(run):
+        if not accepts_requests(run):
             self._over = "The run has ended meanwhile."
             return {}
         known = {index: run.moves[index] for index in self.targets.moves}
@@ -279,8 +279,8 @@ class RetargetDialog(TableDialog[int | None]):
     @property
     def _title(self) -> str:
         targets = self.targets
-        old = ", ".join(f"b{b}" for b in sorted({targets.instead_of[i] for i in targets.moves}))
-        what = named(list(targets.moves.values()))
+        old = ", ".join(f"b{b}" for b in sorted({targets.replaced[i] for i in targets.moves}))
+        what = moves_words(list(targets.moves.values()))
         return f"Another destination for {what}, instead of {old}"
 
     def compose(self) -> ComposeResult:
@@ -307,11 +307,11 @@ class RetargetDialog(TableDialog[int | None]):
         if not self._legal:
             what = "it" if len(moves) == 1 else "all of them: mark fewer"
             lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
-        for part in wrapped(self._problem, width) if self._problem else ():
+        for part in wrap_text(self._problem, width) if self._problem else ():
             lines.append((Span(part, Tone.LOOK),))
         taken = "It is" if len(moves) == 1 else "They are"
         words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
-        return (*lines, (), *(fit((dim(part),), width) for part in wrapped(words, width)))
+        return (*lines, (), *(fit((dim(part),), width) for part in wrap_text(words, width)))
 
     def _line(self, choice: Choice, chosen: bool, width: int) -> Line:
         name = left(f"b{choice.broker}", 7)
@@ -322,7 +322,7 @@ class RetargetDialog(TableDialog[int | None]):
         doubt = Span(f"▲ {choice.doubt}", Tone.LOOK) if choice.doubt else fine
         mark = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
         line: Line = (mark, bright(name) if chosen else Span(name), rack, doubt)
-        return highlighted(line, width) if chosen else fit(line, width)
+        return highlight_line(line, width) if chosen else fit(line, width)
 
     # -- keys ------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from core.run.options import RunOptions
 from core.run.throttles.rate_bounds import side_rates
 from tui.dialogs.base import Words, body, button
 from tui.dialogs.ticks import Tick
-from tui.plan.review import Order, PlanReview
-from tui.plan.study_diff import Read, alive, is_alike, worse
+from tui.plan.review import PlanReview, PlanToApply
+from tui.plan.study_diff import ReviewedPlan, alive, describe_worse, is_similar
 from tui.screen.app_base import guarded
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 
-def why_not(session: Session) -> str:
+def why_not_applicable(session: Session) -> str:
     """Return why nothing can be applied to the session's cluster just now, "" where it can."""
     run = session.run
     if why := session.read_only_words:
         return why
     if run is not None and not run.state.ended:
         return f"Run {run.run} is in progress: wait for its end, or cancel it."
-    if session.handed is not None:
-        return f"Run {session.handed.run} is just being started with the plan."
+    if session.pending_run is not None:
+        return f"Run {session.pending_run.run} is just being started with the plan."
     if session.problem is not None:
         return f"{session.cluster_name} does not answer: {session.problem.title}"
     return ""
@@ -44,19 +44,19 @@ def open_apply(screen: DashboardScreen) -> None:
     """Ask whether the session's plan is to be applied; a run that starts is shown on Moves."""
     session = screen.session
     if not session.writable:
-        screen.say(why_not(session), "look")
+        screen.say(why_not_applicable(session), "look")
     elif not len(session.plan):
         screen.say("The plan is empty: nothing to apply.")
     elif session.making_plan:
         screen.say("A plan is being made: apply it once it is there; esc on 2 stops it.", "look")
-    elif why := why_not(session):
+    elif why := why_not_applicable(session):
         screen.say(why, "look")
     elif session.state is not None and session.load is not None and session.address is not None:
-        order = Order(session.plan, f"Apply to {session.cluster_name}")
+        order = PlanToApply(session.plan, f"Apply to {session.cluster_name}")
 
         def started(run: str | None) -> None:
             if run is not None:
-                screen.trimtab.show_moves(started=run)
+                screen.dashboard.show_moves(started=run)
 
         screen.app.push_screen(ApplyDialog(session, order), started)
 
@@ -89,14 +89,14 @@ class ApplyDialog(PlanReview):
             super().__init__()
             self.error = error
 
-    def __init__(self, session: Session, order: Order) -> None:
+    def __init__(self, session: Session, order: PlanToApply) -> None:
         super().__init__(session, order)
         self._blocked = ""
         """Why nothing can be applied just now, whatever the plan."""
         self._failed = False
         """Whether the newest picture could not be studied."""
         self._starting = False
-        self._pressed: Read | None = None
+        self._pressed: ReviewedPlan | None = None
         """What was shown as Apply was pressed, while the newest picture is being studied."""
         self._entered = False
         """Enter came before it was known whether this may be applied."""
@@ -125,13 +125,13 @@ class ApplyDialog(PlanReview):
         """Have each new picture studied, and say at once why nothing can be applied just now."""
         if self._starting:
             return
-        if (blocked := why_not(session)) != self._blocked:
+        if (blocked := why_not_applicable(session)) != self._blocked:
             self._blocked = blocked
             self._say_problem(blocked)
         seen, state, load = self._looked_at, session.state, session.load
         if self._pressed is not None or state is None or load is None:
             return
-        if seen is None or not is_alike(seen, (state, load), self._order.plan):
+        if seen is None or not is_similar(seen, (state, load), self._order.plan):
             urgent = seen is not None and alive(seen[0]) != alive(state)
             self._have_studied(at_once=urgent)
 
@@ -148,15 +148,15 @@ class ApplyDialog(PlanReview):
             self._say_problem(f"Read it again: {', '.join(unticked)} is not what was ticked.")
         self._say_how()
 
-    def not_studied(self, error: TrimtabError) -> None:
+    def study_failed(self, error: TrimtabError) -> None:
         self._pressed, self._failed = None, True
         self._say_problem(f"Nothing can be applied: the plan could not be studied. {error}")
 
-    def _pressed_and_studied(self, read: Read) -> None:
+    def _pressed_and_studied(self, read: ReviewedPlan) -> None:
         """Apply what was read, now that it holds for the newest picture; else ask again."""
         before, self._pressed = self._pressed, None
         assert before is not None
-        against = worse(before, read)
+        against = describe_worse(before, read)
         if not against and self._may_start and self._is_named:
             self._start()
             return
@@ -173,13 +173,13 @@ class ApplyDialog(PlanReview):
 
     @property
     def _is_named(self) -> bool:
-        return self.typed == self._session.cluster_name
+        return self.typed_name == self._session.cluster_name
 
     def enable(self) -> None:
-        typed = self._is_named
+        typed_name = self._is_named
         button = self.query_one("#apply", Button)
         busy = self._starting or self._pressed is not None
-        disabled = not (typed and self._may_start) or busy
+        disabled = not (typed_name and self._may_start) or busy
         if disabled and button.has_focus:
             self.query_one("#name").focus()  # else Cancel would have it: enter would leave
         button.disabled = disabled
@@ -241,7 +241,7 @@ class ApplyDialog(PlanReview):
         state, load, studied = session.state, session.load, self._studied
         if state is None or load is None or studied is None:
             return
-        if is_alike(studied.picture, (state, load), self._order.plan):
+        if is_similar(studied.picture, (state, load), self._order.plan):
             self._start()
             return
         self._pressed = read
@@ -256,7 +256,7 @@ class ApplyDialog(PlanReview):
         assert state is not None
         assert load is not None
         self._starting = True
-        handing = session.handing = threading.Event()
+        handing = session.run_starting = threading.Event()
         self._say_problem("starting")
         options = RunOptions(
             rate_bytes_per_s=self._expected,
@@ -275,7 +275,9 @@ class ApplyDialog(PlanReview):
         def work() -> None:
             run = guarded(start)
             if not isinstance(run, TrimtabError):
-                session.hand_over(run, plan)  # here: whoever leaves meanwhile keeps it as handed
+                session.set_pending_run(
+                    run, plan
+                )  # here: whoever leaves meanwhile keeps it as handed
             handing.set()
             if isinstance(run, TrimtabError):
                 self.post_message(self.NotStarted(run))

@@ -11,7 +11,7 @@ from tui.dialogs.ticks import Tick
 from tui.plan.drawing.throttle_table import bounds_words
 
 
-class Allow(Tick):
+class AllowCheck(Tick):
     """The findings of one check, that stand in the way until they are allowed by its id."""
 
     def __init__(self, *findings: Finding) -> None:
@@ -24,7 +24,7 @@ class Allow(Tick):
 
     def renew(self, other: Tick) -> bool:
         """Is not ticked any more once there is something that was not there to be read."""
-        assert isinstance(other, Allow)
+        assert isinstance(other, AllowCheck)
         super().renew(other)
         more = {one.about for one in other.findings} - {one.about for one in self.findings}
         self.finding, self.findings = other.finding, other.findings
@@ -38,7 +38,7 @@ class Allow(Tick):
         return self.ticked
 
 
-class Adapt(Tick):
+class AdaptRate(Tick):
     """Whether the rate is to adapt itself (`--throttle auto`)."""
 
     def __init__(self, bounds: RateBounds) -> None:
@@ -47,14 +47,14 @@ class Adapt(Tick):
 
     def renew(self, other: Tick) -> bool:
         """Keep the bounds that were ticked."""
-        assert isinstance(other, Adapt)
+        assert isinstance(other, AdaptRate)
         if not self.ticked:
             self.bounds = other.bounds
             super().renew(other)
         return False
 
 
-class Elect(Tick):
+class ElectLeaders(Tick):
     """Whether preferred leaders are elected at the end (`--elect`): who stays leads on without."""
 
     def __init__(self, leaders: int, *, ticked: bool) -> None:
@@ -74,7 +74,7 @@ class PauseIfRemoved(Tick):
         self.ticked = ticked
 
 
-class Spare(Tick):
+class SpareBrokers(Tick):
     """Whether brokers that need less of the rate are to get less (`--within` does that, too)."""
 
     def __init__(self, estimate: Estimate) -> None:
@@ -84,7 +84,7 @@ class Spare(Tick):
 
     def renew(self, other: Tick) -> bool:
         """Take another time; rates that were ticked stay those that were read."""
-        assert isinstance(other, Spare)
+        assert isinstance(other, SpareBrokers)
         if not self.ticked or other.estimate.apart == self.estimate.apart:
             self.estimate = other.estimate
             super().renew(other)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tui.screen.base import DashboardScreen
 
 
-class PlanKeys(DashboardScreen):
+class PlanEditing(DashboardScreen):
     """A screen on which the plan is edited."""
 
     def action_undo(self) -> None:
         self.session.history = self.session.history.undone()
-        self.trimtab.draw()
+        self.dashboard.draw()
 
     def action_redo(self) -> None:
         self.session.history = self.session.history.redone()
-        self.trimtab.draw()
+        self.dashboard.draw()
 
     def action_export(self) -> None:
         from tui.dialogs.export import export_plan

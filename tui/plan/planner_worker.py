@@ -18,8 +18,8 @@ from core.plan.planner.result import no_plan
 from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.plan.suggest_dialog import SuggestDialog
-from tui.plan.suggest_form import NAMES, Asked, Wish
-from tui.plan.suggested_plan import Made
+from tui.plan.suggest_form import NAMES, SuggestForm, SuggestRequest
+from tui.plan.suggested_plan import SuggestedPlan
 from tui.screen.app_base import guarded
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Making:
+class PlannerTask:
     """A plan that a thread is making since `began` (monotonic seconds)."""
 
-    asked: Asked
+    asked: SuggestRequest
     began: float
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
-class Found(Message):
+class PlannerDone(Message):
     """The planner has ended: with a plan and what its deadline needs, or with an error.
 
     `estimate` is None where there is no deadline, or nothing to copy.
     """
 
-    making: Making
-    made: Made | None = None
+    making: PlannerTask
+    suggested: SuggestedPlan | None = None
     estimate: Estimate | None = None
     error: TrimtabError | None = None
 
@@ -60,16 +60,16 @@ class Found(Message):
         return estimate.recommended_bytes_per_s
 
 
-class Planning:
+class PlannerWorker:
     """Has plans made for the Plan screen, one at a time."""
 
     def __init__(self, screen: DashboardScreen) -> None:
         self._screen = screen
-        self.wish = Wish()
+        self.form = SuggestForm()
         """What a plan was asked for with the last time."""
-        self.made: Made | None = None
+        self.suggested: SuggestedPlan | None = None
         """The plan that was suggested last; the one being edited may have gone on from it."""
-        self._making: Making | None = None
+        self._making: PlannerTask | None = None
         self._ticks: Timer | None = None
 
     @property
@@ -77,7 +77,7 @@ class Planning:
         """Return what is being done, and for how long; empty when nothing is."""
         if self._making is None:
             return ""
-        seconds = int(self._screen.trimtab.monotonic() - self._making.began)
+        seconds = int(self._screen.dashboard.monotonic() - self._making.began)
         return f"making a plan · {seconds} s · esc stops it"
 
     def ask(self) -> None:
@@ -88,24 +88,24 @@ class Planning:
         if self._making is not None:
             screen.say("A plan is being made; esc stops it.")
             return
-        broker, topic = session.pointed_at or (None, None)
+        broker, topic = session.cursor_at or (None, None)
         screen.app.push_screen(
-            SuggestDialog(self.wish, session.state, session.plan, broker, topic), self._answered
+            SuggestDialog(self.form, session.state, session.plan, broker, topic), self._answered
         )
 
-    def _answered(self, answer: tuple[Wish, Asked] | None) -> None:
+    def _answered(self, answer: tuple[SuggestForm, SuggestRequest] | None) -> None:
         screen, session = self._screen, self._screen.session
         if answer is None or session.state is None or session.load is None:
             return
-        self.wish, asked = answer
-        making = self._making = Making(asked, screen.trimtab.monotonic())
+        self.form, asked = answer
+        making = self._making = PlannerTask(asked, screen.dashboard.monotonic())
         session.making_plan = True
         state, load, known = session.state, session.load, session.calibration
 
         def work() -> None:
-            found = guarded(lambda: found_for(making, state, load, known or NOTHING_LEARNED))
+            found = guarded(lambda: run_planner(making, state, load, known or NOTHING_LEARNED))
             if isinstance(found, TrimtabError):
-                found = Found(making, error=found)
+                found = PlannerDone(making, error=found)
             screen.post_message(found)
 
         screen.run_worker(work, thread=True, group="planning")
@@ -130,7 +130,7 @@ class Planning:
             self._ticks.stop()
             self._ticks = None
 
-    def take(self, message: Found) -> Plan | None:
+    def take(self, message: PlannerDone) -> Plan | None:
         """Return the plan that was found, as far as it holds for the present picture."""
         if message.making is not self._making:
             return None
@@ -139,17 +139,17 @@ class Planning:
         if message.error is not None:
             session.take_trouble(message.error)
             screen.show(session)
-            screen.say_trouble(message.error)
-        if message.made is None or session.state is None:
+            screen.say_error(message.error)
+        if message.suggested is None or session.state is None:
             return None
-        found = message.made.found
+        found = message.suggested.found
         plan = rebase(session.state, found.plan).plan
         left = len(found.plan) - len(plan)
         if not len(plan):
-            screen.say(_nothing(message.made), "fine" if message.made.reached else "look")
+            screen.say(_nothing(message.suggested), "fine" if message.suggested.reached else "look")
             return None
-        self.made = message.made
-        if message.made.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
+        self.suggested = message.suggested
+        if message.suggested.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
             planned = session.plan.by_partition
             plan = Plan.of(
                 [*session.plan, *(move for move in plan if move.tp not in planned)],
@@ -158,11 +158,11 @@ class Planning:
         session.edit(plan)
         if message.rate_bytes_per_s is not None:
             session.choose_rate(message.rate_bytes_per_s)
-        screen.trimtab.draw()
+        screen.dashboard.draw()
         self._say(message, left)
         return plan
 
-    def _say(self, message: Found, left: int) -> None:
+    def _say(self, message: PlannerDone, left: int) -> None:
         asked, screen = message.making.asked, self._screen
         if left:
             screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
@@ -176,7 +176,9 @@ class Planning:
             screen.say("The plan is made; u takes it back.", "fine")
 
 
-def found_for(making: Making, state: ClusterState, load: Load, known: Calibration) -> Found:
+def run_planner(
+    making: PlannerTask, state: ClusterState, load: Load, known: Calibration
+) -> PlannerDone:
     """Return what the planner finds; it looks whether it is to stop now and then.
 
     `known` is what earlier runs taught about times. Raises UsageError for what contradicts.
@@ -188,10 +190,12 @@ def found_for(making: Making, state: ClusterState, load: Load, known: Calibratio
     if asked.within_seconds is not None and not making.stopped.is_set():
         whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
         estimate = time_of(state, load, whole, asked.within_seconds, known)
-    return Found(making, Made(asked, found), estimate)
+    return PlannerDone(making, SuggestedPlan(asked, found), estimate)
 
 
-def _nothing(made: Made) -> str:
+def _nothing(suggested: SuggestedPlan) -> str:
     """Say why a plan is empty."""
-    notes = () if made.reached else made.found.notes[:1]
-    return " ".join((no_plan(made.found, made.asked.wanted, "", reached=made.reached), *notes))
+    notes = () if suggested.reached else suggested.found.notes[:1]
+    return " ".join(
+        (no_plan(suggested.found, suggested.asked.wanted, "", reached=suggested.reached), *notes)
+    )

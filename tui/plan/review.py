@@ -20,14 +20,14 @@ from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED
-from tui.dialogs.naming import NamingDialog
+from tui.dialogs.naming import ClusterNameDialog
 from tui.dialogs.ticks import Tick
 from tui.drawing.spans import Lines
-from tui.plan.apply_options import Adapt, Allow, Elect, PauseIfRemoved, Spare
+from tui.plan.apply_options import AdaptRate, AllowCheck, ElectLeaders, PauseIfRemoved, SpareBrokers
 from tui.plan.drawing.apply_summary import summary_lines
 from tui.plan.study import Study, is_refused, study
-from tui.plan.study_diff import Picture, Read, changed
-from tui.plan.study_worker import StudyFailed, Studying
+from tui.plan.study_diff import Picture, ReviewedPlan, changed
+from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
     from tui.screen.services import Dashboard
@@ -39,7 +39,7 @@ REST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PlanToApply:
     """A plan to be carried out; with a rate of its own, nothing is proposed over that."""
 
     plan: Plan
@@ -55,7 +55,7 @@ class Order:
     """It was to pause before when its throttles are removed time and again."""
 
 
-class PlanReview(NamingDialog[str | None]):
+class PlanReview(ClusterNameDialog[str | None]):
     """A dialog about an order: `#summary` and `#ticks` say what holds for the newest picture.
 
     Nothing is applied here.
@@ -77,17 +77,17 @@ class PlanReview(NamingDialog[str | None]):
             super().__init__()
             self.picture, self.study, self.bounds, self.sparing = picture, study, bounds, sparing
 
-    def __init__(self, session: Session, order: Order) -> None:
+    def __init__(self, session: Session, order: PlanToApply) -> None:
         super().__init__()
         self._session, self._order = session, order
-        self._studying = Studying(self, rest_seconds=REST_SECONDS)
+        self._studying = StudyWorker(self, rest_seconds=REST_SECONDS)
         self._looked_at: Picture | None = None
         """The picture that was last asked to be studied."""
         self._state, self._load = session.state, session.load
         """What the newest study is of."""
         self._study: Study | None = None
         self._studied: PlanReview.Studied | None = None
-        self._first: Read | None = None
+        self._first: ReviewedPlan | None = None
         """What was read as it was opened."""
         self._drawn: Lines = ()
         self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
@@ -98,7 +98,7 @@ class PlanReview(NamingDialog[str | None]):
         """Take another study in, which left these boxes unticked; called before it is drawn."""
 
     @abstractmethod
-    def not_studied(self, error: TrimtabError) -> None:
+    def study_failed(self, error: TrimtabError) -> None:
         """Say that the newest picture could not be studied: one that differs will be."""
 
     @abstractmethod
@@ -139,7 +139,7 @@ class PlanReview(NamingDialog[str | None]):
 
     def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(self._now)
-        self.not_studied(message.error)
+        self.study_failed(message.error)
 
     async def on_plan_review_studied(self, message: Studied) -> None:
         self._studying.done(self._now)
@@ -156,11 +156,11 @@ class PlanReview(NamingDialog[str | None]):
         self._draw()
 
     @property
-    def _read(self) -> Read | None:
+    def _read(self) -> ReviewedPlan | None:
         """Return what is shown, as far as it is known."""
         if self._study is None or self._state is None:
             return None
-        return Read(self._state, self._study, self._expected)
+        return ReviewedPlan(self._state, self._study, self._expected)
 
     # -- the boxes -------------------------------------------------------------------------------
 
@@ -189,12 +189,12 @@ class PlanReview(NamingDialog[str | None]):
     def _ticks_of(self, message: Studied) -> list[Tick]:
         ticks: list[Tick] = []
         if any(move.receiving for move in self._order.plan):
-            adapt = Adapt(message.bounds)
+            adapt = AdaptRate(message.bounds)
             adapt.ticked = self._order.bounds is not None
             ticks.append(adapt)
         sparing = message.sparing
         if sparing is not None and sparing.rate_bytes_per_s == self._rate and sparing.apart:
-            ticks.append(Spare(sparing))
+            ticks.append(SpareBrokers(sparing))
         ticks += self._elections()
         if any(move.receiving for move in self._order.plan) and self._expected != UNLIMITED:
             ticks.append(PauseIfRemoved(ticked=self._order.pause_if_removed))
@@ -202,19 +202,19 @@ class PlanReview(NamingDialog[str | None]):
         for finding in message.study.findings_at(self._expected):
             if finding.severity is Severity.UNSAFE:
                 unsafe.setdefault(finding.id, []).append(finding)
-        return [*ticks, *(Allow(*findings) for findings in unsafe.values())]
+        return [*ticks, *(AllowCheck(*findings) for findings in unsafe.values())]
 
     def _elections(self) -> list[Tick]:
         """Return the box for electing leaders, where some are to change by that only, or did."""
         state, plan, asked = self._state, self._order.plan, self._order.elect
         if state is None or not (to_elect(state, plan) or (asked and elected(state, plan))):
             return []
-        return [Elect(elected(state, plan), ticked=asked is not False)]
+        return [ElectLeaders(elected(state, plan), ticked=asked is not False)]
 
     async def on_tick_turned(self, message: Tick.Turned) -> None:
-        if message.tick.ticked and isinstance(message.tick, Adapt | Spare):
+        if message.tick.ticked and isinstance(message.tick, AdaptRate | SpareBrokers):
             for other in self.query(Tick):  # a rate that adapts itself is each broker's own
-                if isinstance(other, Adapt | Spare) and other is not message.tick:
+                if isinstance(other, AdaptRate | SpareBrokers) and other is not message.tick:
                     other.turn(False)
         if self._studied is not None:  # at another rate something else may stand in the way
             await self._put_ticks(self._studied)
@@ -268,16 +268,16 @@ class PlanReview(NamingDialog[str | None]):
     @property
     def _bounds(self) -> RateBounds | None:
         """Return what the rate is to adapt itself between, None for a fixed one."""
-        return next((adapt.bounds for adapt in self.query(Adapt) if adapt.ticked), None)
+        return next((adapt.bounds for adapt in self.query(AdaptRate) if adapt.ticked), None)
 
     @property
     def _sparing(self) -> Estimate | None:
         """Return the estimate with lower rates of some sides, None where all get the same."""
-        return next((spare.estimate for spare in self.query(Spare) if spare.ticked), None)
+        return next((spare.estimate for spare in self.query(SpareBrokers) if spare.ticked), None)
 
     @property
     def _elects(self) -> bool:
-        return any(elect.ticked for elect in self.query(Elect))
+        return any(elect.ticked for elect in self.query(ElectLeaders))
 
     @property
     def _pauses_if_removed(self) -> bool:
@@ -295,7 +295,7 @@ class PlanReview(NamingDialog[str | None]):
 
     @property
     def _allowed(self) -> frozenset[str]:
-        return frozenset(allow.finding.id for allow in self.query(Allow) if allow.allowed)
+        return frozenset(allow.finding.id for allow in self.query(AllowCheck) if allow.allowed)
 
     @property
     def _is_clear(self) -> bool:

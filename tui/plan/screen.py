@@ -20,17 +20,17 @@ from core.plan.planner.evenness import Evenness
 from core.plan.rebase import rebase
 from tui.actions.table import PLAN, bindings_of
 from tui.drawing.page import Page
-from tui.memoize import latest
+from tui.memoize import memoize_last
 from tui.plan.drawing.diff import MoveHit
 from tui.plan.drawing.impact import impact_lines
 from tui.plan.drawing.page import PlanView, plan_lines
 from tui.plan.drawing.throttle_table import RateHit
-from tui.plan.editing import PlanKeys
-from tui.plan.planner_worker import Found, Planning
+from tui.plan.editing import PlanEditing
+from tui.plan.planner_worker import PlannerDone, PlannerWorker
 from tui.plan.study import Study, study
-from tui.plan.study_diff import alive, is_alike
-from tui.plan.study_worker import StudyFailed, Studying
-from tui.plan.suggested_plan import Made, evenness_of, helpful_first
+from tui.plan.study_diff import alive, is_similar
+from tui.plan.study_worker import StudyFailed, StudyWorker
+from tui.plan.suggested_plan import SuggestedPlan, evenness_of, helpful_first
 from tui.screen.list_screen import CursorKeys
 from tui.session import Session
 
@@ -41,12 +41,12 @@ class Basis:
 
     state: ClusterState
     load: Load
-    made: Made | None
+    suggested: SuggestedPlan | None
     calibration: Calibration | None
     groups: Sequence[DocumentGroup] | None
 
 
-class PlanScreen(CursorKeys, PlanKeys):
+class PlanScreen(CursorKeys, PlanEditing):
     """Diff, checks, throttle table and impact of the plan being edited."""
 
     PLACE = PLAN
@@ -69,16 +69,16 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._broker = 0
         self._on_impact = False
         self._top = 0
-        self.planning = Planning(self)
+        self.planner = PlannerWorker(self)
         self._study: Study | None = None
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
-        self._studying = Studying(self)
+        self._studying = StudyWorker(self)
         self._basis: Basis | None = None
         """What the study rests on that was begun last."""
         self._failed: tuple[Plan, int] | None = None
         """What could not be studied, and at which rate, as things are in `_basis`."""
-        self._is_alike = latest(_is_alike)
+        self._is_alike = memoize_last(_is_alike)
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="plan-page")
@@ -101,8 +101,8 @@ class PlanScreen(CursorKeys, PlanKeys):
             self._on_throttle,
             wished=bool(session.rate_steps),
             even=self._even if self._study is not None else None,
-            made=self.planning.made,
-            planning=self.planning.words,
+            suggested=self.planner.suggested,
+            planner=self.planner.words,
             on_brokers=self._on_brokers,
             broker=self._broker,
             on_impact=self._on_impact,
@@ -124,7 +124,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             words |= {"brokers": "moves", "drop_move": ""}
         if self._on_impact:
             words |= {"impact": "moves", "drop_move": ""}
-        if not self.planning.words:
+        if not self.planner.words:
             words["stop"] = ""
         if not self.session.history.undo:
             words["undo"] = ""
@@ -142,8 +142,8 @@ class PlanScreen(CursorKeys, PlanKeys):
         known = self._study is not None and any(
             row.rate_bytes_per_s == rate for row in self._study.table
         )
-        made, groups, learned = self.planning.made, session.groups, session.calibration
-        basis, before = Basis(state, load, made, learned, groups), self._basis
+        suggested, groups, learned = self.planner.suggested, session.groups, session.calibration
+        basis, before = Basis(state, load, suggested, learned, groups), self._basis
         failed = self._failed is not None and self._failed[0] is plan and self._failed[1] == rate
         same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
         if same and before is not None and before.groups is groups:
@@ -157,9 +157,9 @@ class PlanScreen(CursorKeys, PlanKeys):
                 impact = impact_of(state, load, plan, groups)
                 return self.Studied(replace(had, impact=impact), even, order)
             found = study(state, load, plan, rate, groups, learned, go_on=go_on)
-            evenness = evenness_of(state, load, plan, made)
+            evenness = evenness_of(state, load, plan, suggested)
             go_on()
-            return self.Studied(found, evenness, helpful_first(state, load, plan, made))
+            return self.Studied(found, evenness, helpful_first(state, load, plan, suggested))
 
         # What is said of a broker that has died since cannot wait for its turn.
         urgent = before is not None and alive(before.state) != alive(state)
@@ -169,7 +169,7 @@ class PlanScreen(CursorKeys, PlanKeys):
     def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
         """Return whether a study of the plan would come to the same now, but for its groups."""
         return (
-            before.made is now.made
+            before.suggested is now.suggested
             and before.calibration == now.calibration
             and before.load.as_of == now.load.as_of
             and self._is_alike(before.state, before.load, now.state, now.load, plan)
@@ -262,17 +262,17 @@ class PlanScreen(CursorKeys, PlanKeys):
     # -- a whole plan ----------------------------------------------------------------------------
 
     def action_suggest(self) -> None:
-        self.planning.ask()
+        self.planner.ask()
 
     def action_stop(self) -> None:
-        if self.planning.words:
-            self.planning.stop()
+        if self.planner.words:
+            self.planner.stop()
         else:
             self._on_throttle = self._on_brokers = self._on_impact = False
             self.show(self.session)
 
-    def on_found(self, message: Found) -> None:
-        if self.planning.take(message) is not None:
+    def on_planner_done(self, message: PlannerDone) -> None:
+        if self.planner.take(message) is not None:
             self._cursor = self._broker = 0
             self._on_throttle = self._on_impact = False
 
@@ -291,7 +291,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             return
         found = rebase(session.state, session.plan)
         session.edit(found.plan)
-        self.trimtab.draw()
+        self.dashboard.draw()
         if found.lost:
             self.say(f"Rebased: {found.words}; {found.lost[0]}. u takes it back.", "look")
         elif found.changes:
@@ -307,4 +307,4 @@ class PlanScreen(CursorKeys, PlanKeys):
 def _is_alike(
     before: ClusterState, load_before: Load, state: ClusterState, load: Load, plan: Plan
 ) -> bool:
-    return is_alike((before, load_before), (state, load), plan)
+    return is_similar((before, load_before), (state, load), plan)

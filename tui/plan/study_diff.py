@@ -32,7 +32,7 @@ SOME_SECONDS = 5.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Read:
+class ReviewedPlan:
     """A plan as it was studied against one picture, at the rate that was shown with it."""
 
     state: ClusterState
@@ -64,7 +64,7 @@ def alive(state: ClusterState) -> frozenset[int]:
 Picture = tuple[ClusterState, Load]
 
 
-def is_alike(before: Picture, after: Picture, plan: Plan) -> bool:
+def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
     """Return whether a study of the plan would come to the same for both, but for small change.
 
     It is what is asked at each picture: a study takes seconds where a plan is large.
@@ -131,12 +131,12 @@ def _near(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -
     return abs(sums[0] - sums[1]) <= part * max(sums)
 
 
-def changed(before: Read, after: Read) -> tuple[str, ...]:
+def changed(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
     """Return what is otherwise than before, each in a few words, without what hardly differs."""
     return (*_numbers(before, after), *_brokers(before, after), *_against(before, after))
 
 
-def worse(before: Read, after: Read) -> tuple[str, ...]:
+def describe_worse(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
     """Return what speaks against the plan now and did not before, and that it takes much longer."""
     return (
         *(f"{one.id}: {one.sentence}" for one in new_findings(before.findings, after.findings)),
@@ -164,7 +164,7 @@ def _much_longer(before: float | None, after: float | None) -> Iterator[str]:
         yield f"it takes {format_duration(after)} instead of {format_duration(before)}"
 
 
-def _numbers(before: Read, after: Read) -> Iterator[str]:
+def _numbers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
     if _differ(before.bytes, after.bytes):
         yield f"{format_bytes(before.bytes)} → {format_bytes(after.bytes)}"
     one, other = before.seconds, after.seconds
@@ -180,7 +180,7 @@ def _differ(one: float, other: float) -> bool:
     return abs(one - other) > NOTICED * max(one, other)
 
 
-def _brokers(before: Read, after: Read) -> Iterator[str]:
+def _brokers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
     ids = frozenset(broker.id for broker in after.state.brokers)
     was, now = alive(before.state), alive(after.state)
     if down := was - now:
@@ -195,7 +195,7 @@ def _named(brokers: Iterable[int]) -> str:
     return f"{'broker' if len(ids) == 1 else 'brokers'} {', '.join(map(str, ids))}"
 
 
-def _against(before: Read, after: Read) -> Iterator[str]:
+def _against(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
     new = [one.id for one in new_findings(before.findings, after.findings)]
     gone = {one.id for one in before.findings} - {one.id for one in after.findings}
     if new:

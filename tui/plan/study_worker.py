@@ -42,7 +42,7 @@ class Screen(Protocol):
     ) -> Any: ...
 
 
-class Studying:
+class StudyWorker:
     """Has a screen's worker thread study, and posts what it found to the screen."""
 
     def __init__(

@@ -17,7 +17,7 @@ from textual.widgets import Button, Input, Label
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.dialogs.base import Dialog
-from tui.plan.suggest_form import TOGETHER, Asked, Wish, read
+from tui.plan.suggest_form import CONTRADICTION, SuggestForm, SuggestRequest, read
 
 if TYPE_CHECKING:
     from tui.session import Session
@@ -43,11 +43,11 @@ TOGGLES = {
     "leaders": "leaders only",
     "racks": "repair racks",
     "ignore_racks": "ignore racks",
-    "beside": "keep the plan",
+    "keep_plan": "keep the plan",
     "disks": "log dirs",
     "balance": "brokers too",
 }
-TOGGLE_ROWS = (("leaders", "racks", "ignore_racks", "beside"), ("disks", "balance"))
+TOGGLE_ROWS = (("leaders", "racks", "ignore_racks", "keep_plan"), ("disks", "balance"))
 
 
 class Toggle(Widget, can_focus=True):
@@ -84,7 +84,7 @@ class Toggle(Widget, can_focus=True):
         self.action_turn()
 
 
-class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
+class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
     """Returns what was asked for, as typed and as read; None when it was left."""
 
     DEFAULT_CSS = """
@@ -107,16 +107,16 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
 
     def __init__(
         self,
-        wish: Wish,
+        form: SuggestForm,
         state: ClusterState,
         plan: Plan,
         broker: int | None = None,
         topic: str | None = None,
     ) -> None:
         super().__init__()
-        self._wish, self._state, self._plan = wish, state, plan
+        self._form, self._state, self._plan = form, state, plan
         self._broker, self._topic = broker, topic
-        self._asked: Asked | None = None
+        self._asked: SuggestRequest | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -125,7 +125,7 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
                 with Horizontal(classes="row", id=f"row-{field}"):
                     yield Label(name, classes="name", markup=False)
                     yield Input(
-                        str(getattr(self._wish, field)),
+                        str(getattr(self._form, field)),
                         placeholder=self._hint(field, hint),
                         compact=True,
                         select_on_focus=False,
@@ -135,8 +135,8 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
             for row in TOGGLE_ROWS:
                 with Horizontal(classes="toggles"):
                     for field in row:
-                        if field != "beside" or len(self._plan):
-                            yield Toggle(field, bool(getattr(self._wish, field)))
+                        if field != "keep_plan" or len(self._plan):
+                            yield Toggle(field, bool(getattr(self._form, field)))
             yield Label("", id="meaning", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
@@ -168,23 +168,23 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
 
     def on_toggle_turned(self, message: Toggle.Turned) -> None:
         turned: dict[str, Any] = {message.field: message.value}
-        self._wish = replace(self._wish, **turned)
+        self._form = replace(self._form, **turned)
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         typed: dict[str, Any] = {event.input.id or "": event.value}
-        self._wish = replace(self._wish, **typed)
+        self._form = replace(self._form, **typed)
         self._draw()
 
     def _draw(self) -> None:
         """Say beside each field what is wrong with it, under all what is asked for, or why not."""
-        self._asked, wrong = read(self._wish, self._state, self._plan)
+        self._asked, wrong = read(self._form, self._state, self._plan)
         for field in FIELDS:
             _say(self.query_one(f"#wrong-{field}", Label), wrong.get(field, ""))
         meaning = self.query_one("#meaning", Label)
-        meaning.set_class(TOGETHER in wrong, "-wrong")
+        meaning.set_class(CONTRADICTION in wrong, "-wrong")
         words = self._asked.meaning if self._asked is not None else ""
-        _say(meaning, wrong.get(TOGETHER, f"{words} {self._planned()}".strip()))
+        _say(meaning, wrong.get(CONTRADICTION, f"{words} {self._planned()}".strip()))
         self.query_one("#make", Button).disabled = self._asked is None
 
     def _planned(self) -> str:
@@ -192,7 +192,7 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
         count = len(self._plan)
         if not count:
             return ""
-        if self._wish.beside:
+        if self._form.keep_plan:
             stay = "move stays" if count == 1 else f"{count:,} moves stay"
             return f"The plan's {stay} as planned."
         moves = "1 move makes" if count == 1 else f"{count:,} moves make"
@@ -216,7 +216,7 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
 
     def _make(self) -> None:
         if self._asked is not None:
-            self.dismiss((self._wish, self._asked))
+            self.dismiss((self._form, self._asked))
 
     def action_leave(self) -> None:
         self.dismiss(None)

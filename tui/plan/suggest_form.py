@@ -59,12 +59,12 @@ TYPED: Mapping[Field, str] = {
     Field.EXCLUDE: "exclude",
 }
 """Where the form says what is wrong with one field alone."""
-TOGETHER = "together"
+CONTRADICTION = "together"
 """Where it says which fields contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SuggestForm:
     """The form's fields as they stand; empty is nothing of it, or no limit."""
 
     drain: str = ""
@@ -87,12 +87,12 @@ class Wish:
     per_broker: str = ""
     max_replicas: str = ""
     within: str = ""
-    beside: bool = False
+    keep_plan: bool = False
     """Whether what is planned stays, and the rest is planned beside it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SuggestRequest:
     """A wish that could be read: what the planner is to do, and by when the plan should be done."""
 
     wanted: Wanted
@@ -137,8 +137,8 @@ def _pairs_said(wanted: Wanted) -> str:
 
 
 def read(
-    wish: Wish, state: ClusterState, plan: Plan | None = None
-) -> tuple[Asked | None, Mapping[str, str]]:
+    form: SuggestForm, state: ClusterState, plan: Plan | None = None
+) -> tuple[SuggestRequest | None, Mapping[str, str]]:
     """Return what is asked for beside `plan`, or None and what is wrong with which field.
 
     What contradicts is told under TOGETHER, once each field can be read.
@@ -155,29 +155,29 @@ def read(
         return otherwise
 
     wanted = Wanted(
-        leaders_only=wish.leaders,
-        drain=take("drain", lambda: _ids(wish.drain), ()),
-        fill=take("add", lambda: _ids(wish.add), ()),
-        replace=take("replace", lambda: _pairs(wish.replace), ()),
-        racks_only=wish.racks,
-        replicas=take("replicas", lambda: _count(wish.replicas, "3"), None),
-        brokers=take("brokers", lambda: _ids(wish.brokers), ()),
-        ignore_racks=wish.ignore_racks,
-        disks=wish.disks,
-        balance=wish.balance,
-        exclude=take("exclude", lambda: _ids(wish.exclude), ()),
-        topics=take("topics", lambda: _topics(wish.topics, state), None),
-        keep=take("keep", lambda: _topics(wish.keep, state), None),
-        kept=plan if wish.beside and plan is not None else Plan(),
-        most_replicas=take("max_replicas", lambda: _count(wish.max_replicas, "4000"), None) or inf,
-        band=take("band", lambda: _band(wish.band), BAND),
+        leaders_only=form.leaders,
+        drain=take("drain", lambda: _ids(form.drain), ()),
+        fill=take("add", lambda: _ids(form.add), ()),
+        replace=take("replace", lambda: _pairs(form.replace), ()),
+        racks_only=form.racks,
+        replicas=take("replicas", lambda: _count(form.replicas, "3"), None),
+        brokers=take("brokers", lambda: _ids(form.brokers), ()),
+        ignore_racks=form.ignore_racks,
+        disks=form.disks,
+        balance=form.balance,
+        exclude=take("exclude", lambda: _ids(form.exclude), ()),
+        topics=take("topics", lambda: _topics(form.topics, state), None),
+        keep=take("keep", lambda: _topics(form.keep, state), None),
+        kept=plan if form.keep_plan and plan is not None else Plan(),
+        most_replicas=take("max_replicas", lambda: _count(form.max_replicas, "4000"), None) or inf,
+        band=take("band", lambda: _band(form.band), BAND),
         limits=Limits(
-            most_bytes=take("max_bytes", lambda: _size(wish.max_bytes), inf),
-            most_moves=take("max_moves", lambda: _count(wish.max_moves, "200"), None) or inf,
-            most_per_broker=take("per_broker", lambda: _count(wish.per_broker, "50"), None) or inf,
+            most_bytes=take("max_bytes", lambda: _size(form.max_bytes), inf),
+            most_moves=take("max_moves", lambda: _count(form.max_moves, "200"), None) or inf,
+            most_per_broker=take("per_broker", lambda: _count(form.per_broker, "50"), None) or inf,
         ),
     )
-    seconds = take("within", lambda: _time(wish.within), None)
+    seconds = take("within", lambda: _time(form.within), None)
     if not wrong and not take("keep", lambda: _touches(wanted, state), True):
         wrong["keep"] = "It keeps every topic as it is."
     for refusal in refusals(state, wanted, NAMES):
@@ -185,8 +185,8 @@ def read(
         if not others and first in TYPED:
             wrong.setdefault(TYPED[first], refusal.title)
         elif not wrong:
-            wrong[TOGETHER] = f"{refusal.title} {refusal.next}"
-    return (None, wrong) if wrong else (Asked(wanted, seconds), {})
+            wrong[CONTRADICTION] = f"{refusal.title} {refusal.next}"
+    return (None, wrong) if wrong else (SuggestRequest(wanted, seconds), {})
 
 
 def _ids(text: str) -> tuple[int, ...]:

@@ -13,21 +13,21 @@ from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.model.scope import outside
 from core.plan.planner.result import Because, Suggested, is_reached
-from tui.plan.suggest_form import Asked
+from tui.plan.suggest_form import SuggestRequest
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Made:
+class SuggestedPlan:
     """What was asked for and what was found."""
 
-    asked: Asked
+    asked: SuggestRequest
     found: Suggested
 
     @property
     def reached(self) -> bool:
         return is_reached(self.found, self.asked.wanted)
 
-    def because(self, move: Move) -> Because | None:
+    def reason(self, move: Move) -> Because | None:
         """Return why a move is in the plan; None for one that was made by hand."""
         if self.found.plan.by_partition.get(move.tp) != move:
             return None
@@ -41,21 +41,23 @@ class Made:
         lands = [f"lands in {path}" for path in move.arriving_dirs.values()]
         return ", ".join([why.words for why in dirs.because.get(move.tp, ())] + lands)
 
-    def has_part_in(self, plan: Plan) -> bool:
+    def is_part_of(self, plan: Plan) -> bool:
         """Return whether a plan still holds a move of this one."""
         known = self.found.plan.by_partition
         return any(known.get(move.tp) == move for move in plan)
 
 
-def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) -> Evenness:
+def evenness_of(
+    state: ClusterState, load: Load, plan: Plan, suggested: SuggestedPlan | None
+) -> Evenness:
     """Return brokers before and after a plan, counted as it was asked for.
 
     A broker that is drained has no share while the plan takes anything off it, nor has one that is
     not of those that alone hold the topics.
     """
-    if made is None or not made.has_part_in(plan):
+    if suggested is None or not suggested.is_part_of(plan):
         return evenness(state, load, plan, band=BAND)
-    wanted = made.asked.wanted
+    wanted = suggested.asked.wanted
     taken = {broker for move in plan for broker in move.removing}
     known, others = state.broker_by_id, outside(state, wanted.brokers, wanted.exclude)
     return evenness(
@@ -69,13 +71,13 @@ def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) 
 
 
 def helpful_first(
-    state: ClusterState, load: Load, plan: Plan, made: Made | None
+    state: ClusterState, load: Load, plan: Plan, suggested: SuggestedPlan | None
 ) -> tuple[TopicPartition, ...] | None:
     """Return a suggested plan's partitions, those that help most for their bytes first.
 
     It is the order that a run takes them in; None for a plan that was made by hand.
     """
-    if made is None or not made.has_part_in(plan):
+    if suggested is None or not suggested.is_part_of(plan):
         return None
     sizes = state.partition_size_bytes
     copied = []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Done = TypeVar("Done")
 
 
-class Speaking(App[int]):
+class AppBase(App[int]):
     """The part of the dashboard that the others stand on; nothing here reads a cluster."""
 
     session: Session
@@ -56,11 +56,11 @@ class Speaking(App[int]):
         if self.feed is not None:
             self.feed.painted()
 
-    def tell(self, error: TrimtabError) -> None:
+    def report_error(self, error: TrimtabError) -> None:
         """Say what went wrong in the footer; the whole of it is a key away."""
         self.session.take_trouble(error)
         if (screen := self._shown) is not None:
-            screen.say_trouble(error)
+            screen.say_error(error)
 
     def say(self, text: str, role: str) -> None:
         """Say something in the footer of the screen, also of one that lies under a dialog."""
@@ -74,7 +74,7 @@ class Speaking(App[int]):
         found = (one for one in screens if isinstance(one, DashboardScreen) and one.is_mounted)
         return next(found, None)
 
-    def beside(
+    def run_in_background(
         self,
         group: str,
         work: Callable[[], Done],
@@ -93,10 +93,10 @@ class Speaking(App[int]):
             super()._handle_exception(error)
             return
         if isinstance(error.error, TrimtabError):
-            self.tell(error.error)
+            self.report_error(error.error)
             return
         self._exception = self._exception or error  # tests are to fail by it
-        self.tell(_bug())
+        self.report_error(_bug())
 
 
 def guarded(work: Callable[[], Done]) -> Done | TrimtabError:

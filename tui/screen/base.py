@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from tui.actions.table import GLOBAL, Action, actions_of, footer_of
 from tui.drawing.canvas import Canvas
-from tui.drawing.compositor import PreciseCompositor, hand_up
+from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.screen.footer import MOST_LINES, FooterLine, LongMessage
 from tui.screen.header import HeaderLine
 from tui.theming import Glyphs, Palette
@@ -43,20 +43,20 @@ class DashboardScreen(Screen[None]):
         self._compositor = PreciseCompositor()
 
     @property
-    def trimtab(self) -> Dashboard:
+    def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
 
     @property
     def session(self) -> Session:
-        return self.trimtab.session
+        return self.dashboard.session
 
     @property
     def palette(self) -> Palette:
-        return self.trimtab.palette
+        return self.dashboard.palette
 
     @property
     def glyphs(self) -> Glyphs:
-        return self.trimtab.glyphs
+        return self.dashboard.glyphs
 
     def compose(self) -> ComposeResult:
         yield HeaderLine(self.palette, self.glyphs)
@@ -83,7 +83,7 @@ class DashboardScreen(Screen[None]):
     def show_body(self, session: Session) -> None:
         """Draw what is between header and footer."""
 
-    def look_again(self) -> None:
+    def refetch(self) -> None:
         """Ask anew for what this screen alone asks for."""
 
     # -- the footer ------------------------------------------------------------------------------
@@ -110,11 +110,11 @@ class DashboardScreen(Screen[None]):
         drills = self.session.ground is not None
         actions: tuple[Action, ...] = footer_of((self.place, GLOBAL), drills=drills)
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
-        if not (self.session.unread or self.session.problem):
+        if not (self.session.has_new_trouble or self.session.problem):
             words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
         footer, width = self.query_one(FooterLine), self.size.width
-        footer.show(actions, words, greyed, self.trimtab.user_keys, width)
+        footer.show(actions, words, greyed, self.dashboard.user_keys, width)
         self.query_one(LongMessage).show(footer.message, width, self.palette)
 
     def copy_text(self) -> str | None:
@@ -126,9 +126,9 @@ class DashboardScreen(Screen[None]):
         self.query_one(FooterLine).message = (self._written(text), role)
         self.show_footer()
 
-    def say_trouble(self, error: TrimtabError) -> None:
+    def say_error(self, error: TrimtabError) -> None:
         """Show shortly that something went wrong, and the key that shows all of it."""
-        more = " — E shows it" if not self.trimtab.ascii_only else " - E shows it"
+        more = " — E shows it" if not self.dashboard.ascii_only else " - E shows it"
         room = (MOST_LINES - 1) * (self.size.width - 2) - len(more)
         words = " ".join(part for part in (error.title, error.next) if part)
         if len(words) > room:
@@ -141,7 +141,7 @@ class DashboardScreen(Screen[None]):
         """Return text in the characters that this terminal was said to have."""
         return text.replace("…", self.glyphs.ellipsis).replace("√", self.glyphs.fine)
 
-    def hush(self) -> None:
+    def clear_message(self) -> None:
         """Take the message in the footer away."""
         footer = self.query_one(FooterLine)
         if footer.message is not None:
@@ -151,19 +151,19 @@ class DashboardScreen(Screen[None]):
     # -- under a dialog --------------------------------------------------------------------------
 
     def _compositor_refresh(self) -> None:
-        if not hand_up(self):
+        if not redraw_modal_above(self):
             super()._compositor_refresh()
 
     # -- events ----------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
-        self.hush()
+        self.clear_message()
 
     def on_screen_resume(self) -> None:
-        self.call_after_refresh(self.trimtab.draw)
+        self.call_after_refresh(self.dashboard.draw)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.trimtab.draw()
+        self.dashboard.draw()
 
     def repaint(self, palette: Palette) -> None:
         """Draw everything in another theme."""

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 
 from tui.actions.table import Action, keys_of, written
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.compositor import hand_up
+from tui.drawing.compositor import redraw_modal_above
 from tui.screen.text_filter import pasted
 from tui.theming import Glyphs, Palette
 
@@ -73,7 +73,7 @@ class CommandScreen(ModalScreen[Action | None]):
         self._at = 0
 
     def _compositor_refresh(self) -> None:
-        if not hand_up(self):
+        if not redraw_modal_above(self):
             super()._compositor_refresh()
 
     def compose(self) -> ComposeResult:

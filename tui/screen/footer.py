@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tui.actions.table import Action, keys_of, written
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.spans import wrapped
+from tui.drawing.spans import wrap_text
 from tui.theming import Palette
 
 EDGE = 1
@@ -100,7 +100,7 @@ def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list
     text, role = message
     room = width - 2 * EDGE
     rows = []
-    for line in wrapped(text, room, MOST_LINES):
+    for line in wrap_text(text, room, MOST_LINES):
         rows.append(Row(width, palette.style("text", "panel")))
         rows[-1].put(EDGE, line, palette.style(role, "panel", bold=role in ("look", "act")))
     return rows

@@ -107,7 +107,7 @@ def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]
         parts.append((f"kafka {age_words(metadata.age(session.now))}", "look" if stale else "dim"))
         parts.append((f" {glyphs.dot} ", "dim"))
     age, load = session.load_age, session.load
-    if session.then is not None and load is not None and load.source is not None:
+    if session.past_moment is not None and load is not None and load.source is not None:
         parts.append(("load of then", "dim"))
     elif load is not None and load.source is Source.DOCUMENT:
         parts.append(("load saved", "dim"))

@@ -10,9 +10,19 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from tui.actions.table import CARRY, GLOBAL, MAP, PLACES, THEN, Action, actions_of, keys_of, written
+from tui.actions.table import (
+    CARRY,
+    GLOBAL,
+    MAP,
+    PAST_MAP,
+    PLACES,
+    Action,
+    actions_of,
+    keys_of,
+    written,
+)
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.compositor import hand_up
+from tui.drawing.compositor import redraw_modal_above
 from tui.theming import Glyphs, Palette
 
 KEYS_WIDTH = 16
@@ -32,7 +42,7 @@ def help_rows(
     drills: bool = False,
 ) -> list[Row]:
     """Return all keys of a place as rows: key, name, what it does."""
-    places = [place, *([CARRY, THEN] if place == MAP else []), GLOBAL]
+    places = [place, *([CARRY, PAST_MAP] if place == MAP else []), GLOBAL]
     rows: list[Row] = []
 
     def line() -> Row:
@@ -111,7 +121,7 @@ class HelpScreen(ModalScreen[None]):
         self._draw()
 
     def _compositor_refresh(self) -> None:
-        if not hand_up(self):
+        if not redraw_modal_above(self):
             super()._compositor_refresh()
 
     def action_close(self) -> None:

@@ -79,7 +79,7 @@ class Filtering(DashboardScreen):
         """
         super().on_key(event)
         if not self.typing:
-            if event.key in keys_of(_filter_of(self.PLACE), self.trimtab.user_keys):
+            if event.key in keys_of(_filter_of(self.PLACE), self.dashboard.user_keys):
                 event.stop()
                 event.prevent_default()
                 self.action_filter()

@@ -14,7 +14,7 @@ from tui.theming import Glyphs, Palette
 Done = TypeVar("Done")
 
 
-class InFlight(Message):
+class ShowInFlight(Message):
     """The Moves are to show what is in flight; `started` is the run that was just started."""
 
     def __init__(self, started: str | None) -> None:
@@ -48,7 +48,7 @@ class Dashboard(Protocol):
     def draw(self) -> None:
         """Have the open screen draw the session."""
 
-    def beside(
+    def run_in_background(
         self,
         group: str,
         work: Callable[[], Done],

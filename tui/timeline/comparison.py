@@ -8,26 +8,26 @@ from datetime import datetime
 from textual.message import Message
 
 from core.errors import TrimtabError
-from tui.timeline.history import Asked, Compared
+from tui.timeline.history import Comparison, TimelineFilter
 from tui.timeline.reader import compare
 from tui.timeline.time_travel import TimeTravel
 
 
-class Comparing(TimeTravel):
+class ComparisonKeys(TimeTravel):
     """The part of the Timeline that compares; `compared` is None while it tells what happened."""
 
     class Differ(Message):
         """A worker has compared two moments."""
 
         def __init__(
-            self, asked: int, compared: Compared | None, error: TrimtabError | None = None
+            self, asked: int, compared: Comparison | None, error: TrimtabError | None = None
         ) -> None:
             super().__init__()
             self.asked, self.compared, self.error = asked, compared, error
 
     def __init__(self) -> None:
         super().__init__()
-        self.compared: Compared | None = None
+        self.compared: Comparison | None = None
         self.fine_at: datetime | None = None
         """The moment that was marked as fine; None takes the cursor's."""
         self._asked = 0
@@ -43,7 +43,7 @@ class Comparing(TimeTravel):
         """Return the moment under the cursor; None at the newest."""
 
     @abstractmethod
-    def asked_for(self) -> Asked:
+    def current_filter(self) -> TimelineFilter:
         """Return which differences are asked for."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Comparing(TimeTravel):
 
     def action_changed(self) -> None:
         if self.is_comparing:
-            self.compare_no_more()
+            self.stop_comparing()
             return
         since, until = self.fine_at or self.moment, self.moment
         if since is None:
@@ -75,18 +75,18 @@ class Comparing(TimeTravel):
             return
         self._compare(since, None if until == since else until)
 
-    def compare_no_more(self) -> None:
+    def stop_comparing(self) -> None:
         self._asked += 1
         self._open, self._again = None, False
         self.compared = None
         self.turned()
 
-    def compare_again(self) -> None:
+    def recompare(self) -> None:
         """Compare anew: something else is asked for."""
         if (moments := self._moments()) is not None:
             self._compare(*moments)
 
-    def compare_later(self) -> None:
+    def compare_with_newer(self) -> None:
         """Compare with now anew, as it is later: once the answer is there that is waited for."""
         moments = self._moments()
         if moments is None or moments[1] is not None:
@@ -107,7 +107,7 @@ class Comparing(TimeTravel):
             return
         self._asked += 1
         self._open, self._again = (since, until), False
-        cluster_id, asked, nth = state.cluster_id, self.asked_for(), self._asked
+        cluster_id, asked, nth = state.cluster_id, self.current_filter(), self._asked
 
         def work() -> None:
             try:
@@ -117,13 +117,13 @@ class Comparing(TimeTravel):
 
         self.run_worker(work, thread=True, exclusive=True, group="compare")
 
-    def on_comparing_differ(self, message: Differ) -> None:
+    def on_comparison_keys_differ(self, message: Differ) -> None:
         if message.asked != self._asked:
             return
         again = self._open if self._again else None
         self._open, self._again = None, False
         if message.error is not None:
-            self.say_trouble(message.error)
+            self.say_error(message.error)
         elif message.compared is None:
             self.say("The cluster had not been seen yet then.", "look")
         else:

@@ -6,30 +6,30 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from tui.screen.list_screen import Filtering
-from tui.timeline.history import Asked
+from tui.timeline.history import TimelineFilter
 
 
-class Asking(Filtering):
+class TimelineFiltering(Filtering):
     """The part of the Timeline that filters."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = Asked()
+        self.timeline_filter = TimelineFilter()
 
     @abstractmethod
-    def asked_anew(self) -> None:
+    def filter_changed(self) -> None:
         """Find what is asked for now."""
 
-    def ask(self, asked: Asked) -> None:
-        self.asked = asked
-        self.asked_anew()
+    def set_filter(self, timeline_filter: TimelineFilter) -> None:
+        self.timeline_filter = timeline_filter
+        self.filter_changed()
 
     @property
     def words(self) -> str:
-        return self.asked.words
+        return self.timeline_filter.words
 
     def filter_by(self, words: str) -> None:
-        self.ask(replace(self.asked, words=words))
+        self.set_filter(replace(self.timeline_filter, words=words))
 
     def action_kind(self) -> None:
-        self.ask(replace(self.asked, kind=self.asked.next_kind()))
+        self.set_filter(replace(self.timeline_filter, kind=self.timeline_filter.next_kind()))

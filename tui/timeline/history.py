@@ -12,7 +12,7 @@ from tui.timeline.lanes import Lanes
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TimelineFilter:
     """What of the timeline is asked for: typed words, and one kind or all of them."""
 
     words: str = ""
@@ -69,20 +69,20 @@ def _broker(word: str) -> int | None:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Past:
+class RecordedTimeline:
     """What was read of a cluster's timeline: the newest of it, and what of that is asked for."""
 
     cluster_id: str
     span: tuple[datetime, datetime]
     events: tuple[Event, ...]
     """All that were read, also those that are not asked for."""
-    told_upto: int
+    reported_upto: int
     """The number of what was told last."""
     cut: bool
     """Whether older ones of what was seen were left in the file."""
-    told_cut: bool
+    reported_cut: bool
     """Whether some of what was told in that time was left there."""
-    asked: Asked
+    timeline_filter: TimelineFilter
     found: tuple[EventGroup, ...]
     """What is asked for, folded, in the order in which it began."""
     lanes: Lanes
@@ -98,7 +98,7 @@ class Past:
             index = bisect_right(moments, at) + steps - 1
         return moments[min(max(index, 0), len(moments) - 1)]
 
-    def told_at(self, at: datetime) -> str:
+    def described_at(self, at: datetime) -> str:
         """Return what had just happened at a moment; "" for nothing."""
         texts = [happening.text for happening in self.found if happening.ended == at]
         return (
@@ -107,7 +107,7 @@ class Past:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Compared:
+class Comparison:
     """What is different between two moments: what came and went between them is not in it."""
 
     since: datetime
@@ -120,7 +120,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class RowKey:
+class TimelineRowKey:
     """Names a row for as long as it is there: a happening, or one of its events."""
 
     kind: Kind
@@ -130,10 +130,10 @@ class RowKey:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PastRow:
+class TimelineRow:
     """One row of the list: a happening, or one of its events where it is unfolded."""
 
-    key: RowKey
+    key: TimelineRowKey
     happening: EventGroup
     event: Event | None = None
 
@@ -151,25 +151,27 @@ class PastRow:
         return self.happening.text if self.event is None else format_event(self.event)
 
 
-def key_of(happening: EventGroup) -> RowKey:
-    return RowKey(happening.kind, happening.about, happening.began)
+def key_of(happening: EventGroup) -> TimelineRowKey:
+    return TimelineRowKey(happening.kind, happening.about, happening.began)
 
 
-def rows_of(found: tuple[EventGroup, ...], unfolded: frozenset[RowKey]) -> tuple[PastRow, ...]:
+def rows_of(
+    found: tuple[EventGroup, ...], unfolded: frozenset[TimelineRowKey]
+) -> tuple[TimelineRow, ...]:
     """Return the rows of the list, oldest first."""
     rows = []
     for happening in found:
         key = key_of(happening)
-        rows.append(PastRow(key, happening))
+        rows.append(TimelineRow(key, happening))
         if key in unfolded:
             rows += [
-                PastRow(RowKey(key.kind, key.about, key.began, n), happening, event)
+                TimelineRow(TimelineRowKey(key.kind, key.about, key.began, n), happening, event)
                 for n, event in enumerate(happening.events)
             ]
     return tuple(rows)
 
 
-def row_at(rows: tuple[PastRow, ...], key: RowKey | None) -> int:
+def row_at(rows: tuple[TimelineRow, ...], key: TimelineRowKey | None) -> int:
     """Return where a row is, or the one that is nearest in time; the last one for None."""
     if not rows:
         return 0

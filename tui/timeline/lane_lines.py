@@ -9,7 +9,7 @@ from itertools import groupby
 
 from core.units import format_duration
 from tui.drawing.spans import Ground, Line, Lines, Span, Tone, dim, fit, plain, rule
-from tui.timeline.history import Past
+from tui.timeline.history import RecordedTimeline
 from tui.timeline.lanes import AUTOPILOT, Lane
 
 HORIZONS: tuple[float | None, ...] = (300.0, 900.0, 3600.0, 21600.0, 86400.0, None)
@@ -61,13 +61,15 @@ class BrokerHit:
     broker: int
 
 
-def usual_horizon(past: Past) -> float:
+def usual_horizon(past: RecordedTimeline) -> float:
     """Return the least that shows all that was recorded, an hour at most."""
     recorded = (past.span[1] - past.span[0]).total_seconds()
     return next(h for h in HORIZONS if h is not None and (h >= min(recorded, USUAL)))
 
 
-def _shown_time(past: Past, horizon: float | None, at: datetime | None) -> tuple[float, float]:
+def _shown_time(
+    past: RecordedTimeline, horizon: float | None, at: datetime | None
+) -> tuple[float, float]:
     """Return from when to when the lanes go: to the end, or around the cursor before that."""
     first, last = (moment.timestamp() for moment in past.span)
     if past.cut:
@@ -82,11 +84,11 @@ def _shown_time(past: Past, horizon: float | None, at: datetime | None) -> tuple
 
 
 def lane_lines(
-    past: Past,
+    past: RecordedTimeline,
     horizon: float | None,
     moments: Sequence[datetime],
     width: int,
-    most: int,
+    max_lines: int,
     *,
     silent: bool,
 ) -> Lines:
@@ -108,7 +110,7 @@ def lane_lines(
         for at in moments
         if since <= at.timestamp() <= until
     }
-    chosen = sorted(past.lanes.worst(since, until)[:most])
+    chosen = sorted(past.lanes.worst(since, until)[:max_lines])
     hidden = len(past.lanes.brokers) - len(chosen)
     note = format_duration(until - since)
     title = "brokers" if not hidden else f"brokers, {hidden} quieter ones not shown"

@@ -19,15 +19,15 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     plain,
     rule,
     window,
-    wrapped,
+    with_hit,
+    wrap_text,
 )
 from tui.session import Session
-from tui.timeline.history import Compared, Past, PastRow
+from tui.timeline.history import Comparison, RecordedTimeline, TimelineRow
 from tui.timeline.lane_lines import lane_lines
 
 
@@ -86,12 +86,12 @@ class RowHit:
 class TimelineView:
     """What the Timeline shows; without `past` it says why there is none."""
 
-    past: Past | None
+    past: RecordedTimeline | None
     why: tuple[str, ...]
     """A title, and sentences, for when nothing was recorded."""
-    rows: tuple[PastRow, ...]
+    rows: tuple[TimelineRow, ...]
     cursor: int
-    compared: Compared | None
+    compared: Comparison | None
     """What differs between two moments, when that is listed instead of what happened."""
     fine_at: datetime | None
     following: bool
@@ -113,7 +113,7 @@ def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
     if past is None:
         return _nothing(view.why, width)[:height]
     head: list[Line] = [_title(view, past, width)]
-    if view.typing or past.asked.words or past.asked.kind:
+    if view.typing or past.timeline_filter.words or past.timeline_filter.kind:
         head.append(_filter(view, past, width))
     if height >= 30:
         head.append(BLANK)
@@ -134,7 +134,9 @@ def _nothing(why: Sequence[str], width: int) -> Lines:
     title, *sentences = why
     lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
     for sentence in sentences:
-        lines += [fit((dim(f"  {text}"),), width) for text in wrapped(sentence, min(width - 4, 90))]
+        lines += [
+            fit((dim(f"  {text}"),), width) for text in wrap_text(sentence, min(width - 4, 90))
+        ]
     return tuple(lines)
 
 
@@ -142,7 +144,7 @@ def _count(events: int) -> str:
     return f"{events:,} change{'' if events == 1 else 's'}"
 
 
-def _title(view: TimelineView, past: Past, width: int) -> Line:
+def _title(view: TimelineView, past: RecordedTimeline, width: int) -> Line:
     since, until = past.span
     days = "" if since.date() == until.date() else f"{since:%Y-%m-%d} "
     row = view.rows[view.cursor] if view.rows else None
@@ -162,16 +164,16 @@ def _title(view: TimelineView, past: Past, width: int) -> Line:
     recorded = f"recorded since {days}{since:%H:%M} UTC, {until:%-d %b}"
     if silent:
         recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
-    if past.cut or past.told_cut:
+    if past.cut or past.reported_cut:
         recorded += ", the newest shown"
     words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
     return fit((plain(" "), *at, *fine, plain("   "), words), width)
 
 
-def _filter(view: TimelineView, past: Past, width: int) -> Line:
-    words = (Span(" / ", Tone.YOURS, bold=True), plain(past.asked.words))
+def _filter(view: TimelineView, past: RecordedTimeline, width: int) -> Line:
+    words = (Span(" / ", Tone.YOURS, bold=True), plain(past.timeline_filter.words))
     typing = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
-    kind = (dim("   only "), bright(past.asked.kind)) if past.asked.kind else ()
+    kind = (dim("   only "), bright(past.timeline_filter.kind)) if past.timeline_filter.kind else ()
     return fit((*words, *(typing if view.typing else ()), *kind), width)
 
 
@@ -197,7 +199,7 @@ def dated(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d} {clock(at)}"
 
 
-def _list(view: TimelineView, past: Past, width: int, height: int) -> Lines:
+def _list(view: TimelineView, past: RecordedTimeline, width: int, height: int) -> Lines:
     if not view.rows:
         none = (
             "nothing here is what is asked for: esc drops the filter"
@@ -212,7 +214,7 @@ def _list(view: TimelineView, past: Past, width: int, height: int) -> Lines:
     for n in window(len(view.rows), height, view.cursor):
         line = _row(view, n, width, days=days)
         hit = RowHit(n)
-        lines.append(highlighted(line, width, hit) if n == view.cursor else hitting(line, hit))
+        lines.append(highlight_line(line, width, hit) if n == view.cursor else with_hit(line, hit))
     return tuple(lines)
 
 

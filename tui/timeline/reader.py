@@ -14,10 +14,10 @@ from core.watch.timeline.changes import find_changes
 from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import group_events
-from tui.timeline.history import Asked, Compared, Past
+from tui.timeline.history import Comparison, RecordedTimeline, TimelineFilter
 from tui.timeline.lanes import lanes_of
 
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 """So many changes are held, the newest; the command line has them all."""
 _NEXT = timedelta(milliseconds=1)
 """The timeline's times are kept to the millisecond."""
@@ -29,48 +29,67 @@ def _opened(cluster_id: str) -> Iterator[Timeline]:
         yield timeline
 
 
-def read_past(cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
+def read_timeline(
+    cluster_id: str, timeline_filter: TimelineFilter, known: RecordedTimeline | None
+) -> RecordedTimeline | None:
     """Return what the timeline holds now; `known` itself when that is what is known.
 
     None when nothing was recorded. Raises TrimtabError.
     """
     try:
         with _opened(cluster_id) as timeline:
-            return _read(timeline, cluster_id, asked, known)
+            return _read(timeline, cluster_id, timeline_filter, known)
     except UsageError:  # nothing is there yet
         return None
 
 
-def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
+def _read(
+    timeline: Timeline,
+    cluster_id: str,
+    timeline_filter: TimelineFilter,
+    known: RecordedTimeline | None,
+) -> RecordedTimeline | None:
     span = timeline.span
     if span is None:
         return None
     if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
         known = None  # another cluster, or the oldest went: read anew
-    told_upto = timeline.last_note
-    now_known = (span, told_upto, asked)
-    if known is not None and (known.span, known.told_upto, known.asked) == now_known:
+    reported_upto = timeline.last_note
+    now_known = (span, reported_upto, timeline_filter)
+    if known is not None and (known.span, known.reported_upto, known.timeline_filter) == now_known:
         return known
-    if known is not None and len(known.events) < 2 * MOST_EVENTS:
+    if known is not None and len(known.events) < 2 * MAX_EVENTS:
         seen, cut = (
             [event for event in known.events if not isinstance(event.after, Note)],
             known.cut,
         )
         seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
     else:
-        newest = timeline.since_newest(MOST_EVENTS)
+        newest = timeline.since_newest(MAX_EVENTS)
         seen, cut = list(timeline.seen(newest)), newest is not None
     # Somebody may tell of what was a while ago: this is read anew, the newest of it.
-    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_notes(MOST_EVENTS)
-    told_cut = told_since is not None and (seen_since is None or told_since > seen_since)
-    told = timeline.told(told_since if told_cut else seen_since)
+    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_notes(MAX_EVENTS)
+    reported_cut = told_since is not None and (seen_since is None or told_since > seen_since)
+    told = timeline.told(told_since if reported_cut else seen_since)
     events = tuple(merge(seen, told, key=lambda event: event.at))
     first = max(events[0].at - _NEXT, span[0]) if cut else span[0]
     start = timeline.state_at(first)
     assert start is not None  # a picture of that time is there: all is read as of one moment
-    found = group_events((event for event in events if asked.has(event)), asked.kinds)
+    found = group_events(
+        (event for event in events if timeline_filter.has(event)), timeline_filter.kinds
+    )
     lanes = lanes_of(start, events)
-    return Past(cluster_id, span, events, told_upto, cut, told_cut, asked, tuple(found), lanes)
+    return RecordedTimeline(
+        cluster_id,
+        span,
+        events,
+        reported_upto,
+        cut,
+        reported_cut,
+        timeline_filter,
+        tuple(found),
+        lanes,
+    )
 
 
 def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
@@ -80,8 +99,8 @@ def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
 
 
 def compare(
-    cluster_id: str, first: datetime, second: datetime | None, asked: Asked
-) -> Compared | None:
+    cluster_id: str, first: datetime, second: datetime | None, timeline_filter: TimelineFilter
+) -> Comparison | None:
     """Return what differs between two moments, whichever is earlier; None for `second` is now.
 
     None when the cluster had not been seen at one of them. Raises TrimtabError.
@@ -95,5 +114,7 @@ def compare(
     if before is None or after is None:
         return None
     differ = find_changes(before, after)
-    found = group_events((event for event in differ if asked.has(event)), asked.kinds)
-    return Compared(since, until, second is None, tuple(found), len(differ))
+    found = group_events(
+        (event for event in differ if timeline_filter.has(event)), timeline_filter.kinds
+    )
+    return Comparison(since, until, second is None, tuple(found), len(differ))

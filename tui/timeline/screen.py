@@ -21,17 +21,25 @@ from tui.dialogs.export import export_timeline
 from tui.drawing.page import Page
 from tui.screen.list_screen import EDGE, CursorKeys
 from tui.session import Session
-from tui.timeline.comparison import Comparing
-from tui.timeline.filter import Asking
-from tui.timeline.history import Asked, Past, PastRow, RowKey, key_of, row_at, rows_of
+from tui.timeline.comparison import ComparisonKeys
+from tui.timeline.filter import TimelineFiltering
+from tui.timeline.history import (
+    RecordedTimeline,
+    TimelineFilter,
+    TimelineRow,
+    TimelineRowKey,
+    key_of,
+    row_at,
+    rows_of,
+)
 from tui.timeline.lane_lines import HORIZONS, BrokerHit, LaneHit, usual_horizon
 from tui.timeline.page import RowHit, TimelineView, dated, timeline_lines, why_nothing
-from tui.timeline.reader import read_past
+from tui.timeline.reader import read_timeline
 
 LOOK_SECONDS = 1.0
 
 
-class TimelineScreen(CursorKeys, Asking, Comparing):
+class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
     """What happened, folded, the newest at the bottom; a lane for each broker above it."""
 
     PLACE = TIMELINE
@@ -40,23 +48,25 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
     class Read(Message):
         """A worker has looked at the file; None when nothing was recorded."""
 
-        def __init__(self, past: Past | None, error: TrimtabError | None = None) -> None:
+        def __init__(
+            self, past: RecordedTimeline | None, error: TrimtabError | None = None
+        ) -> None:
             super().__init__()
             self.past, self.error = past, error
 
     def __init__(self) -> None:
         super().__init__()
-        self._past: Past | None = None
+        self._past: RecordedTimeline | None = None
         self._looked = False
         self._reading = False
         self._error: TrimtabError | None = None
-        self._rows: tuple[PastRow, ...] = ()
-        self._unfolded: frozenset[RowKey] = frozenset()
-        self._key: RowKey | None = None
+        self._rows: tuple[TimelineRow, ...] = ()
+        self._unfolded: frozenset[TimelineRowKey] = frozenset()
+        self._key: TimelineRowKey | None = None
         """The row under the cursor; None follows the newest."""
-        self._found_at: tuple[tuple[PastRow, ...], RowKey | None, int] = ((), None, 0)
+        self._found_at: tuple[tuple[TimelineRow, ...], TimelineRowKey | None, int] = ((), None, 0)
         """Where the row under the cursor was found last: there may be very many."""
-        self._key_before: RowKey | None = None
+        self._key_before: TimelineRowKey | None = None
         self._comparing = False
         self._horizon: float | None = None
         self._horizon_chosen = False
@@ -91,11 +101,11 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         if state is None or self._reading:
             return
         self._reading = True
-        cluster_id, asked, known = state.cluster_id, self.asked, self._past
+        cluster_id, timeline_filter, known = state.cluster_id, self.timeline_filter, self._past
 
         def work() -> None:
             try:
-                self.post_message(self.Read(read_past(cluster_id, asked, known)))
+                self.post_message(self.Read(read_timeline(cluster_id, timeline_filter, known)))
             except TrimtabError as error:
                 self.post_message(self.Read(known, error))
 
@@ -104,20 +114,20 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
     def on_timeline_screen_read(self, message: Read) -> None:
         self._reading = False
         if message.error is not None and str(message.error) != str(self._error):
-            self.say_trouble(message.error)
+            self.say_error(message.error)
         same = self._looked and message.past is self._past
         self._error, self._past, self._looked = message.error, message.past, True
-        if self._past is not None and self._past.asked != self.asked:
+        if self._past is not None and self._past.timeline_filter != self.timeline_filter:
             self._look()  # more was typed meanwhile
         if not same:
-            self.compare_later()
+            self.compare_with_newer()
             self._fold()
 
     def _fold(self) -> None:
         """Make the rows anew, and draw them."""
         shown = self.compared or self._past
         self._rows = rows_of(shown.found, self._unfolded) if shown else ()
-        self.session.past = self._past
+        self.session.recorded = self._past
         self.show(self.session)
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -140,8 +150,10 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         if not self._looked:
             self._look()
         past = self._past
-        if past is not None and past.asked != self.asked:
-            past = replace(past, asked=self.asked)  # what is typed shows before it is found
+        if past is not None and past.timeline_filter != self.timeline_filter:
+            past = replace(
+                past, timeline_filter=self.timeline_filter
+            )  # what is typed shows before it is found
         view = TimelineView(
             past=past,
             why=why_nothing(session, self._error, looked=self._looked),
@@ -173,7 +185,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         return {
             "changed": "what happened" if self.compared else "what changed",
             "enter": ("unfold" if folded else "fold") if many else "",
-            "kind": f"kind: {self.asked.kind or 'all'}",
+            "kind": f"kind: {self.timeline_filter.kind or 'all'}",
             "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",
         }
 
@@ -215,7 +227,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         self._step_happenings(10)
 
     @staticmethod
-    def _head(row: PastRow) -> RowKey:
+    def _head(row: TimelineRow) -> TimelineRowKey:
         return replace(row.key, event=None)
 
     def action_enter(self) -> None:
@@ -231,16 +243,16 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
     def moment(self) -> datetime | None:
         return self._rows[self.cursor].until if self._rows and self._key is not None else None
 
-    def asked_for(self) -> Asked:
-        return self.asked
+    def current_filter(self) -> TimelineFilter:
+        return self.timeline_filter
 
     @property
     def can_filter(self) -> bool:
         return self._past is not None
 
-    def asked_anew(self) -> None:
+    def filter_changed(self) -> None:
         self._look()
-        self.compare_again()
+        self.recompare()
         self.show(self.session)
 
     def turned(self) -> None:
@@ -260,11 +272,11 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
             self.travel(self._rows[self.cursor].until)
 
     def arrived(self) -> None:
-        self.trimtab.action_show_screen("map")
+        self.dashboard.action_show_screen("map")
 
     def _meet(self) -> None:
         """Put the cursor where the map of the past has gone meanwhile."""
-        then = self.session.then
+        then = self.session.past_moment
         if then is None or (self._rows and self._rows[self.cursor].until == then.at):
             return
         for row in self._rows:
@@ -278,10 +290,10 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         self.show(self.session)
 
     def action_back(self) -> None:
-        if self.asked != Asked():
-            self.ask(Asked())
+        if self.timeline_filter != TimelineFilter():
+            self.set_filter(TimelineFilter())
         elif self.is_comparing:
-            self.compare_no_more()
+            self.stop_comparing()
         elif self._unfolded:
             self._unfolded = frozenset()
             self._key = self._key and replace(self._key, event=None)
@@ -299,8 +311,8 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
                 before = [n for n, row in enumerate(self._rows) if row.at <= at]
                 self._to(before[-1] if before else 0)
             case BrokerHit(broker):
-                words = "" if self.asked.words == f"b{broker}" else f"b{broker}"
-                self.ask(replace(self.asked, words=words))
+                words = "" if self.timeline_filter.words == f"b{broker}" else f"b{broker}"
+                self.set_filter(replace(self.timeline_filter, words=words))
 
     def on_page_turned(self, message: Page.Turned) -> None:
         self.step(message.steps * 3)

@@ -11,7 +11,7 @@ from core.errors import TrimtabError
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
-    from tui.session import Then
+    from tui.session import PastMoment
 
 
 class TimeTravel(DashboardScreen):
@@ -21,7 +21,7 @@ class TimeTravel(DashboardScreen):
         """A worker has read the cluster as it was; None before it was first seen."""
 
         def __init__(
-            self, asked_at: datetime, then: Then | None, error: TrimtabError | None = None
+            self, asked_at: datetime, then: PastMoment | None, error: TrimtabError | None = None
         ) -> None:
             super().__init__()
             self.asked_at, self.then, self.error = asked_at, then, error
@@ -33,24 +33,24 @@ class TimeTravel(DashboardScreen):
 
     def travel(self, moment: datetime) -> None:
         """Have the map show a moment; the answer comes as `Arrived`."""
-        now = self.trimtab.session.state
+        now = self.dashboard.session.state
         if now is None:
             return
         self.asked_at = moment
-        cluster_id, snapshots = now.cluster_id, self.trimtab.session.snapshots
+        cluster_id, snapshots = now.cluster_id, self.dashboard.session.snapshots
 
         def work() -> None:
             # Here, and not for the first paint, which needs no timeline.
             from core.load.lookup import load_at
-            from tui.session import Then
+            from tui.session import PastMoment
             from tui.timeline.reader import read_state
 
-            then: Then | None = None
+            then: PastMoment | None = None
             try:
                 state = read_state(cluster_id, moment)
-                then = Then(moment, state) if state is not None else None
+                then = PastMoment(moment, state) if state is not None else None
                 if state is not None:
-                    then = Then(moment, state, load_at(cluster_id, state, moment, snapshots))
+                    then = PastMoment(moment, state, load_at(cluster_id, state, moment, snapshots))
             except TrimtabError as error:  # without its load the moment can be shown all the same
                 self.post_message(self.Arrived(moment, then, error))
             else:
@@ -67,14 +67,14 @@ class TimeTravel(DashboardScreen):
             return  # what replaced a worker does not keep it from answering
         self.asked_at = None
         if message.error is not None:
-            self.trimtab.session.take_trouble(message.error)
-            self.say_trouble(message.error)
+            self.dashboard.session.take_trouble(message.error)
+            self.say_error(message.error)
         elif message.then is None:
             self.say("The cluster had not been seen yet then.", "look")
         if message.then is not None:
-            self.trimtab.session.then = message.then
+            self.dashboard.session.past_moment = message.then
             self.arrived()
 
     def arrived(self) -> None:
         """Show the moment that was gone to."""
-        self.trimtab.draw()
+        self.dashboard.draw()

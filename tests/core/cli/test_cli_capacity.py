@@ -35,7 +35,7 @@ from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
 from core.run.options import RunOptions, create_journal
 from core.run.throttles.rate_bounds import usual_bounds
-from tui.feed.events import PictureSeen
+from tui.feed.events import PictureChanged
 from tui.feed.feed import Feed
 
 MB = 1_000_000
@@ -174,7 +174,7 @@ def test_the_dashboard_draws_with_it(address: str) -> None:
     feed.attach(seen.put)
     feed.start()
     try:
-        while not isinstance(event := seen.get(timeout=30), PictureSeen):
+        while not isinstance(event := seen.get(timeout=30), PictureChanged):
             pass
     finally:
         feed.stop()

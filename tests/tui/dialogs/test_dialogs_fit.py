@@ -19,7 +19,7 @@ from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from tui.dialogs.base import ChoiceDialog, ConfirmDialog, Words
 from tui.global_actions.autopilot_dialog import AutopilotDialog
-from tui.moves.questions import TypedDialog
+from tui.moves.questions import ConfirmByNameDialog
 
 MUCH = tuple(
     f"{n}: of what is said before a yes, this is one sentence among many." for n in range(60)
@@ -39,7 +39,7 @@ STANDING = AutopilotStatus(
     "dialog",
     [
         lambda: ConfirmDialog("Sure?", MUCH, no="No", yes="Yes"),
-        lambda: TypedDialog("Sure?", MUCH, name="prod-eu", no="No", yes="Yes"),
+        lambda: ConfirmByNameDialog("Sure?", MUCH, name="prod-eu", no="No", yes="Yes"),
         lambda: ChoiceDialog("Sure?", MUCH, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
         lambda: AutopilotDialog("prod-eu", STANDING, writable=True, because=""),
     ],

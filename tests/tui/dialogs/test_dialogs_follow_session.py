@@ -38,13 +38,13 @@ from core.run.control import Asked
 from core.run.reporting.views import MoveStatus, RunStatus, RunView
 from core.watch.clients.report import ProbeReport
 from tui.dialogs.base import Words
-from tui.feed.events import ClientsSeen, PictureSeen, RunSeen
+from tui.feed.events import ClientsChanged, PictureChanged, RunChanged
 from tui.moves import rate_dialog as rate_module
 from tui.moves import requests as requests_module
 from tui.moves import retarget_dialog as retarget_module
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import RetargetDialog, targets_of
-from tui.plan.suggest_form import Wish
+from tui.plan.suggest_form import SuggestForm
 from tui.session import Session
 
 
@@ -104,7 +104,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         await told(pilot, picture(grown(4)))
         assert dialog.chosen == chosen
         assert table(pilot) != shown
-        await told(pilot, RunSeen(replace(run, state=RunStatus.DIED)))
+        await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
         assert dialog.chosen == chosen, "it takes that up when it is back"
         with monkeypatch.context() as broken:
             broken.setattr(rate_module, "study", fail)
@@ -115,7 +115,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         assert dialog.chosen == chosen
         await told_read_only(pilot, session)
         assert dialog.chosen == chosen
-        await told(pilot, RunSeen(a_run(RunStatus.DONE, ended_at=at(3, 0))))
+        await told(pilot, RunChanged(a_run(RunStatus.DONE, ended_at=at(3, 0))))
         assert dialog.chosen is None
         assert yes(pilot).disabled
         assert "has ended" in table(pilot)
@@ -147,7 +147,7 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(
         assert yes(pilot).disabled, "nothing is known of this picture"
         await told(pilot, picture(down([first], grown(8))))
         assert not yes(pilot).disabled
-        await told(pilot, RunSeen(replace(run, state=RunStatus.DIED)))
+        await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
         assert not yes(pilot).disabled, "it takes that up when it is back"
         yes(pilot).focus()
         await pressed(pilot, "enter")
@@ -173,13 +173,13 @@ async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others()
         title = dialog.query_one(".title", Label)
         assert "2 moves, instead of b4, b6" in str(title.render())
         few = [choice.broker for choice in dialog.targets.choices if not choice.refused]
-        await told(pilot, RunSeen(replace(run, moves=(done, run.moves[1]))))
+        await told(pilot, RunChanged(replace(run, moves=(done, run.moves[1]))))
         assert list(dialog.targets.moves) == [1]
         assert "orders-2, instead of b6" in str(title.render())
         more = [choice.broker for choice in dialog.targets.choices if not choice.refused]
         assert set(more) > set(few), "it was studied for the rest"
         assert not yes(pilot).disabled
-        await told(pilot, RunSeen(replace(run, run="0101-031101")))
+        await told(pilot, RunChanged(replace(run, run="0101-031101")))
         assert "Run 0101-031101 has begun meanwhile" in table(pilot)
         assert yes(pilot).disabled
 
@@ -230,17 +230,17 @@ async def test_a_question_about_a_run_goes_with_it() -> None:
             ("B", "", "0 were in flight", "0 were in flight", RunStatus.RECOVERING, "there again"),
         ):
             state = RunStatus.DIED if key == "B" else RunStatus.RUNNING
-            await told(pilot, RunSeen(a_run(state)))
+            await told(pilot, RunChanged(a_run(state)))
             await pressed(pilot, key, *typed)
             assert words in question(pilot)[0]
             assert "yes" in question(pilot)[2]
-            await told(pilot, RunSeen(later(state)))
+            await told(pilot, RunChanged(later(state)))
             assert now in question(pilot)[0]
-            await told(pilot, RunSeen(later(over)))
+            await told(pilot, RunChanged(later(over)))
             assert why in question(pilot)[1]
             assert question(pilot)[2] == {"no"}
             assert in_sight(pilot, pilot.app.screen.query_one(".refused"))
-            await told(pilot, RunSeen(later(state)))
+            await told(pilot, RunChanged(later(state)))
             assert question(pilot)[1] == ""
             assert "yes" in question(pilot)[2]
             session.writable = False
@@ -263,19 +263,19 @@ async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
     monkeypatch.setattr(requests_module, "request", ask)
     session = a_session(Plan())
     async with dashboard(session, "moves", monotonic=Clock()) as pilot:
-        await told(pilot, RunSeen(a_run()))
+        await told(pilot, RunChanged(a_run()))
         await pressed(pilot, "space", "space", "space", "c")
         assert "2 in flight" in question(pilot)[0]
-        await told(pilot, RunSeen(later()))
+        await told(pilot, RunChanged(later()))
         assert "2 of them ended meanwhile" in question(pilot)[0]
         await pressed(pilot, "right", "enter")
         assert asked == [("cancel", {"moves": [3]})]
-        await told(pilot, RunSeen(a_run()))
+        await told(pilot, RunChanged(a_run()))
         await pressed(pilot, "g", "c")
         assert "yes" in question(pilot)[2]
-        await told(pilot, RunSeen(later()))
+        await told(pilot, RunChanged(later()))
         assert question(pilot)[1:] == ("It has ended meanwhile.", {"no"})
-        await told(pilot, RunSeen(a_run()))
+        await told(pilot, RunChanged(a_run()))
         session.writable = False  # seen, and not yet drawn
         await pressed(pilot, "right", "enter")
         assert len(asked) == 1
@@ -288,8 +288,8 @@ async def test_the_question_about_leaving_goes_with_the_plan() -> None:
     async with dashboard(session, "plan", monotonic=Clock()) as pilot:
         await pressed(pilot, "q")
         assert "3 moves" in question(pilot)[0]
-        session.hand_over("0101-021101", session.plan)
-        await told(pilot, RunSeen(a_run()))
+        session.set_pending_run("0101-021101", session.plan)
+        await told(pilot, RunChanged(a_run()))
         assert "nothing would be lost" in question(pilot)[0]
 
 
@@ -299,14 +299,14 @@ async def test_what_is_wrong_with_a_wish_goes_with_the_cluster() -> None:
     assert fewer.topics == STATE.topics
     session = a_session(Plan(STATE.cluster_id))
     async with dashboard(session, "plan", monotonic=Clock()) as pilot:
-        pilot.app.screen.planning.wish = Wish(max_replicas="2")  # type: ignore[attr-defined]
+        pilot.app.screen.planner.form = SuggestForm(max_replicas="2")  # type: ignore[attr-defined]
         await pressed(pilot, "a")
         screen = pilot.app.screen
         wrong, make = screen.query_one("#wrong-max_replicas", Label), screen.query_one("#make")
         meaning = screen.query_one("#meaning", Label)
         assert "15 replicas do not fit" in f"{wrong.render()} {meaning.render()}"
         assert make.disabled
-        await told(pilot, PictureSeen(fewer, load_of(fewer), None, None, None))
+        await told(pilot, PictureChanged(fewer, load_of(fewer), None, None, None))
         assert "do not fit" not in f"{wrong.render()} {meaning.render()}"
         assert not make.disabled
 
@@ -321,6 +321,6 @@ async def test_the_question_about_a_probe_goes_with_the_cluster(size: tuple[int,
         await told(pilot, picture(down([4])))
         assert "to each of 5 brokers" in question(pilot)[0]
         assert question(pilot)[2] == {"no", "yes"}
-        await told(pilot, ClientsSeen(ProbeReport(at(2, 0), STATE.cluster_id, ())))
+        await told(pilot, ClientsChanged(ProbeReport(at(2, 0), STATE.cluster_id, ())))
         assert "at work by now" in question(pilot)[1]
         assert question(pilot)[2] == {"no"}

@@ -9,7 +9,7 @@ from rich.style import Style
 
 from tui.drawing.canvas import Row
 from tui.drawing.compositor import Pen
-from tui.drawing.spans import cells, fit, left, plain, right, shortened, width_of
+from tui.drawing.spans import cells, fit, left, plain, right, shorten, width_of
 
 PLAIN = Style()
 NAMES = {
@@ -73,5 +73,5 @@ def test_what_is_painted_does_nothing_else_to_the_terminal() -> None:
     ],
 )
 def test_a_name_that_is_too_long_keeps_its_ends(name: str, width: int, said: str) -> None:
-    assert shortened(name, width) == said
+    assert shorten(name, width) == said
     assert len(said) <= width

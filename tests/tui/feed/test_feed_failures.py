@@ -34,7 +34,14 @@ from core.run.journal.journal import JournalError
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
 from core.run.reporting import runs
-from tui.feed.events import Event, GroupsSeen, PictureSeen, RunSeen, TimesLearned, Trouble
+from tui.feed.events import (
+    CalibrationChanged,
+    Event,
+    GroupsChanged,
+    PictureChanged,
+    RunChanged,
+    Trouble,
+)
 from tui.feed.feed import Feed
 from tui.feed.watchers import watch_autopilot, watch_groups, watch_runs
 from tui.session import Freshness
@@ -109,7 +116,7 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
     feed._asked = waits
 
     def deliver(event: Event) -> None:
-        seen = event.metadata_age if isinstance(event, PictureSeen) else None
+        seen = event.metadata_age if isinstance(event, PictureChanged) else None
         age = None if seen is None else seen.age(there.seconds)
         log.append((there.seconds, type(event).__name__, age))
         if seen is not None and seen.due is not None:
@@ -119,11 +126,11 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
     feed._read_cluster()
     assert log == [
         (0.0, "Connected", None),
-        (0.0, "PictureSeen", 0.0),
-        (0.05, "PictureSeen", 0.05),  # sizes
-        (27.0, "PictureSeen", 26.0),
+        (0.0, "PictureChanged", 0.0),
+        (0.05, "PictureChanged", 0.05),  # sizes
+        (27.0, "PictureChanged", 26.0),
         (57.0, "ClusterLost", None),
-        (58.0, "PictureSeen", 0.0),
+        (58.0, "PictureChanged", 0.0),
     ]
     assert silent == [30.05, 4.45, 4.5, 4.5], "sizes may take long the first time"
 
@@ -164,7 +171,7 @@ def test_a_cluster_that_is_seldom_described_is_pinged_meanwhile(
     feed.attach(lambda event: log.append((type(event).__name__, there.seconds)))
     feed._read_cluster()
     lost = [at for name, at in log if name == "ClusterLost"]
-    pictures = [at for name, at in log if name == "PictureSeen"]
+    pictures = [at for name, at in log if name == "PictureChanged"]
     assert 30.0 <= lost[0] <= 31.0
     assert max(b - a for a, b in itertools.pairwise(lost)) <= 4.0
     assert 40.0 <= next(at for at in pictures if at > 30) <= 44.0
@@ -180,7 +187,7 @@ def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> N
     for state in (hidden, hidden, STATE, hidden):
         feed._take(state, Freshness(0.0, 1.0))
     trouble = "What is in flight is not shown: This user may not list them."
-    assert told(seen) == ["PictureSeen", trouble, *["PictureSeen"] * 3, trouble]
+    assert told(seen) == ["PictureChanged", trouble, *["PictureChanged"] * 3, trouble]
 
 
 def test_what_is_hidden_is_told_once_and_when_it_is_another_number() -> None:
@@ -256,7 +263,7 @@ def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) ->
     current.parent.mkdir(parents=True)
     current.write_text("{")
     seen = load_followed(tmp_path, nothing, lambda: (current.unlink(), publish(tmp_path)), nothing)
-    assert told(seen) == ["CURRENT.json is not JSON.", "PictureSeen"]
+    assert told(seen) == ["CURRENT.json is not JSON.", "PictureChanged"]
     assert isinstance(seen[0], Trouble)
     assert seen[0].error.next == layout.REPAIR
 
@@ -264,8 +271,8 @@ def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) ->
 def test_a_first_snapshot_that_knows_sizes_only_is_no_load_to_show(tmp_path: Path) -> None:
     publish(tmp_path, rate=np.nan)
     seen = load_followed(tmp_path, nothing, lambda: publish(tmp_path, 2), nothing)
-    assert told(seen) == ["PictureSeen"]
-    assert isinstance(seen[0], PictureSeen)
+    assert told(seen) == ["PictureChanged"]
+    assert isinstance(seen[0], PictureChanged)
     assert seen[0].load.in_bytes_per_s.tolist() == [1e6, 1e6]
 
 
@@ -284,9 +291,9 @@ def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(
     seen = load_followed(tmp_path, nothing, lambda: lost.__setitem__(0, False), nothing)
     assert told(seen) == [
         "Load cannot be read: /mnt/load/partitions.arrow: Input/output error.",
-        "PictureSeen",
+        "PictureChanged",
     ]
-    assert isinstance(seen[1], PictureSeen)
+    assert isinstance(seen[1], PictureChanged)
     assert seen[1].load.source is Source.SPARK
 
 
@@ -319,8 +326,8 @@ def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a
     monkeypatch.setattr(runs, "read_run", read_run)
     seen: list[Event] = []
     watch_runs(lambda: STATE, seen.append, Script(fill(True), nothing, ends, fill(True), nothing))
-    assert told(seen) == ["RunSeen", FULL.title, "RunSeen", FULL.title]
-    assert isinstance(seen[2], RunSeen)
+    assert told(seen) == ["RunChanged", FULL.title, "RunChanged", FULL.title]
+    assert isinstance(seen[2], RunChanged)
     assert seen[2].run is not None
     assert seen[2].run.state.value == "done"
 
@@ -346,7 +353,7 @@ def test_what_runs_teach_is_told_though_the_newest_could_not_be_read_at_first(
     )
     seen: list[Event] = []
     watch_runs(lambda: STATE, seen.append, Script(nothing))
-    assert [type(event) for event in seen] == [Trouble, RunSeen, TimesLearned]
+    assert [type(event) for event in seen] == [Trouble, RunChanged, CalibrationChanged]
 
 
 def test_groups_are_followed_on_after_an_answer_that_was_none(
@@ -368,7 +375,7 @@ def test_groups_are_followed_on_after_an_answer_that_was_none(
     connection = Connection(there, there, Address("sim:none"))
     seen: list[Event] = []
     watch_groups(lambda: connection, seen.append, running, Script(nothing, nothing, nothing))
-    assert told(seen) == [odd.title, GroupsSeen.__name__, odd.title]
+    assert told(seen) == [odd.title, GroupsChanged.__name__, odd.title]
 
 
 def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_at(

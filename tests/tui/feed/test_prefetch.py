@@ -17,7 +17,7 @@ from core.cluster.connect import Address
 from core.errors import UnreachableError
 from tui.feed import feed
 from tui.feed import prefetch as first_look
-from tui.feed.prefetch import FirstLook
+from tui.feed.prefetch import Prefetch
 
 ADDRESS = Address("127.0.0.1:1")
 STATE = cluster({"orders-0": [1, 2]})
@@ -42,7 +42,7 @@ def fail(error: Exception) -> Callable[[], Any]:
 
 def test_what_the_fork_saw_is_seen_here(monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, lambda: STATE)
-    seen = FirstLook(ADDRESS).result()
+    seen = Prefetch(ADDRESS).result()
     assert seen is not None
     assert seen.cluster_id == STATE.cluster_id
     assert seen.topics == STATE.topics
@@ -52,7 +52,7 @@ def test_what_the_fork_saw_is_seen_here(monkeypatch: pytest.MonkeyPatch) -> None
 def test_why_it_saw_nothing_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, fail(UnreachableError("Nothing listens.", detail="why", next="Look.")))
     with pytest.raises(UnreachableError) as caught:
-        FirstLook(ADDRESS).result()
+        Prefetch(ADDRESS).result()
     assert str(caught.value) == "Nothing listens.\nwhy\nLook."
 
 
@@ -60,13 +60,13 @@ def test_a_bug_in_the_fork_is_no_answer_and_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     see(monkeypatch, fail(ZeroDivisionError()))
-    assert FirstLook(ADDRESS).result() is None
+    assert Prefetch(ADDRESS).result() is None
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_look_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, lambda: time.sleep(60))
-    look = FirstLook(ADDRESS)
+    look = Prefetch(ADDRESS)
     look.stop()
     assert look.result() is None
     look.stop()
@@ -77,7 +77,7 @@ def test_the_feed_shows_what_the_fork_saw_or_looks_itself(
     monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]
 ) -> None:
     see(monkeypatch, describe)
-    look = FirstLook(ADDRESS)
+    look = Prefetch(ADDRESS)
     see(monkeypatch, lambda: STATE)
     reader = feed.Feed(Target(address=ADDRESS), start_load=False)
     reader._look = look
@@ -85,14 +85,14 @@ def test_the_feed_shows_what_the_fork_saw_or_looks_itself(
 
     def deliver(event: feed.Event) -> None:
         got.append(event)
-        if isinstance(event, feed.PictureSeen):
+        if isinstance(event, feed.PictureChanged):
             reader.stop()
 
     reader.attach(deliver)
     reader._read_cluster()
-    assert isinstance(got[-1], feed.PictureSeen)
+    assert isinstance(got[-1], feed.PictureChanged)
     assert got[-1].state.cluster_id == STATE.cluster_id
 
 
 def test_a_simulator_is_looked_at_in_a_thread() -> None:
-    assert not FirstLook.suits(Address("sim:/somewhere"))
+    assert not Prefetch.suits(Address("sim:/somewhere"))

@@ -20,7 +20,7 @@ from core.plan.plan import Plan
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
 from core.run.reporting import runs
-from tui.feed.events import Event, RunSeen, TimesLearned, Trouble
+from tui.feed.events import CalibrationChanged, Event, RunChanged, Trouble
 from tui.feed.watchers import watch_groups, watch_runs
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120100")) as journal:
             journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
 
-    seen: list[RunSeen] = []
+    seen: list[RunChanged] = []
     watch_runs(
         lambda: state,
         seen.append,  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
     nothing: Callable[[], None] = lambda: None  # noqa: E731
     watch_runs(lambda: state, seen.append, Script(nothing, nothing, nothing))
     none, damaged = seen
-    assert isinstance(none, RunSeen)
+    assert isinstance(none, RunChanged)
     assert none.run is None
     assert isinstance(damaged, Trouble)
     assert str(path) in damaged.error.title
@@ -111,7 +111,7 @@ def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
     nothing: Callable[[], None] = lambda: None  # noqa: E731
     script = Script(begin, nothing, ends, nothing, nothing)
     watch_runs(lambda: state, seen.append, script)
-    told = [event.calibration for event in seen if isinstance(event, TimesLearned)]
+    told = [event.calibration for event in seen if isinstance(event, CalibrationChanged)]
     assert told == [taught[1]]
     assert len(asked) == 2
 
@@ -142,6 +142,6 @@ def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
     )
     told = [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in seen]
     not_shown = "Consumer groups and their lag are not shown: This user may not list groups."
-    assert told == [not_shown, "GroupsSeen", not_shown]
+    assert told == [not_shown, "GroupsChanged", not_shown]
     assert isinstance(seen[0], Trouble)
     assert seen[0].error.next == "Ask for the rights."

@@ -37,7 +37,7 @@ from core.plan.effect import effect_of
 from core.plan.plan import Plan
 from core.run.reporting.views import RunEvent, RunStatus
 from tui.dashboard import make_session
-from tui.feed.events import GroupsSeen, RunSeen
+from tui.feed.events import GroupsChanged, RunChanged
 from tui.map import estimates as map_ahead
 from tui.map.drag_controller import MapCanvas
 from tui.map.drawing.preview import changes
@@ -78,11 +78,11 @@ async def test_carried_with_keys_and_dropped(size: tuple[int, int]) -> None:
         assert "carrying leader of p0" in text(pilot)
         assert "enter drop" in lines(pilot)[-1]
         await press(pilot, "l", "l", "l")
-        assert the_map(pilot).carry.target == 4
+        assert the_map(pilot).drag.target == 4
         assert plan(pilot) == {}
         await press(pilot, "enter")
         assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -91,11 +91,11 @@ async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None
         await press(pilot, "enter")
         y = row_of(pilot, "p0")
         await mouse_down(pilot, "p0", 1)
-        assert the_map(pilot).carry is not None
+        assert the_map(pilot).drag is not None
         for broker in (2, 3, 4):
             # A sloppy hand: other rows do not matter, only the column does.
             await mouse_over(pilot, y + broker % 2, broker)
-        assert the_map(pilot).carry.target == 4
+        assert the_map(pilot).drag.target == 4
         await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 4), y))
         await rested(pilot)
         assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
@@ -119,7 +119,7 @@ async def test_what_holds_a_replica_already_is_hatched_and_cannot_be_dropped_on(
         assert "╱" in lines(pilot)[1 + row_of(pilot, "p0")]
         await press(pilot, "enter")
         assert f"Not here: Broker {broker} already holds t-0." in lines(pilot)[-1]
-        assert the_map(pilot).carry is not None
+        assert the_map(pilot).drag is not None
         assert plan(pilot) == {}
 
 
@@ -131,7 +131,7 @@ async def test_released_on_an_illegal_target_everything_is_as_before() -> None:
         await mouse_over(pilot, y, 3)
         await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 3), y))
         await rested(pilot)
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
         assert plan(pilot) == {}
         assert "Broker 3 already holds t-0." in lines(pilot)[-1]
 
@@ -177,7 +177,7 @@ async def test_let_go_or_dropped_where_it_was_changes_nothing(keys: tuple[str, .
         if keys == ("escape",):
             await press(pilot, "4")
         await press(pilot, *keys)
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
         assert plan(pilot) == {}
         assert session(pilot).history.undo == ()
 
@@ -198,7 +198,7 @@ async def test_a_lost_mouse_button_is_recovered(lost: str) -> None:
                 canvas = the_map(pilot).query_one(MapCanvas)
                 canvas.release_mouse()
         await rested(pilot)
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
         assert plan(pilot) == {}
 
 
@@ -206,7 +206,7 @@ async def test_a_press_beside_a_replica_only_moves_the_cursor() -> None:
     async with map_of(picture=picture()) as pilot:
         await press(pilot, "enter")
         await mouse_down(pilot, "p1", 4)
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
         assert the_map(pilot).model.broker == 4
         assert str(the_map(pilot).model.tp) == "t-1"
 
@@ -298,7 +298,7 @@ async def test_while_carrying_other_keys_do_nothing() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         await press(pilot, "m", "s", "u", "a", "slash", "v", "j")
-        assert the_map(pilot).carry is not None
+        assert the_map(pilot).drag is not None
         assert plan(pilot) == {}
 
 
@@ -323,7 +323,7 @@ async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -
 async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: str) -> None:
     async with map_of() as pilot:
         screen = the_map(pilot)
-        found = screen.ahead.suggestion
+        found = screen.estimates.suggestion
         assert found is not None
         state, load = demo_picture()
         if changed == "its target died":
@@ -334,7 +334,7 @@ async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: 
             leader[state.find(found.tp)] = found.destination
             state = replace(state, leader=leader)
         await tell(pilot, seen(state, load))
-        again = screen.ahead.suggestion
+        again = screen.estimates.suggestion
         assert again is not found
         if changed == "its target died":
             assert again is None or again.destination != found.destination
@@ -370,7 +370,7 @@ async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int])
     }
     groups = tuple(DocumentGroup(id, "Stable", (), lag) for id, lag in reads.items())
     async with map_of(size, picture=picture()) as pilot:
-        await tell(pilot, GroupsSeen(groups))
+        await tell(pilot, GroupsChanged(groups))
         assert "group billing" not in text(pilot)
         await grab(pilot)
         shown = " ".join(text(pilot).split())
@@ -381,7 +381,7 @@ async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int])
 
 async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
     async with map_of((200, 60), picture=picture()) as pilot:
-        await tell(pilot, RunSeen(a_run(RunStatus.DONE)))
+        await tell(pilot, RunChanged(a_run(RunStatus.DONE)))
         shown = text(pilot)
         assert "plan" in shown
         assert "nothing planned" in shown
@@ -396,7 +396,7 @@ async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
         await grab(pilot)
         await press(pilot, "4")
         monkeypatch.setattr(map_ahead, "REST_SECONDS", 3600.0)
-        ahead = the_map(pilot).ahead
+        ahead = the_map(pilot).estimates
         known = ahead.preview
         assert known.rates
         await pilot.press("5")
@@ -407,7 +407,7 @@ async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
         await pilot.press("escape")
         look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1")}))
         await pilot.press("space", "4")
-        assert len(the_map(pilot).carry.sources) == 2
+        assert len(the_map(pilot).drag.sources) == 2
         assert ahead.preview.rates is None
 
 
@@ -440,7 +440,7 @@ async def test_of_a_long_log_dir_the_end_is_shown() -> None:
 async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
     events = (RunEvent(at(2, 31), "moved", "orders-1 done: " + "very " * 40),)
     async with map_of((200, 60), picture=picture()) as pilot:
-        await tell(pilot, RunSeen(a_run(RunStatus.RUNNING, events=events)))
+        await tell(pilot, RunChanged(a_run(RunStatus.RUNNING, events=events)))
         await press(pilot, "1")
         assert any("very" in line and line.endswith("…") for line in lines(pilot))
 

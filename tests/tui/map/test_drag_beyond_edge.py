@@ -69,7 +69,7 @@ async def test_a_replica_stays_under_the_mouse_that_carries_it() -> None:
         await mouse_down(pilot, "p0", FAR)
         for target in (FAR - 2, FAR + 4):
             await mouse_over(pilot, y, target)
-            assert the_map(pilot).carry.target == target
+            assert the_map(pilot).drag.target == target
             assert shown(pilot) == before
         await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, FAR + 4), y))
         await rested(pilot)
@@ -90,7 +90,7 @@ async def test_beside_the_cells_the_mouse_carries_to_the_next_broker_out_of_sigh
         await mouse_down(pilot, "p0", FAR)
         await pilot.hover(MapCanvas, offset=(beside, y))
         await pilot.pause()
-        assert the_map(pilot).carry.target == (first if step < 0 else end + 1)
+        assert the_map(pilot).drag.target == (first if step < 0 else end + 1)
         assert shown(pilot) == (first + step, end + step)
         await mouse_over(pilot, y, FAR + 4)
         assert shown(pilot) == (first + step, end + step)
@@ -109,7 +109,7 @@ async def test_held_beside_the_cells_it_goes_on_to_the_last_broker_and_no_furthe
         await mouse_down(pilot, "p0", FAR)
         await pilot.hover(MapCanvas, offset=(79, row_of(pilot, "p0")))
         deadline = time.monotonic() + 30
-        while the_map(pilot).carry.target != BROKERS:
+        while the_map(pilot).drag.target != BROKERS:
             assert time.monotonic() < deadline
             await pilot.pause()
         await pilot.pause()

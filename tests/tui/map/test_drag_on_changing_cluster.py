@@ -13,7 +13,7 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.estimate.rate_table import rate_table
 from core.plan.plan import Plan
-from tui.session import Lit
+from tui.session import Highlight
 
 BROKERS = (1, 2, 3, 4, 5)
 
@@ -26,11 +26,11 @@ def picture(
     return state, load_of(state, 1e6)
 
 
-async def carry(pilot: Pilot[int], *keys: str, **view: Any) -> None:
+async def drag(pilot: Pilot[int], *keys: str, **view: Any) -> None:
     """Pick p0's replica on broker 1 up with the keyboard, and press keys."""
     look(pilot, topic="t", broker=1, cursor_partition=0, **view)
     await press(pilot, "space", *keys)
-    assert the_map(pilot).carry is not None
+    assert the_map(pilot).drag is not None
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ async def test_what_can_be_carried_no_longer_is_let_go_and_said(
     changed: tuple[ClusterState, Load], why: str
 ) -> None:
     async with map_of(picture=picture()) as pilot:
-        await carry(pilot, "4")
+        await drag(pilot, "4")
         await tell(pilot, seen(*changed))
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
         assert f"{why} any more: nothing was changed." in lines(pilot)[-1]
         assert session(pilot).plan.moves == ()
 
@@ -57,12 +57,12 @@ async def test_what_can_be_carried_no_longer_is_let_go_and_said(
 async def test_what_a_plan_takes_away_is_let_go() -> None:
     state, _ = picture()
     async with map_of(picture=picture()) as pilot:
-        await carry(pilot, "4")
+        await drag(pilot, "4")
         planned = Plan().with_move(state, tp("t-0"), 1, 5)
         session(pilot).edit(planned)
         pilot.app.draw()  # type: ignore[attr-defined]
         await rested(pilot)
-        assert the_map(pilot).carry is None
+        assert the_map(pilot).drag is None
         assert "Broker 1 holds no replica of t-0 any more" in lines(pilot)[-1]
         assert session(pilot).plan == planned
 
@@ -72,8 +72,8 @@ async def test_what_speaks_against_a_drop_is_found_anew(by: str) -> None:
     state, _ = picture()
     planned = Plan()
     async with map_of(picture=picture()) as pilot:
-        await carry(pilot, "4")
-        assert the_map(pilot).carry.can_drop
+        await drag(pilot, "4")
+        assert the_map(pilot).drag.can_drop
         if by == "plan":
             planned = Plan().with_move(state, tp("t-0"), 2, 4)
             session(pilot).edit(planned)
@@ -81,7 +81,7 @@ async def test_what_speaks_against_a_drop_is_found_anew(by: str) -> None:
             await rested(pilot)
         else:
             await tell(pilot, seen(*picture({"t-0": [1, 4, 3], "t-1": [1, 2, 3]})))
-        assert not the_map(pilot).carry.can_drop
+        assert not the_map(pilot).drag.can_drop
         await press(pilot, "enter")
         assert "Not here: Broker 4 already holds t-0." in lines(pilot)[-1]
         assert session(pilot).plan.moves == planned.moves
@@ -89,10 +89,10 @@ async def test_what_speaks_against_a_drop_is_found_anew(by: str) -> None:
 
 async def test_a_newer_picture_of_the_same_changes_nothing_of_what_is_carried() -> None:
     async with map_of(picture=picture()) as pilot:
-        await carry(pilot, "4")
-        carried = the_map(pilot).carry
+        await drag(pilot, "4")
+        carried = the_map(pilot).drag
         await tell(pilot, seen(*picture()))
-        assert the_map(pilot).carry is carried
+        assert the_map(pilot).drag is carried
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ async def test_times_are_worked_out_anew_for_a_cluster_that_has_changed(
 ) -> None:
     """The plan and the load are the same as before."""
     async with map_of(picture=picture(size_bytes=10**9)) as pilot:
-        await carry(pilot, "4")
-        ahead = the_map(pilot).ahead
+        await drag(pilot, "4")
+        ahead = the_map(pilot).estimates
         before = ahead.preview.rates
         assert before
         await tell(pilot, seen(*picture(size_bytes=10**9)))
@@ -134,7 +134,7 @@ async def test_marks_do_not_go_along_to_another_topic(away: str) -> None:
         if away == "trouble":
             await press(pilot, "n")
         else:
-            session(pilot).lit = Lit("billing", frozenset({tp("u-0")}))
+            session(pilot).highlight = Highlight("billing", frozenset({tp("u-0")}))
             pilot.app.draw()  # type: ignore[attr-defined]
         assert the_map(pilot).view.marked == frozenset()
         assert the_map(pilot).model.topic == "u"
@@ -144,5 +144,5 @@ async def test_only_marks_that_can_be_seen_are_carried() -> None:
     held = {"t-0": [1, 2, 3], "t-1": [1, 2, 3], "u-0": [1, 2, 3]}
     marked = frozenset({tp("t-1"), tp("u-0"), tp("t-9")})
     async with map_of(picture=picture(held)) as pilot:
-        await carry(pilot, marked=marked)
-        assert set(the_map(pilot).carry.sources) == {tp("t-0"), tp("t-1")}
+        await drag(pilot, marked=marked)
+        assert set(the_map(pilot).drag.sources) == {tp("t-0"), tp("t-1")}

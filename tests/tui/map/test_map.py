@@ -43,7 +43,7 @@ from tui.map.drawing.topic_rows import short_racks
 from tui.map.view import Zoom
 from tui.screen.header import HeaderLine
 from tui.screen.text_filter import matches, type_filter
-from tui.session import Freshness, Then
+from tui.session import Freshness, PastMoment
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -232,8 +232,8 @@ async def test_what_is_not_known_is_not_called_even() -> None:
 
 
 async def test_what_is_not_worked_out_yet_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("work_out_soon", "work_out"):  # whoever waits for rest asks for it at once
-        monkeypatch.setattr(map_ahead.Ahead, name, lambda self: None)
+    for name in ("compute_soon", "compute"):  # whoever waits for rest asks for it at once
+        monkeypatch.setattr(map_ahead.MapEstimates, name, lambda self: None)
     async with map_of() as pilot:
         await press(pilot, "a")
         assert "is being worked out" in lines(pilot)[-1]
@@ -566,7 +566,7 @@ async def test_when_the_open_topic_is_deleted_all_topics_are_shown_and_keys_work
         await press(pilot, "enter")
         assert screen.model.partitions.topic == "c"
         await press(pilot, "space")
-        assert screen.carry is not None
+        assert screen.drag is not None
 
 
 async def test_a_filter_that_is_being_typed_goes_with_the_topic_that_is_deleted() -> None:
@@ -583,7 +583,7 @@ def look_past_b(pilot: Pilot[int]) -> None:
     """Open topic b, and travel to a moment before there was one."""
     look(pilot, topic="b", cursor_partition=1)
     before, _ = two_topics("a")
-    pilot.app.session.then = Then(before.fetched_at, before)  # type: ignore[attr-defined]
+    pilot.app.session.past_moment = PastMoment(before.fetched_at, before)  # type: ignore[attr-defined]
     pilot.app.draw()  # type: ignore[attr-defined]
 
 
@@ -594,7 +594,7 @@ async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_
         await press(pilot, "enter")
         assert the_map(pilot).model.partitions.topic == "a"
         await press(pilot, "escape", "0")
-        assert the_map(pilot).then is None
+        assert the_map(pilot).past_moment is None
         await press(pilot, "enter")
         assert the_map(pilot).model.partitions is not None
 

@@ -32,7 +32,7 @@ from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import MoveStatus, RunStatus
 from tui.plan.apply import ApplyDialog
-from tui.plan.apply_options import Adapt
+from tui.plan.apply_options import AdaptRate
 from tui.session import Session
 
 NAME = "prod-eu"
@@ -134,7 +134,7 @@ async def test_an_adaptive_run_is_followed_by_another_one(
     session = a_session_after(tmp_path, monkeypatch, AUTO)
     async with dashboard(session, "moves") as pilot:
         await pressed(pilot, "R")
-        assert pilot.app.screen.query_one(Adapt).ticked
+        assert pilot.app.screen.query_one(AdaptRate).ticked
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
     [(_, _, _, options, _)] = started

@@ -29,7 +29,7 @@ from tui.moves import requests as module
 from tui.moves.questions import cancel_some_question
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import targets_of
-from tui.plan.apply_options import Adapt
+from tui.plan.apply_options import AdaptRate
 from tui.session import Session
 
 
@@ -189,7 +189,7 @@ async def test_a_plan_is_applied_with_an_adaptive_rate(monkeypatch: pytest.Monke
     monkeypatch.setattr("core.run.launch.start_run", start)
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A", "tab", "space")
-        assert pilot.app.screen.query_one(Adapt).ticked
+        assert pilot.app.screen.query_one(AdaptRate).ticked
         said = str(pilot.app.screen.query_one("#summary", Static).render())
         assert "adaptive, reckoned with" in said
         await pressed(pilot, *"prod-eu")

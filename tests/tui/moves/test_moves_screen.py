@@ -28,7 +28,7 @@ from core.units import UNLIMITED, format_rate
 from tui.drawing.page import Page
 from tui.drawing.spans import Ground, Lines, Tone, partition_name, text_of, width_of
 from tui.moves.drawing.log import event_lines
-from tui.moves.drawing.rows import amount_words, in_order, move_line, state_of
+from tui.moves.drawing.rows import amount_words, move_line, sort_moves, state_of
 from tui.moves.drawing.run import broker_lines, ending_lines, run_lines
 from tui.moves.drawing.runs import runs_lines
 from tui.moves.drawing.status import headline, overall
@@ -105,7 +105,7 @@ def test_what_needs_eyes_comes_first_and_the_newest_done_before_older() -> None:
             if state is not MoveStatus.DONE
         ),
     ]
-    order = [str(moves[i].tp) for i in in_order(moves)]
+    order = [str(moves[i].tp) for i in sort_moves(moves)]
     ahead = ["failed-0", "stuck-0", "moving-0", "queued-0", "cancelled-0", "skipped-0"]
     assert order == [*ahead, "b-0", "a-0"]
 

@@ -28,12 +28,12 @@ from core.errors import UsageError
 from core.run.control import Asked
 from core.run.reporting.views import MoveProgress, MoveStatus, RunRequest, RunStatus, RunView
 from core.units import UNLIMITED
-from tui.app import Seen
-from tui.feed.events import RunSeen
+from tui.app import FeedMessage
+from tui.feed.events import RunChanged
 from tui.moves import requests as module
 from tui.moves.questions import cancel_question, roll_back_question
-from tui.moves.rate_dialog import RateDialog, rest_of
-from tui.moves.retarget_dialog import RetargetDialog, choices_of, leaving
+from tui.moves.rate_dialog import RateDialog, remaining_plan
+from tui.moves.retarget_dialog import RetargetDialog, choices_of, replaceable_broker
 from tui.session import Session
 
 DIED = RunStatus.DIED
@@ -206,7 +206,7 @@ async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str,
         for key in ("C", "B"):
             await pressed(pilot, key)
             assert "are being looked for" in footer(pilot)
-        pilot.app.post_message(Seen(RunSeen(None)))
+        pilot.app.post_message(FeedMessage(RunChanged(None)))
         for key in ("C", "B"):
             await pressed(pilot, key)
             assert "No run is in progress" in footer(pilot)
@@ -258,7 +258,7 @@ async def test_the_rate_it_has_cannot_be_chosen_again(asked: list[tuple[str, Any
 
 def test_what_is_left_is_what_has_not_ended() -> None:
     moves = (on_state(MoveStatus.DONE), on_state(MoveStatus.QUEUED), on_state(MoveStatus.FAILED))
-    assert len(rest_of(only(*moves))) == 1
+    assert len(remaining_plan(only(*moves))) == 1
 
 
 # -- another destination -------------------------------------------------------------------------
@@ -281,8 +281,8 @@ def test_brokers_that_may_not_take_a_move_cannot_be_chosen() -> None:
 def test_a_destination_that_is_down_is_replaced_before_others() -> None:
     brokers = [replace(b, alive=b.id != 5) for b in STATE.brokers]
     move = on_state(MoveStatus.STUCK, after=(4, 5, 3))
-    assert leaving(STATE.with_brokers(brokers), move) == 5
-    assert leaving(STATE, move) == 4
+    assert replaceable_broker(STATE.with_brokers(brokers), move) == 5
+    assert replaceable_broker(STATE, move) == 4
 
 
 @pytest.mark.parametrize("size", SIZES)

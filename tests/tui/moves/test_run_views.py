@@ -28,19 +28,19 @@ from core.cluster.metadata import DirCopy
 from core.run.external.moves import ForeignWatch, foreign_moves
 from core.run.journal.moves import Role
 from core.run.reporting.views import Level, MoveStatus, RunEvent, RunRequest, RunStatus, RunView
-from tui.app import Seen
+from tui.app import FeedMessage
 from tui.dialogs import export as export_module
 from tui.drawing.spans import Lines, Tone, text_of, width_of
-from tui.feed.events import PictureSeen, RunSeen
+from tui.feed.events import PictureChanged, RunChanged
 from tui.map.drag_controller import MapCanvas
-from tui.moves.drawing.batches import batches_lines, batches_of, now_at
+from tui.moves.drawing.batches import batches_lines, batches_of, current_batch
 from tui.moves.drawing.external import foreign_lines, foreign_page
-from tui.moves.drawing.log import log_lines, matching, request_lines
-from tui.moves.drawing.report import report_lines, whole
+from tui.moves.drawing.log import filter_events, log_lines, request_lines
+from tui.moves.drawing.report import all_report_lines, report_lines
 from tui.moves.drawing.rows import move_line
-from tui.moves.drawing.run import detail_lines, following
+from tui.moves.drawing.run import detail_lines, followup_keys
 from tui.moves.drawing.runs import runs_lines
-from tui.moves.drawing.status import is_paused, overall, said_lines
+from tui.moves.drawing.status import is_paused, notice_lines, overall
 from tui.moves.history import RunHistory
 from tui.moves.screen import MovesScreen
 
@@ -84,8 +84,8 @@ def test_what_has_been_moved_back_is_not_offered_again() -> None:
     run = a_run(RunStatus.CANCELLED)
     there = replace(run.moves[0], state=MoveStatus.DONE)
     back = replace(there, role=Role.ROLLBACK, before=there.after, after=there.before)
-    assert "R  moves 1 back" in text_of(following(replace(run, moves=(there,))))
-    assert following(replace(run, moves=(there, back))) == ()
+    assert "R  moves 1 back" in text_of(followup_keys(replace(run, moves=(there,))))
+    assert followup_keys(replace(run, moves=(there, back))) == ()
 
 
 # -- one glance ----------------------------------------------------------------------------------
@@ -113,13 +113,13 @@ def test_what_has_been_moved_back_is_not_offered_again() -> None:
 def test_what_is_not_as_usual_is_a_sentence(
     state: RunStatus, other: dict[str, Any], words: str, width: int
 ) -> None:
-    lines = said_lines(a_run(state, **other), width)
+    lines = notice_lines(a_run(state, **other), width)
     assert words in drawn(lines)
     assert max(width_of(line) for line in lines) <= width
 
 
 def test_a_run_that_simply_runs_needs_no_sentence() -> None:
-    assert said_lines(a_run(), 120) == ()
+    assert notice_lines(a_run(), 120) == ()
 
 
 def test_the_bar_reads_without_colour() -> None:
@@ -128,8 +128,8 @@ def test_the_bar_reads_without_colour() -> None:
 
 def test_a_request_that_was_refused_is_said_until_the_next() -> None:
     refused = asked("sing", refused="this trimtab does not know what it is to sing")
-    assert "✗ sing: this trimtab" in drawn(said_lines(a_run(requests=(refused,)), 120))
-    assert said_lines(a_run(requests=(refused, asked("pause"))), 120) == ()
+    assert "✗ sing: this trimtab" in drawn(notice_lines(a_run(requests=(refused,)), 120))
+    assert notice_lines(a_run(requests=(refused, asked("pause"))), 120) == ()
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -204,7 +204,7 @@ def test_a_move_that_waits_its_turn_says_so(width: int) -> None:
 def test_the_batch_plan_says_what_each_holds_and_what_comes(size: tuple[int, int]) -> None:
     width, height = size[0], size[1] - 2
     run = in_batches()
-    assert now_at(batches_of(run.moves)) == 1
+    assert current_batch(batches_of(run.moves)) == 1
     lines = batches_lines(run, None, width, height)
     assert len(lines) <= height
     assert max(width_of(line) for line in lines) <= width
@@ -227,7 +227,7 @@ def test_the_log_is_filtered_by_words(words: str, found: int) -> None:
         RunEvent(at(2, 20), "submitted", "orders-1 submitted"),
         RunEvent(at(2, 31), "moved", "orders-1 done", Level.GOOD),
     )
-    assert len(matching(events, words)) == found
+    assert len(filter_events(events, words)) == found
 
 
 def test_requests_say_whether_they_were_taken() -> None:
@@ -321,12 +321,12 @@ def test_a_log_page_never_exceeds_its_room() -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_report_is_headings_and_columns(width: int) -> None:
-    text = drawn(whole(REPORT, width))
+    text = drawn(all_report_lines(REPORT, width))
     assert "|" not in text
     assert "#" not in text
     assert "orders-1   7,2,4   done" in text
     assert "─ Changed and restored" in text
-    tones = {span.text: span.tone for line in whole(REPORT, width) for span in line}
+    tones = {span.text: span.tone for line in all_report_lines(REPORT, width) for span in line}
     assert tones["failed: refused"] is Tone.ACT
     assert drawn(report_lines(REPORT, 10**9, width, 5)).count("\n") == 4
 
@@ -434,7 +434,7 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
     size: tuple[int, int],
 ) -> None:
     session = a_session()
-    session.others = foreign_moves(others(GB // 4), ())
+    session.external_moves = foreign_moves(others(GB // 4), ())
     async with dashboard(session, "moves", size) as pilot:
         assert "◆ NOT OURS" in body(pilot)
         assert "never changed" in body(pilot)
@@ -445,7 +445,7 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
         assert "2 in flight, not started here" in body(pilot)
         await pressed(pilot, "f")
         assert "◆ NOT OURS" in body(pilot)
-    lines = foreign_page(session.others * 50, size[0], size[1] - 2)
+    lines = foreign_page(session.external_moves * 50, size[0], size[1] - 2)
     assert len(lines) == size[1] - 2
     assert max(width_of(line) for line in lines) <= size[0]
 
@@ -462,7 +462,7 @@ def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(width: int, 
 
 async def test_a_run_in_progress_comes_before_others_moves() -> None:
     session = a_session()
-    session.others = foreign_moves(others(GB // 4), ())
+    session.external_moves = foreign_moves(others(GB // 4), ())
     session.run = a_run()
     async with dashboard(session, "moves") as pilot:
         assert "● run 02:11Z" in body(pilot)
@@ -475,10 +475,10 @@ async def test_moves_are_ours_as_soon_as_the_run_is_seen() -> None:
         app = pilot.app
         state = others(GB // 4)
         load = load_of(state, 1e6)
-        app.post_message(Seen(PictureSeen(state, load, None, None, None)))
+        app.post_message(FeedMessage(PictureChanged(state, load, None, None, None)))
         await rested(pilot)
         assert "2 in flight" in body(pilot)
         moves = (a_move("a-0", MoveStatus.MOVING, 1), a_move("b-0", MoveStatus.MOVING, 1))
-        app.post_message(Seen(RunSeen(a_run(moves=moves))))
+        app.post_message(FeedMessage(RunChanged(a_run(moves=moves))))
         await rested(pilot)
         assert "f others" not in footer(pilot)

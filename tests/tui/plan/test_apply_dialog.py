@@ -36,14 +36,14 @@ from core.plan.checks.catalogue import finding
 from core.plan.plan import Plan
 from core.run.journal.throttle_values import Side
 from core.run.reporting.views import RunStatus
-from tui.app import Seen
+from tui.app import FeedMessage
 from tui.dialogs.base import ChoiceDialog
-from tui.feed.events import Event, RunSeen
+from tui.feed.events import Event, RunChanged
 from tui.moves.history import RunHistory
 from tui.plan import review as review_module
 from tui.plan.apply import ApplyDialog
-from tui.plan.apply_options import Adapt, Allow, Elect, PauseIfRemoved, Spare
-from tui.plan.review import Order
+from tui.plan.apply_options import AdaptRate, AllowCheck, ElectLeaders, PauseIfRemoved, SpareBrokers
+from tui.plan.review import PlanToApply
 from tui.plan.study import Study
 from tui.session import PlanHistory, Session
 
@@ -92,7 +92,7 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         await pressed(pilot, "enter", "enter")
         assert type(pilot.app.screen).__name__ == "MovesScreen"
         assert len(session.plan) == 3, "until the run has passed its own checks"
-        await seen(pilot, RunSeen(a_run()))
+        await seen(pilot, RunChanged(a_run()))
         assert len(session.plan) == 0
     [(address, cluster_id, plan, options, estimate)] = started
     assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
@@ -104,7 +104,7 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
 
 async def seen(pilot: Pilot[int], event: Event) -> None:
     """Have the feed tell something, and wait until that is drawn."""
-    pilot.app.post_message(Seen(event))
+    pilot.app.post_message(FeedMessage(event))
     await rested(pilot)
 
 
@@ -115,13 +115,13 @@ async def test_a_plan_stays_until_its_run_has_passed_preflight(
     plan = session.plan
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
-        await seen(pilot, RunSeen(a_run(RunStatus.STARTING, passed_preflight=False)))
+        await seen(pilot, RunChanged(a_run(RunStatus.STARTING, passed_preflight=False)))
         assert session.plan.moves == plan.moves
         await pressed(pilot, "2", "A")
         assert "0101-021101 is" in footer(pilot)
         why = "Refused by a check: dead-broker. Broker 4 is down."
         refused = a_run(RunStatus.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
-        await seen(pilot, RunSeen(refused))
+        await seen(pilot, RunChanged(refused))
         assert session.plan.moves == plan.moves
         assert why in footer(pilot)
         await pressed(pilot, "A")
@@ -136,7 +136,7 @@ async def test_what_was_planned_since_stays_when_the_run_begins(
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
         session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
-        await seen(pilot, RunSeen(a_run()))
+        await seen(pilot, RunChanged(a_run()))
         assert [str(move.tp) for move in session.plan] == ["orders-2"]
 
 
@@ -152,7 +152,7 @@ async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
         assert "Yesterday" in body(pilot)
         await pressed(pilot, "2", "A", *"prod-eu", "enter", "enter")
         assert "Run 0101-021101 has been started." in footer(pilot)
-        pilot.app.post_message(Seen(RunSeen(a_run())))
+        pilot.app.post_message(FeedMessage(RunChanged(a_run())))
         await rested(pilot)
         assert "● run 02:11Z" in body(pilot)
         await pressed(pilot, "P")
@@ -168,7 +168,7 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
         await pressed(pilot, "A")
         pilot.app.screen.query_one(PauseIfRemoved).focus()
         await pressed(pilot, "space", "tab", *"prod-eu", "enter", "enter")
-        await seen(pilot, RunSeen(a_run()))
+        await seen(pilot, RunChanged(a_run()))
     [(_, _, _, options, estimate)] = started
     assert options.pause_if_removed
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
@@ -191,7 +191,10 @@ async def test_brokers_that_need_less_are_spared(
 ) -> None:
     async with dashboard(uneven_session(), "plan", size) as pilot:
         await pressed(pilot, "A")
-        adapt, spare = pilot.app.screen.query_one(Adapt), pilot.app.screen.query_one(Spare)
+        adapt, spare = (
+            pilot.app.screen.query_one(AdaptRate),
+            pilot.app.screen.query_one(SpareBrokers),
+        )
         assert "broker 2 sends at 10 MB/s" in str(spare.render())
         spare.focus()
         await pressed(pilot, "space")
@@ -221,7 +224,7 @@ async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_untick
     for keys, elects in (((), True), (("space",), False)):
         async with dashboard(a_session(), "plan", size) as pilot:
             await pressed(pilot, "A")
-            elect = pilot.app.screen.query_one(Elect)
+            elect = pilot.app.screen.query_one(ElectLeaders)
             assert "[x] elect leaders  1 leader changes at the end" in str(elect.render())
             elect.focus()
             await pressed(pilot, *keys)
@@ -256,12 +259,12 @@ async def test_what_follows_a_run_elects_as_it_did(
         plan = plan.with_target(session.state, tp(name), held)
     async with dashboard(session, "plan") as pilot:
         pilot.app.push_screen(
-            ApplyDialog(session, Order(plan, "Again", elect=own, pause_if_removed=True))
+            ApplyDialog(session, PlanToApply(plan, "Again", elect=own, pause_if_removed=True))
         )
         await rested(pilot)
         copies = any(move.receiving for move in plan)
         assert [pause.ticked for pause in pilot.app.screen.query(PauseIfRemoved)] == [True] * copies
-        assert [elect.ticked for elect in pilot.app.screen.query(Elect)] == boxes
+        assert [elect.ticked for elect in pilot.app.screen.query(ElectLeaders)] == boxes
 
 
 async def test_where_leaders_change_anyway_no_election_is_offered(
@@ -269,7 +272,7 @@ async def test_where_leaders_change_anyway_no_election_is_offered(
 ) -> None:
     async with dashboard(a_session(Plan().with_move(STATE, tp("orders-0"), 1, 4)), "plan") as pilot:
         await pressed(pilot, "A", *"prod-eu")
-        assert not pilot.app.screen.query(Elect)
+        assert not pilot.app.screen.query(ElectLeaders)
         await pressed(pilot, "enter", "enter")
     assert not started.pop()[3].elect
 
@@ -383,16 +386,16 @@ async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, .
 async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any, ...]]) -> None:
     async with dashboard(unsafe_session(), "plan") as pilot:
         await pressed(pilot, "A")
-        assert [allow.finding.id for allow in pilot.app.screen.query(Allow)] == ["rack-spread"]
+        assert [allow.finding.id for allow in pilot.app.screen.query(AllowCheck)] == ["rack-spread"]
         pilot.app.screen.query_one("#name", Input).value = "prod-eu"
         await rested(pilot)
         assert button(pilot).disabled
-        pilot.app.screen.query_one(Allow).focus()
+        pilot.app.screen.query_one(AllowCheck).focus()
         await pressed(pilot, "space")
         assert not button(pilot).disabled
         await pressed(pilot, "space")
         assert button(pilot).disabled
-        await pilot.click(Allow)
+        await pilot.click(AllowCheck)
         await rested(pilot)
         await pilot.click("#apply")
         await rested(pilot)
@@ -423,7 +426,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
         await pressed(pilot, "A")
         for selector in ("#name", "#cancel", "#apply"):
             assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
-        for tick in pilot.app.screen.query(Allow):
+        for tick in pilot.app.screen.query(AllowCheck):
             tick.turn(True)
         await pressed(pilot, *"prod-eu", "enter", "enter")
         assert "cannot be started" in str(pilot.app.screen.query_one("#problem", Label).render())
@@ -500,9 +503,9 @@ async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_han
         stands.set()
         await rested(pilot)
         assert [type(screen).__name__ for screen in pilot.app.screen_stack[1:]] == ["MovesScreen"]
-        assert session.handed is not None
-        assert session.handed.plan is applied
-        assert [str(move.tp) for move in session.unhanded] == ["orders-2"]
+        assert session.pending_run is not None
+        assert session.pending_run.plan is applied
+        assert [str(move.tp) for move in session.plan_to_keep] == ["orders-2"]
 
 
 async def test_nothing_is_applied_while_a_plan_is_being_made_that_will_replace_it() -> None:

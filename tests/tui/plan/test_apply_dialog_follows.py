@@ -32,11 +32,11 @@ from textual.widgets import Button, Input, Label, Static
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import Plan
 from core.run.reporting.views import RunStatus
-from tui.app import Seen
-from tui.feed.events import ClusterLost, Event, RunSeen
+from tui.app import FeedMessage
+from tui.feed.events import ClusterLost, Event, RunChanged
 from tui.plan import review as review_module
 from tui.plan.apply import ApplyDialog
-from tui.plan.apply_options import Allow
+from tui.plan.apply_options import AllowCheck
 from tui.session import Session
 
 
@@ -67,9 +67,9 @@ def said(pilot: Pilot[int], id: str = "#summary") -> str:
     return " ".join(str(pilot.app.screen.query_one(id, Static).render()).split())
 
 
-async def allowed(pilot: Pilot[int]) -> Allow:
+async def allowed(pilot: Pilot[int]) -> AllowCheck:
     """Tick all that has to be allowed; return the first, which has the focus."""
-    first, *others = pilot.app.screen.query(Allow)
+    first, *others = pilot.app.screen.query(AllowCheck)
     for allow in (*others, first):
         allow.focus()
         await pressed(pilot, "space")
@@ -120,7 +120,7 @@ async def test_a_broker_that_dies_is_said_and_has_to_be_allowed(
         await told(pilot, picture(grown(1.2, down([4]))))
         assert (allow.ticked, pilot.app.focused) == (True, allow), "only numbers have changed"
         await told(pilot, picture(STATE))
-        assert not pilot.app.screen.query(Allow)
+        assert not pilot.app.screen.query(AllowCheck)
         assert "went down" not in said(pilot)
         assert not button(pilot).disabled
     assert not started
@@ -168,7 +168,7 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
     [
         (("backspace",), ""),
         (("escape",), None),
-        (RunSeen(a_run()), "0101-021101"),
+        (RunChanged(a_run()), "0101-021101"),
     ],
     ids=["the name is edited", "the dialog is left", "somebody else's run begins"],
 )
@@ -197,7 +197,7 @@ async def test_what_was_pressed_is_called_off_while_it_is_studied_once_more(
         if isinstance(meanwhile, tuple):
             await pilot.press(*meanwhile)
         else:
-            pilot.app.post_message(Seen(meanwhile))
+            pilot.app.post_message(FeedMessage(meanwhile))
             await pilot.pause()
         may_end.set()
         await rested(pilot)
@@ -245,7 +245,7 @@ async def test_what_could_not_be_studied_is_not_applied_until_it_could(
 @pytest.mark.parametrize(
     ("event", "words", "over"),
     [
-        (RunSeen(a_run()), "0101-021101", RunSeen(a_run(RunStatus.DONE, ended_at=at(3, 0)))),
+        (RunChanged(a_run()), "0101-021101", RunChanged(a_run(RunStatus.DONE, ended_at=at(3, 0)))),
         (ClusterLost(UnreachableError("No broker answers.")), "No broker answers.", picture(STATE)),
     ],
     ids=["a run of somebody else", "the cluster is lost"],

@@ -12,7 +12,7 @@ import pytest
 from clusters import tp
 from hands import rested
 from maps import the_map
-from pictures import LOAD, STATE, a_session, at, body, dashboard, pressed
+from pictures import LOAD, MB, STATE, a_session, at, body, dashboard, pressed
 from textual.pilot import Pilot
 
 from core.cluster.documents.cluster_document import DocumentGroup
@@ -111,7 +111,9 @@ async def test_a_failing_study_is_told_once_and_made_again_only_for_another_pict
     monkeypatch.setattr(plan_module, "study", fail)
     seconds = [0.0]
     turned = replace(STATE, leader=STATE.leader[::-1].copy())
-    async with dashboard(a_session(), "plan", monotonic=lambda: seconds[0]) as pilot:
+    session = a_session()
+    session.choose_rate(50 * MB)  # else the map may propose another one meanwhile
+    async with dashboard(session, "plan", monotonic=lambda: seconds[0]) as pilot:
         app = pilot.app
         assert isinstance(app, TrimtabApp)
         for state, more, times, troubles in (
@@ -182,14 +184,14 @@ async def test_the_map_has_one_table_made_while_the_load_goes_on(slow_table: Slo
             for second in range(1, 4):
                 session.load = replace(LOAD, as_of=at(1, second))
                 app.draw()
-                the_map(pilot).ahead.work_out()
+                the_map(pilot).estimates.compute()
                 await pilot.pause()
             assert slow_table.asked == [3]
         finally:
             slow_table.may_end.set()
         await rested(pilot)
-        assert the_map(pilot).ahead.preview.rates
-        assert not the_map(pilot).ahead.preview.of_before
+        assert the_map(pilot).estimates.preview.rates
+        assert not the_map(pilot).estimates.preview.of_before
 
 
 async def test_a_table_is_given_up_once_the_plan_is_another_one(slow_table: Slow) -> None:
@@ -206,4 +208,4 @@ async def test_a_table_is_given_up_once_the_plan_is_another_one(slow_table: Slow
         finally:
             slow_table.may_end.set()
         await rested(pilot)
-        assert the_map(pilot).ahead.preview.rates == ()
+        assert the_map(pilot).estimates.preview.rates == ()

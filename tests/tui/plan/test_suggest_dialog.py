@@ -23,14 +23,14 @@ from core.plan.planner.model.measures import Measure
 from core.plan.planner.planner import suggest
 from core.plan.planner.request import Wanted
 from tui.drawing.spans import Tone, text_of
-from tui.plan import planner_worker as planning
+from tui.plan import planner_worker
 from tui.plan import screen as plan_screen
 from tui.plan.drawing.broker_tables import bar_lines, worst_spans
-from tui.plan.planner_worker import Planning
+from tui.plan.planner_worker import PlannerWorker
 from tui.plan.screen import PlanScreen
 from tui.plan.suggest_dialog import SuggestDialog, Toggle
-from tui.plan.suggest_form import NAMES, TOGETHER, Wish, read
-from tui.plan.suggested_plan import Made, helpful_first
+from tui.plan.suggest_form import CONTRADICTION, NAMES, SuggestForm, read
+from tui.plan.suggested_plan import SuggestedPlan, helpful_first
 from tui.session import Session
 
 
@@ -54,69 +54,69 @@ def wrong(pilot: Pilot[int], field: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wish", "field", "words"),
+    ("form", "field", "words"),
     [
-        (Wish(drain="seven"), "drain", "Broker ids are written like 3,4."),
-        (Wish(drain="99"), "drain", "There is no broker 99."),
-        (Wish(add="99"), "add", "There is no broker 99."),
-        (Wish(brokers="1,x"), "brokers", "Broker ids are written like 3,4."),
-        (Wish(replace="1"), "replace", "Old and new are written like 3:7."),
-        (Wish(replicas="9"), "replicas", "9 replicas on 6 brokers"),
-        (Wish(replicas="many"), "replicas", "How many: a number like 3."),
-        (Wish(topics="orders("), "topics", "No regular expression"),
-        (Wish(topics="nobody"), "topics", "No topic has such a name."),
-        (Wish(keep=".*"), "keep", "It keeps every topic as it is."),
-        (Wish(keep="nosuch"), "keep", "No topic has such a name."),
-        (Wish(exclude="99"), "exclude", "There is no broker 99."),
-        (Wish(band="0"), "band", "A band is 1 to 50 percent."),
-        (Wish(max_bytes="lots"), "max_bytes", "Not a size: 'lots'."),
-        (Wish(max_moves="-1"), "max_moves", "How many: a number like 200."),
-        (Wish(per_broker="0"), "per_broker", "How many: a number like 50."),
-        (Wish(max_replicas="0"), "max_replicas", "How many: a number like 4000."),
-        (Wish(max_replicas="few"), "max_replicas", "How many: a number like 4000."),
-        (Wish(within="soon"), "within", "Not a time: 'soon'."),
+        (SuggestForm(drain="seven"), "drain", "Broker ids are written like 3,4."),
+        (SuggestForm(drain="99"), "drain", "There is no broker 99."),
+        (SuggestForm(add="99"), "add", "There is no broker 99."),
+        (SuggestForm(brokers="1,x"), "brokers", "Broker ids are written like 3,4."),
+        (SuggestForm(replace="1"), "replace", "Old and new are written like 3:7."),
+        (SuggestForm(replicas="9"), "replicas", "9 replicas on 6 brokers"),
+        (SuggestForm(replicas="many"), "replicas", "How many: a number like 3."),
+        (SuggestForm(topics="orders("), "topics", "No regular expression"),
+        (SuggestForm(topics="nobody"), "topics", "No topic has such a name."),
+        (SuggestForm(keep=".*"), "keep", "It keeps every topic as it is."),
+        (SuggestForm(keep="nosuch"), "keep", "No topic has such a name."),
+        (SuggestForm(exclude="99"), "exclude", "There is no broker 99."),
+        (SuggestForm(band="0"), "band", "A band is 1 to 50 percent."),
+        (SuggestForm(max_bytes="lots"), "max_bytes", "Not a size: 'lots'."),
+        (SuggestForm(max_moves="-1"), "max_moves", "How many: a number like 200."),
+        (SuggestForm(per_broker="0"), "per_broker", "How many: a number like 50."),
+        (SuggestForm(max_replicas="0"), "max_replicas", "How many: a number like 4000."),
+        (SuggestForm(max_replicas="few"), "max_replicas", "How many: a number like 4000."),
+        (SuggestForm(within="soon"), "within", "Not a time: 'soon'."),
         (
-            Wish(drain="1", exclude="1"),
-            TOGETHER,
+            SuggestForm(drain="1", exclude="1"),
+            CONTRADICTION,
             "Broker 1 is to be drained and to be left as it is. "
             'Take it out of "drain" or of "exclude".',
         ),
         (
-            Wish(drain="1", add="1"),
-            TOGETHER,
+            SuggestForm(drain="1", add="1"),
+            CONTRADICTION,
             'Broker 1 is to be drained and to be filled. Take it out of "drain" or of "add".',
         ),
         (
-            Wish(leaders=True, replicas="2"),
-            TOGETHER,
+            SuggestForm(leaders=True, replicas="2"),
+            CONTRADICTION,
             '"leaders only" copies nothing, and "replicas" has to copy. Leave out one of the two.',
         ),
         (
-            Wish(leaders=True, disks=True),
-            TOGETHER,
+            SuggestForm(leaders=True, disks=True),
+            CONTRADICTION,
             '"leaders only" copies nothing, and "log dirs" has to copy. Leave out one of the two.',
         ),
         (
-            Wish(balance=True, disks=True, drain="1"),
-            TOGETHER,
+            SuggestForm(balance=True, disks=True, drain="1"),
+            CONTRADICTION,
             '"brokers too" evens all brokers out, and "drain" moves only what it has to.',
         ),
         (
-            Wish(brokers="1,2", add="3"),
-            TOGETHER,
+            SuggestForm(brokers="1,2", add="3"),
+            CONTRADICTION,
             '"only on" and "add" both say which brokers receive.',
         ),
         (
-            Wish(racks=True, ignore_racks=True),
-            TOGETHER,
+            SuggestForm(racks=True, ignore_racks=True),
+            CONTRADICTION,
             '"repair racks" repairs what "ignore racks" ignores.',
         ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
-    wish: Wish, field: str, words: str
+    form: SuggestForm, field: str, words: str
 ) -> None:
-    asked, found = read(wish, STATE)
+    asked, found = read(form, STATE)
     assert asked is None
     assert list(found) == [field]
     assert found[field].startswith(words)
@@ -124,12 +124,12 @@ def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
 
 
 def test_what_is_wrong_is_said_for_each_field() -> None:
-    _, found = read(Wish(drain="99", add="x", band="0"), STATE)
+    _, found = read(SuggestForm(drain="99", add="x", band="0"), STATE)
     assert list(found) == ["add", "band", "drain"]
 
 
 def test_a_wish_is_read_into_what_the_planner_wants() -> None:
-    wish = Wish(
+    form = SuggestForm(
         drain="3",
         replace="1:4",
         replicas="2",
@@ -141,9 +141,9 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
         per_broker="4",
         max_replicas="30",
         within="6h",
-        beside=True,
+        keep_plan=True,
     )
-    asked, _ = read(wish, STATE, a_plan())
+    asked, _ = read(form, STATE, a_plan())
     assert asked is not None
     wanted = asked.wanted
     assert (wanted.drain, wanted.replace, wanted.exclude) == ((3,), ((1, 4),), (5,))
@@ -158,7 +158,7 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
 
 
 def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
-    asked, _ = read(Wish(drain="3", max_replicas="1"), STATE)
+    asked, _ = read(SuggestForm(drain="3", max_replicas="1"), STATE)
     assert asked is not None
     found = suggest(STATE, LOAD, asked.wanted, NAMES)
     assert not found.plan.moves
@@ -168,10 +168,10 @@ def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
 # -- the form ------------------------------------------------------------------------------------
 
 
-def planner(pilot: Pilot[int]) -> Planning:
+def planner(pilot: Pilot[int]) -> PlannerWorker:
     screen = pilot.app.get_screen("plan")
     assert isinstance(screen, PlanScreen)
-    return screen.planning
+    return screen.planner
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -179,11 +179,11 @@ async def test_a_plan_is_asked_for_with_two_keys(size: tuple[int, int]) -> None:
     session = demo_session()
     async with dashboard(session, "plan", size) as pilot:
         await pressed(pilot, "a", "enter")
-        assert planner(pilot).made is not None
+        assert planner(pilot).suggested is not None
         assert session.plan.moves == suggest(*demo_picture(), Wanted()).plan.moves
         text = body(pilot)
         assert "balanced no → yes" in text
-        assert f"{planner(pilot).made.found.moves} moves" in text
+        assert f"{planner(pilot).suggested.found.moves} moves" in text
         assert "The plan is made; u takes it back." in footer(pilot)
 
 
@@ -205,14 +205,14 @@ async def test_the_whole_form_is_on_the_screen_and_its_buttons_can_be_clicked(
         assert await pilot.click("#cancel")
         await rested(pilot)
         assert session.plan.moves == planned.moves
-        assert planner(pilot).wish == Wish()
+        assert planner(pilot).form == SuggestForm()
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, int]) -> None:
     session = demo_session()
     async with dashboard(session, "plan", size) as pilot:
-        planner(pilot).wish = Wish(band="5")
+        planner(pilot).form = SuggestForm(band="5")
         await pressed(pilot, "a", *["up"] * 4, "space")
         meaning = form(pilot).query_one("#meaning", Label)
         assert str(meaning.render()) == (
@@ -235,13 +235,13 @@ async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, in
 
 def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
     state, load = demo_picture()
-    asked, _ = read(Wish(disks=True, balance=True), state)
+    asked, _ = read(SuggestForm(disks=True, balance=True), state)
     assert asked is not None
-    made = Made(asked, suggest(state, load, asked.wanted))
-    lands = next(move for move in made.found.plan if move.arriving_dirs)
+    suggested = SuggestedPlan(asked, suggest(state, load, asked.wanted))
+    lands = next(move for move in suggested.found.plan if move.arriving_dirs)
     (path,) = lands.arriving_dirs.values()
-    assert made.dir_words(lands) == f"lands in {path}"
-    assert made.dir_words(lands.inverse()) == ""
+    assert suggested.dir_words(lands) == f"lands in {path}"
+    assert suggested.dir_words(lands.inverse()) == ""
 
 
 async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:
@@ -262,7 +262,7 @@ async def test_the_form_remembers_and_names_what_the_maps_cursor_is_on() -> None
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a")
-        assert session.pointed_at == (7, "payments.v2")
+        assert session.cursor_at == (7, "payments.v2")
         assert "7" in form(pilot).query_one("#drain", Input).placeholder
         assert "payments.v2" in form(pilot).query_one("#topics", Input).placeholder
         await pressed(pilot, *"7", *["down"] * 5, *"clicks", "enter")
@@ -287,7 +287,7 @@ async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> No
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *"3", *["up"] * 5, "space")
-        assert form(pilot).query_one("#beside", Toggle).value
+        assert form(pilot).query_one("#keep_plan", Toggle).value
         meaning = str(form(pilot).query_one("#meaning", Label).render())
         assert "The plan's 3 moves stay as planned." in meaning
         await pressed(pilot, "enter")
@@ -310,7 +310,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         go_on.wait(60)
         return suggest(*arguments)
 
-    monkeypatch.setattr(planning, "suggest", waiting)
+    monkeypatch.setattr(planner_worker, "suggest", waiting)
     return go_on
 
 
@@ -327,7 +327,7 @@ async def test_esc_stops_a_plan_that_is_being_made(held: threading.Event) -> Non
         held.set()
         await rested(pilot)
         assert session.plan.moves == a_plan().moves
-        assert planner(pilot).made is None
+        assert planner(pilot).suggested is None
 
 
 async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
@@ -338,7 +338,7 @@ async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
     def broken(*_: Any) -> Any:
         raise ValueError("no such rate")
 
-    monkeypatch.setattr(planning, "suggest", broken)
+    monkeypatch.setattr(planner_worker, "suggest", broken)
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", "enter")
@@ -426,11 +426,11 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
     session = demo_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "a", "enter")
-        assert planner(pilot).made is not None
-        best = helpful_first(*demo_picture(), session.plan, planner(pilot).made)
+        assert planner(pilot).suggested is not None
+        best = helpful_first(*demo_picture(), session.plan, planner(pilot).suggested)
         assert best is not None
         first = session.plan.by_partition[best[0]]
-        because = planner(pilot).made.found.because[first.tp]
+        because = planner(pilot).suggested.found.because[first.tp]
         assert f"why   {because.words} of its fair share" in body(pilot)
         count = len(session.plan)
         title = body(pilot).split("\n")[0]
@@ -510,7 +510,7 @@ async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
-        found = planning.time_of(*demo_picture(), session.plan, 6 * 3600.0)
+        found = planner_worker.time_of(*demo_picture(), session.plan, 6 * 3600.0)
         assert found is not None
         assert session.rate_chosen
         assert session.rate_bytes_per_s == found.recommended_bytes_per_s

@@ -207,16 +207,16 @@ def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
             scale=scale,
             ground=ground,
             hot_brokers=hot,
-            plan=scene.preview.plan if scene.carry is None else _planned(scene),
-            carry=scene.carry,
+            plan=scene.preview.plan if scene.drag is None else _planned(scene),
+            drag=scene.drag,
         )
 
 
 def _planned(scene: Scene) -> Plan:
     """Return the plan without what is being carried: that is drawn in the air."""
     plan = scene.preview.plan
-    assert scene.carry is not None
-    for tp in scene.carry.sources:
+    assert scene.drag is not None
+    for tp in scene.drag.sources:
         plan = plan.without(tp)
     return plan
 
@@ -262,9 +262,9 @@ def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:
             style = palette.amount(level) if by_amount else palette.heat(level)
             x = row.put(x, f"{glyphs.levels[level]} " if brush.few_colors else "  ", style)
         x = row.put(x, " much" if by_amount else " above", dim) + 6
-    lit = scene.model.view.lit
+    highlight = scene.model.view.highlight
     for mark, word in (
-        *(((glyphs.lit, f"read by {lit.of}"),) if lit else ()),
+        *(((glyphs.highlight, f"read by {highlight.of}"),) if highlight else ()),
         (glyphs.leader, "leader"),
         (glyphs.follower, "follower"),
         (glyphs.out_of_sync, "out of sync"),
@@ -282,4 +282,4 @@ def _draw_side(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
     for row in rows[1:-1]:
         row.put(at, brush.glyphs.upright, brush.style("faint"))
     run = scene.run if layout.side >= WIDE_SIDE else None
-    draw_side(rows[1:-1], at + 2, scene.model, brush, scene.preview, scene.carry, scene.groups, run)
+    draw_side(rows[1:-1], at + 2, scene.model, brush, scene.preview, scene.drag, scene.groups, run)

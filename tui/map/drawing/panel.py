@@ -30,7 +30,7 @@ def draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
     title, lines = panel_lines(scene, brush, short=short)
     x = draw_rule(rows[y], title, brush, role="bright")
     seen = scene.clients.of(scene.model.broker) if scene.clients is not None else None
-    if seen is not None and scene.carry is None:
+    if seen is not None and scene.drag is None:
         for words in (client_words(seen), client_words_short(seen)):
             if x + 3 + sum(len(word.text) for word in words) < rows[y].width:
                 write_sentence(rows[y], x + 2, (Word(" "), *words, Word(" ")), brush)
@@ -44,8 +44,8 @@ def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[S
     """Return the panel's title and lines: the carry where there is no side panel, else the cell."""
     model, glyphs = scene.model, brush.glyphs
     room = scene.layout.main - 3
-    if scene.carry is not None and not scene.layout.side:
-        return _carry_lines(scene, brush)
+    if scene.drag is not None and not scene.layout.side:
+        return _drag_lines(scene, brush)
     if scene.model.partition_row is not None and not scene.layout.side:
         row = scene.model.partition_row
         lines = partition_lines(model, row, glyphs)
@@ -61,24 +61,24 @@ def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[S
     return cell_title(model), lines
 
 
-def _carry_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
+def _drag_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
     """Return title and lines of a carry on a narrow screen: before → after, time, reasons."""
-    carry, model, preview = scene.carry, scene.model, scene.preview
-    assert carry is not None
-    tp, arrow = carry.primary, brush.glyphs.arrow
-    title = f"carrying {carry.words} {carry.sources[tp]} {arrow} {carry.target}"
-    if carry.to_lead:
+    drag, model, preview = scene.drag, scene.model, scene.preview
+    assert drag is not None
+    tp, arrow = drag.primary, brush.glyphs.arrow
+    title = f"carrying {drag.words} {drag.sources[tp]} {arrow} {drag.target}"
+    if drag.to_lead:
         title += ", to lead"
-    finding = carry.finding
+    finding = drag.finding
     # There is one line: what is merely unwise gives way to what would change.
-    if finding is not None and carry.moved and finding.severity >= Severity.UNSAFE:
-        refused = not carry.can_drop
+    if finding is not None and drag.moved and finding.severity >= Severity.UNSAFE:
+        refused = not drag.can_drop
         mark = brush.glyphs.act if refused else brush.glyphs.look
         why = f"{mark} {finding.sentence}"
         first: Sentence = (Word(why, "act" if refused else "look", True),)
     else:
         words: list[Word] = []
-        brokers = touched(model.state, preview.effect, [carry.sources[tp], carry.target])
+        brokers = touched(model.state, preview.effect, [drag.sources[tp], drag.target])
         for change in changes(model, preview.effect, brokers)[:5]:
             what, before, _, after = change_words(change, brush)
             words += [

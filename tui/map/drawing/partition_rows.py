@@ -11,7 +11,7 @@ from core.load.view.text import Scale, scale_of
 from core.plan.plan import Move, Plan
 from core.units import format_bytes
 from tui.drawing.canvas import Row
-from tui.map.drag import Carry
+from tui.map.drag import Drag
 from tui.map.drawing.columns import Columns
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
@@ -32,7 +32,7 @@ def draw_partition(
     ground: str,
     hot_brokers: frozenset[int],
     plan: Plan,
-    carry: Carry | None,
+    drag: Drag | None,
 ) -> None:
     """Draw one partition: `at_row` is its row in the partition map."""
     partitions = model.partitions
@@ -44,10 +44,10 @@ def draw_partition(
         row.put(0, brush.glyphs.cursor, brush.style("yours", ground, bold=True))
     if marked:
         row.put(1, "v", brush.style("yours", ground, bold=True))
-    lit = model.view.lit is not None and tp in model.view.lit.partitions
-    if lit and not marked:
-        row.put(1, brush.glyphs.lit, brush.style("yours", ground, bold=True))
-    strong = selected or marked or lit
+    highlight = model.view.highlight is not None and tp in model.view.highlight.partitions
+    if highlight and not marked:
+        row.put(1, brush.glyphs.highlight, brush.style("yours", ground, bold=True))
+    strong = selected or marked or highlight
     row.put(
         columns.name_at,
         f"p{tp.partition}",
@@ -57,7 +57,7 @@ def draw_partition(
         size = format_bytes(float(partitions.size_bytes[at_row]))
         row.put_right(columns.total_end, size, brush.style("dim", ground))
     move = plan.by_partition.get(tp)
-    lifted = carry if carry is not None and tp in carry.sources else None
+    lifted = drag if drag is not None and tp in drag.sources else None
     marks = replica_marks(model, state_row, move, brush)
     for column in range(columns.first, min(columns.brokers, columns.first + columns.shown)):
         at = columns.at(column)
@@ -71,7 +71,7 @@ def draw_partition(
         if selected and column == model.column and lifted is None:
             _draw_cursor(row, mark_at, columns, brush, ground)
     if lifted is not None:
-        _draw_carry(row, model, columns, brush, tp, lifted, ground)
+        _draw_drag(row, model, columns, brush, tp, lifted, ground)
     value = float(partitions.values[at_row])
     hot = partitions.fair > 0 and value > HOT_PARTITION * partitions.fair
     if columns.has_skew:
@@ -119,18 +119,18 @@ def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, ground: str)
         row.tint(at, at + 1, brush.style("on_strong", "yours", bold=True))
 
 
-def _draw_carry(
+def _draw_drag(
     row: Row,
     model: Model,
     columns: Columns,
     brush: Brush,
     tp: TopicPartition,
-    carry: Carry,
+    drag: Drag,
     ground: str,
 ) -> None:
     """Draw the place left behind, the dotted path, and the replica above its target."""
     ids = model.state.broker_ids.tolist()
-    source, target = ids.index(carry.sources[tp]), ids.index(carry.target)
+    source, target = ids.index(drag.sources[tp]), ids.index(drag.target)
 
     def middle(column: int) -> int | None:
         at = columns.at(column)
@@ -140,12 +140,12 @@ def _draw_carry(
 
     start, end = middle(source), middle(target)
     glyphs = brush.glyphs
-    leads = carry.leads[tp] or carry.to_lead
+    leads = drag.leads[tp] or drag.to_lead
     glyph = glyphs.leader if leads else glyphs.follower
     hatched = brush.style("dim", ground)
-    for broker in carry.illegal(tp):
+    for broker in drag.illegal(tp):
         at = middle(ids.index(broker))
-        if at is not None and broker != carry.sources[tp] and row.chars[at] == glyphs.nothing:
+        if at is not None and broker != drag.sources[tp] and row.chars[at] == glyphs.nothing:
             row.put(at, glyphs.hatch, hatched)
     if start is not None and source != target:
         row.put(start, glyphs.gone, brush.style("dim", ground))
@@ -156,7 +156,7 @@ def _draw_carry(
             if row.chars[x] in (" ", glyphs.nothing, glyphs.hatch):
                 row.put(x, glyphs.path, path)
     if end is not None:
-        legal = carry.target not in carry.illegal(tp) or source == target
+        legal = drag.target not in drag.illegal(tp) or source == target
         on = "yours" if legal else "act"
         wide = 1 if columns.pitch >= 3 else 0
         row.fill(end - wide, end + 1 + wide, brush.style("on_strong", on, bold=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.load.view.heat import Order
 from core.load.view.verdicts import Verdict
-from tui.map.drag import Carry
+from tui.map.drag import Drag
 from tui.map.drawing.columns import Columns, partition_columns, topic_columns
 from tui.map.drawing.preview import Preview
 from tui.map.view import Model, Zoom
@@ -134,7 +134,7 @@ class Scene:
     suggestion: Suggestion | None
     suggestion_estimate: Estimate | None
     preview: Preview
-    carry: Carry | None
+    drag: Drag | None
     stale: bool
     editing_filter: str | None
     groups: tuple[DocumentGroup, ...] = ()

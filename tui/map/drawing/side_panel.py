@@ -11,8 +11,8 @@ from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Severity
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.canvas import Row
-from tui.drawing.spans import partition_name, wrapped
-from tui.map.drag import Carry
+from tui.drawing.spans import partition_name, wrap_text
+from tui.map.drag import Drag
 from tui.map.drawing.inspector import cell_title, hottest, partition_lines
 from tui.map.drawing.preview import (
     Preview,
@@ -39,28 +39,28 @@ GROUP_LINES = 3
 GROUP_NAME = 13
 
 
-def carry_words(model: Model, carry: Carry, brush: Brush) -> list[Sentence]:
+def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Sentence]:
     """Return what is carried, from where to where, and whether it may be dropped there."""
-    source = carry.sources[carry.primary]
-    lines: list[Sentence] = [(Word("carrying ", "dim"), Word(carry.words, "bright", True))]
-    words = [Word(f"from {source} to {carry.target}" if carry.moved else f"from {source}")]
+    source = drag.sources[drag.primary]
+    lines: list[Sentence] = [(Word("carrying ", "dim"), Word(drag.words, "bright", True))]
+    words = [Word(f"from {source} to {drag.target}" if drag.moved else f"from {source}")]
     racks = {broker.id: broker.rack for broker in model.state.brokers}
-    one, other = racks.get(source), racks.get(carry.target)
-    finding = carry.finding if carry.moved else None
-    if carry.moved and one and other and (finding is None or finding.id != "rack-spread"):
+    one, other = racks.get(source), racks.get(drag.target)
+    finding = drag.finding if drag.moved else None
+    if drag.moved and one and other and (finding is None or finding.id != "rack-spread"):
         arrow, fine = brush.glyphs.arrow, brush.glyphs.fine
         words.append(Word(f"  rack {one} {arrow} {other} {fine}", "fine"))
     lines.append(tuple(words))
-    if carry.to_lead:
+    if drag.to_lead:
         lines.append((Word("to lead there", "yours", True),))
     return lines
 
 
-def cannot_drop(carry: Carry, *, severity: Severity) -> list[tuple[str, str]]:
+def cannot_drop(drag: Drag, *, severity: Severity) -> list[tuple[str, str]]:
     """Return (brokers, reason) of the primary's findings of one severity, grouped by reason."""
-    tp = carry.primary
+    tp = drag.primary
     groups: dict[str, list[int]] = {}
-    for broker, finding in sorted(carry.findings[tp].items()):
+    for broker, finding in sorted(drag.findings[tp].items()):
         if finding.severity is severity:
             groups.setdefault(finding.id, []).append(broker)
     reasons = {"same-broker-twice": f"already hold p{tp.partition}"}
@@ -117,37 +117,37 @@ def draw_side(
     model: Model,
     brush: Brush,
     preview: Preview,
-    carry: Carry | None,
+    drag: Drag | None,
     groups: Sequence[DocumentGroup] = (),
     run: RunView | None = None,
 ) -> None:
     """Draw the panel into the columns from `start` of these rows."""
     panel = Panel(rows, start, brush)
-    if carry is not None:
+    if drag is not None:
         width = panel.rows[0].width - start - 1
-        for sentence in carry_words(model, carry, brush):
+        for sentence in drag_words(model, drag, brush):
             panel.write(sentence)
-        finding = carry.finding if carry.moved else None
+        finding = drag.finding if drag.moved else None
         if finding is not None:
-            legal = carry.can_drop
+            legal = drag.can_drop
             mark = brush.glyphs.look if legal else brush.glyphs.act
-            for part in wrapped(f"{mark} {finding.sentence}", width, 4):
+            for part in wrap_text(f"{mark} {finding.sentence}", width, 4):
                 panel.write((Word(part, "look" if legal else "act"),))
         panel.gap()
     elif model.partition_row is not None:
         _draw_partition(panel, model, model.partition_row)
     elif model.rows:
         _draw_cell(panel, model)
-    _draw_changes(panel, model, brush, preview, carry)
+    _draw_changes(panel, model, brush, preview, drag)
     shown = model.partitions.topic if model.partitions is not None else None
     _draw_plan(panel, model.state, preview, shown)
     panel.title("throttle")
     for sentence, chosen in rate_lines(preview):
         panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
     panel.gap()
-    _draw_touches(panel, model, preview, carry, groups)
-    if carry is not None:
-        _draw_reasons(panel, carry)
+    _draw_touches(panel, model, preview, drag, groups)
+    if drag is not None:
+        _draw_reasons(panel, drag)
     elif run is not None:
         from tui.map.drawing.side_run import draw_run
 
@@ -176,11 +176,11 @@ def _draw_partition(panel: Panel, model: Model, row: int) -> None:
 
 
 def _draw_changes(
-    panel: Panel, model: Model, brush: Brush, preview: Preview, carry: Carry | None
+    panel: Panel, model: Model, brush: Brush, preview: Preview, drag: Drag | None
 ) -> None:
     first: list[int] = []
-    if carry is not None and carry.moved:
-        first = [*carry.sources.values(), carry.target]
+    if drag is not None and drag.moved:
+        first = [*drag.sources.values(), drag.target]
     brokers = touched(model.state, preview.effect, first)[:4]
     if not brokers:
         return
@@ -217,18 +217,18 @@ def _draw_touches(
     panel: Panel,
     model: Model,
     preview: Preview,
-    carry: Carry | None,
+    drag: Drag | None,
     groups: Sequence[DocumentGroup],
 ) -> None:
     """Say who reads what the plan touches and how far behind, and how safe what is carried is."""
-    moved = {move.tp for move in preview.plan} | set(carry.sources if carry else ())
+    moved = {move.tp for move in preview.plan} | set(drag.sources if drag else ())
     lags = [
         (math.inf if None in read else sum(lag or 0 for lag in read), group.id)
         for group in groups
         if (read := [lag for tp, lag in group.reads.items() if tp in moved])
     ]
     lags.sort(key=lambda found: (-found[0], found[1]))
-    safety = _in_sync_words(model.state, carry.primary, panel.brush) if carry else ()
+    safety = _in_sync_words(model.state, drag.primary, panel.brush) if drag else ()
     if not lags and not safety:
         return
     panel.title("touches")
@@ -259,18 +259,18 @@ def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sen
     return (Word(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", role),)
 
 
-def _draw_reasons(panel: Panel, carry: Carry) -> None:
+def _draw_reasons(panel: Panel, drag: Drag) -> None:
     width = 8
     write: Callable[[str, str, str], None] = lambda who, why, role: panel.write(  # noqa: E731
         (Word(f"{who:<{width}} ", role), Word(why, role))
     )
-    illegal = cannot_drop(carry, severity=Severity.ILLEGAL)
+    illegal = cannot_drop(drag, severity=Severity.ILLEGAL)
     if illegal:
         panel.title("cannot drop on")
         for who, why in illegal:
             write(who, why, "dim")
         panel.gap()
-    unsafe = cannot_drop(carry, severity=Severity.UNSAFE)
+    unsafe = cannot_drop(drag, severity=Severity.UNSAFE)
     if unsafe:
         panel.title("unsafe")
         for who, why in unsafe:

@@ -14,7 +14,7 @@ from core.load.view.text import UNKNOWN, Scale, scale_of
 from core.load.view.verdicts import SKEW
 from tui.drawing.bars import bar_text, ratio
 from tui.drawing.canvas import Row
-from tui.drawing.spans import cells, shortened
+from tui.drawing.spans import cells, shorten
 from tui.map.drawing.columns import SKEW as SKEW_WIDTH
 from tui.map.drawing.columns import Columns
 from tui.map.view import Model
@@ -102,13 +102,13 @@ def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: st
 
 def _draw_name_head(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
     """Write what the names are, or what is marked among them."""
-    lit = model.view.lit
-    if lit is None:
+    highlight = model.view.highlight
+    if highlight is None:
         row.put(columns.name_at - 1, "topic", brush.style("dim"))
         return
     room = columns.name - 1
-    name = shortened(lit.of, room, brush.glyphs.ellipsis)
-    row.put(1, brush.glyphs.lit, brush.style("yours", bold=True))
+    name = shorten(highlight.of, room, brush.glyphs.ellipsis)
+    row.put(1, brush.glyphs.highlight, brush.style("yours", bold=True))
     row.put(columns.name_at, name, brush.style("yours", bold=True))
 
 
@@ -138,13 +138,15 @@ def draw_topic(
 ) -> None:
     """Draw one topic: `at_row` is its row in the heat map."""
     heat, glyphs = model.heat, brush.glyphs
-    name = shortened(heat.topics[at_row], columns.name - 1, glyphs.ellipsis)
+    name = shorten(heat.topics[at_row], columns.name - 1, glyphs.ellipsis)
     if selected:
         row.put(0, glyphs.cursor, brush.style("yours", bold=True))
-    lit = model.view.lit is not None and heat.topics[at_row] in model.view.lit.topics
-    if lit:
-        row.put(1, glyphs.lit, brush.style("yours", bold=True))
-    strong = selected or lit
+    highlight = (
+        model.view.highlight is not None and heat.topics[at_row] in model.view.highlight.topics
+    )
+    if highlight:
+        row.put(1, glyphs.highlight, brush.style("yours", bold=True))
+    strong = selected or highlight
     row.put(columns.name_at, name, brush.style("bright" if strong else "text", bold=strong))
     if columns.partitions:
         row.put_right(columns.partitions_end, f"{heat.partitions[at_row]:,}", brush.style("dim"))

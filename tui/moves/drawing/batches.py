@@ -18,7 +18,7 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
+    highlight_line,
     left,
     partition_name,
     plain,
@@ -26,8 +26,8 @@ from tui.drawing.spans import (
     rule,
     window,
 )
-from tui.moves.drawing.rows import amount_words, change_of, gets_nothing, rate_words, state_of
-from tui.moves.drawing.status import headline, overall, said_lines
+from tui.moves.drawing.rows import amount_words, change_of, is_starved, rate_words, state_of
+from tui.moves.drawing.status import headline, notice_lines, overall
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Batch:
         return sum(move.state in states for move in self.moves)
 
     @property
-    def under_way(self) -> bool:
+    def is_running(self) -> bool:
         return self.count(*IN_FLIGHT) > 0
 
     @property
-    def waits(self) -> bool:
+    def is_queued(self) -> bool:
         return self.count(MoveStatus.QUEUED) == len(self.moves)
 
 
@@ -70,18 +70,18 @@ def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
     return tuple(Batch(number, tuple(found[number])) for number in sorted(found))
 
 
-def now_at(batches: Sequence[Batch]) -> int:
+def current_batch(batches: Sequence[Batch]) -> int:
     """Return the place of the batch that is under way, else of the next one, else of the last."""
-    under_way = [i for i, batch in enumerate(batches) if batch.under_way]
+    is_running = [i for i, batch in enumerate(batches) if batch.is_running]
     next_ones = [i for i, batch in enumerate(batches) if batch.count(MoveStatus.QUEUED)]
-    return next(iter([*under_way, *next_ones]), max(len(batches) - 1, 0))
+    return next(iter([*is_running, *next_ones]), max(len(batches) - 1, 0))
 
 
 def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> Lines:
     """Return the whole page; `cursor` is the place of a batch, None the one under way."""
     batches = batches_of(run.moves)
-    at = now_at(batches) if cursor is None else min(max(cursor, 0), max(len(batches) - 1, 0))
-    top: list[Line] = [headline(run, width), overall(run, width), *said_lines(run, width), BLANK]
+    at = current_batch(batches) if cursor is None else min(max(cursor, 0), max(len(batches) - 1, 0))
+    top: list[Line] = [headline(run, width), overall(run, width), *notice_lines(run, width), BLANK]
     top.append(rule("batches", width, note=f"{len(batches)}"))
     if not batches:
         return tuple(top)
@@ -90,7 +90,7 @@ def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> 
     shown = min(len(batches), max(room // 2, 3))
     for i in window(len(batches), shown, at):
         line = _batch_line(batches[i], width, selected=i == at)
-        top.append(highlighted(line, width) if i == at else line)
+        top.append(highlight_line(line, width) if i == at else line)
     batch = batches[at]
     least = "at least " if batch.is_lower_bound else ""
     held = f"{len(batch.moves)} in it, {least}{format_bytes(batch.total_bytes)} to copy"
@@ -135,7 +135,7 @@ def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
 
 
 def _stands(batch: Batch) -> tuple[str, Tone]:
-    named = (
+    moves_words = (
         (MoveStatus.FAILED, "failed"),
         (MoveStatus.STUCK, "stuck"),
         (MoveStatus.MOVING, "moving"),
@@ -143,16 +143,16 @@ def _stands(batch: Batch) -> tuple[str, Tone]:
         (MoveStatus.CANCELLED, "cancelled"),
         (MoveStatus.SKIPPED, "skipped"),
     )
-    if batch.waits:
+    if batch.is_queued:
         return "queued", Tone.DIM
-    counts = [(batch.count(state), word) for state, word in named]
+    counts = [(batch.count(state), word) for state, word in moves_words]
     queued = batch.count(MoveStatus.QUEUED)
     parts = [f"{n} {word}" for n, word in (*counts, (queued, "queued")) if n]
     if batch.count(MoveStatus.FAILED):
         return f"✗ {', '.join(parts)}", Tone.ACT
     if batch.count(MoveStatus.STUCK):
         return f"▲ {', '.join(parts)}", Tone.LOOK
-    if batch.under_way:
+    if batch.is_running:
         return f"● {', '.join(parts)}", Tone.YOURS
     all_done = batch.count(MoveStatus.DONE) == len(batch.moves)
     return f"{'√ ' if all_done else ''}{', '.join(parts)}", Tone.FINE if all_done else Tone.LOOK
@@ -177,7 +177,7 @@ def _state(move: MoveProgress, width: int) -> Span:
 
     One that gets nothing for the moment says why.
     """
-    if move.state is not MoveStatus.MOVING or gets_nothing(move):
+    if move.state is not MoveStatus.MOVING or is_starved(move):
         return state_of(move, width)
     now = rate_words(move)
     rate = f"moving, {now}" if now else "moving"

@@ -26,7 +26,7 @@ from tui.drawing.spans import (
     right,
 )
 from tui.moves.drawing.rows import amount_words
-from tui.moves.drawing.status import joined
+from tui.moves.drawing.status import join_facts
 from tui.plan.drawing.diff import change_words
 
 STUCK_SECONDS = 60.0
@@ -55,7 +55,7 @@ def foreign_page(moves: Sequence[ForeignMove], width: int, height: int) -> Lines
         facts.append((dim(f"seen since {since.astimezone(UTC):%H:%M:%S}Z"),))
     share = arrived / total if total else 0.0
     lines: list[Line] = [
-        joined(facts, width),
+        join_facts(facts, width),
         (plain(" "), *line_bar(share, 1.0, width - 2)),
         fit((dim(f"   {NOTE}"),), width),
         BLANK,

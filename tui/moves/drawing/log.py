@@ -7,8 +7,8 @@ from datetime import UTC
 from itertools import islice
 
 from core.run.reporting.views import Level, RunEvent, RunRequest, RunView
-from tui.drawing.spans import BLANK, Line, Lines, Span, Tone, dim, fit, left, plain, rule, wrapped
-from tui.memoize import latest
+from tui.drawing.spans import BLANK, Line, Lines, Span, Tone, dim, fit, left, plain, rule, wrap_text
+from tui.memoize import memoize_last
 from tui.moves.drawing.status import headline
 
 LEVELS = {
@@ -29,25 +29,29 @@ def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
     What is cut ends in an ellipsis: the log has all of it.
     """
     lines: list[Line] = []
-    most = 2 if height >= TWO_LINES_FROM else 1
+    max_lines = 2 if height >= TWO_LINES_FROM else 1
     for event in list(reversed(events))[:height]:
-        lines += _event(event, width, most)
+        lines += _event(event, width, max_lines)
     return tuple(lines[:height])
 
 
-def _event(event: RunEvent, width: int, most: int) -> list[Line]:
+def _event(event: RunEvent, width: int, max_lines: int) -> list[Line]:
     """Return one event in at most so many lines."""
     room, tone = width - EVENT_INDENT - 1, LEVELS[event.level]
     at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
-    parts = wrapped(event.text, room) if most > 1 else [event.text]
-    parts = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
+    parts = wrap_text(event.text, room) if max_lines > 1 else [event.text]
+    parts = (
+        [*parts[: max_lines - 1], " ".join(parts[max_lines - 1 :])]
+        if len(parts) > max_lines
+        else parts
+    )
     first, *more = parts
     after = [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
     return [fit((at, Span(first, tone)), width), *after]
 
 
-@latest
-def matching(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, ...]:
+@memoize_last
+def filter_events(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, ...]:
     """Return the events that hold every word; `!word` leaves out those that hold it."""
     wanted = words.lower().split()
     if not wanted:
@@ -63,7 +67,7 @@ def matching(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, ...]:
     return tuple(event for event, text in found if holds(text))
 
 
-@latest
+@memoize_last
 def _searched(events: tuple[RunEvent, ...]) -> tuple[str, ...]:
     """Return what is searched of each event: its time as it is shown, its kind, its text."""
     return tuple(
@@ -81,7 +85,7 @@ def log_lines(
         lines += [rule("asked for", width)]
         lines += request_lines(run.requests, width, min(REQUESTS, max(height // 4, 2)))
         lines += [BLANK]
-    events = matching(run.events, words)
+    events = filter_events(run.events, words)
     note = f"{len(events):,} of {len(run.events):,}" if words else f"{len(run.events):,}"
     lines += [rule("what happened", width, note=note)]
     if typing or words:
@@ -94,7 +98,7 @@ def log_lines(
     for event in islice(reversed(events), skipped, None):
         if room <= 0:
             break
-        first, *more = wrapped(event.text, max(width - 14, 20))
+        first, *more = wrap_text(event.text, max(width - 14, 20))
         tone = LEVELS[event.level]
         at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
         lines.append(fit((at, Span(first, tone)), width))

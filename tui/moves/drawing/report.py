@@ -26,12 +26,12 @@ _TONES = {"done": Tone.FINE, "failed": Tone.ACT, "stuck": Tone.LOOK, "cancelled"
 
 def report_lines(text: str, skipped: int, width: int, height: int) -> Lines:
     """Return the report from line `skipped` on; its title stays."""
-    title, *rest = whole(text, width)
+    title, *rest = all_report_lines(text, width)
     body = rest[min(skipped, max(len(rest) - (height - 1), 0)) :]
     return (title, *body[: height - 1])
 
 
-def whole(text: str, width: int) -> Lines:
+def all_report_lines(text: str, width: int) -> Lines:
     """Return all lines of a report."""
     lines: list[Line] = []
     table: list[list[str]] = []

@@ -19,15 +19,15 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     left,
     partition_name,
     plain,
     right,
     window,
+    with_hit,
 )
-from tui.memoize import latest
+from tui.memoize import memoize_last
 from tui.plan.drawing.diff import change_words
 
 _ORDER = {
@@ -53,8 +53,8 @@ class MoveHit:
     index: int
 
 
-@latest
-def in_order(moves: tuple[MoveProgress, ...]) -> tuple[int, ...]:
+@memoize_last
+def sort_moves(moves: tuple[MoveProgress, ...]) -> tuple[int, ...]:
     """Return the indices of moves as they matter: in trouble, moving, waiting, then done."""
 
     def key(index: int) -> tuple[int, int, float, TopicPartition]:
@@ -94,7 +94,7 @@ def move_lines(
         move = moves[order[i]]
         line = move_line(move, width, selected=i == at, marked=order[i] in marked)
         hit = MoveHit(order[i])
-        lines.append(highlighted(line, width, hit) if i == at else hitting(line, hit))
+        lines.append(highlight_line(line, width, hit) if i == at else with_hit(line, hit))
     return tuple(lines)
 
 
@@ -134,14 +134,14 @@ def move_line(
             bright(right(time_left, c.left) if c.left else ""),
             plain("  "),
             bright(left(time_left, c.state))
-            if time_left and not c.left and not gets_nothing(move)
+            if time_left and not c.left and not is_starved(move)
             else state_of(move, c.state),
         ),
         width,
     )
 
 
-def gets_nothing(move: MoveProgress) -> bool:
+def is_starved(move: MoveProgress) -> bool:
     """Return whether a move in flight gets nothing for the moment, and it is known why."""
     return bool(move.why) and not move.bytes_per_s
 

@@ -22,11 +22,11 @@ from tui.drawing.spans import (
     plain,
     right,
     rule,
-    wrapped,
+    wrap_text,
 )
 from tui.moves.drawing.log import event_lines
-from tui.moves.drawing.rows import in_order, move_header, move_lines, rate_words
-from tui.moves.drawing.status import headline, joined, overall, range_words, said_lines
+from tui.moves.drawing.rows import move_header, move_lines, rate_words, sort_moves
+from tui.moves.drawing.status import headline, join_facts, notice_lines, overall, range_words
 
 MEGA = 10**6
 UNITS = {"B/s": 1, "kB/s": 10**3, "MB/s": MEGA, "GB/s": 10**9, "TB/s": 10**12}
@@ -92,11 +92,11 @@ def run_lines(
 
     `cursor` is the index of a move, `marked` are those that are meant together.
     """
-    order = in_order(run.moves)
+    order = sort_moves(run.moves)
     at = order.index(cursor) if cursor in order else 0
     roomy = height >= 30
     gap: Lines = (BLANK,) if roomy else ()
-    said = said_lines(run, width)
+    said = notice_lines(run, width)
     top: Lines = (headline(run, width), overall(run, width), *said, *gap, move_header(width))
     ending = ending_lines(run, width, roomy=roomy)
     detail = detail_lines(run, order[at], width, roomy=roomy) if order else ()
@@ -135,9 +135,9 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     why = _why(move)
     if not roomy:
         told = (Span(why, _tone(move)),) if why else ()
-        return (joined([*([told] if told else []), *facts], width),)
-    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrapped(why, width - 6, 2)]
-    return (BLANK, rule(str(move.tp), width), joined(facts, width), *(said if why else ()))
+        return (join_facts([*([told] if told else []), *facts], width),)
+    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrap_text(why, width - 6, 2)]
+    return (BLANK, rule(str(move.tp), width), join_facts(facts, width), *(said if why else ()))
 
 
 def _why(move: MoveProgress) -> str:
@@ -165,14 +165,14 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
         says = gone if run.state is RunStatus.DIED else "This run gave up before all was put back."
         lines.append(fit((Span(f"  {says}", Tone.ACT, True),), width))
         for text in leftover_words(run):
-            lines += [fit((plain(f"  {part}"),), width) for part in wrapped(text, width - 4, 2)]
+            lines += [fit((plain(f"  {part}"),), width) for part in wrap_text(text, width - 4, 2)]
         show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
         lines.append(fit((dim("  All of it, entry by entry:  "), show), width))
     elif run.state.ended:
         key = Span("enter", Tone.YOURS, bold=True)
         words = dim("  its report: asked, done, changed and restored; e writes it to a file")
         lines.append(fit((plain("  "), key, words), width))
-        if next_ := following(run):
+        if next_ := followup_keys(run):
             lines.append(fit(next_, width))
     else:
         process = f" (pid {run.pid})" if run.pid else ""
@@ -186,7 +186,7 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
     return tuple(lines)
 
 
-def following(run: RunView) -> Line:
+def followup_keys(run: RunView) -> Line:
     """Return which keys follow an ended run up, and with how much; nothing where nothing does."""
     line: list[Span] = []
     for key, count, words in (
@@ -205,9 +205,9 @@ def leftover_words(run: RunView) -> list[str]:
         return ["It left nothing: no move in flight, no throttle."]
     words = []
     if left_behind.moves:
-        named = ", ".join(str(tp) for tp in left_behind.moves[:4])
+        moves_words = ", ".join(str(tp) for tp in left_behind.moves[:4])
         more = f" and {len(left_behind.moves) - 4} more" if len(left_behind.moves) > 4 else ""
-        words.append(f"In flight as it died: {named}{more}; Kafka ends them without it.")
+        words.append(f"In flight as it died: {moves_words}{more}; Kafka ends them without it.")
     if left_behind.rates:
         rates = ", ".join(
             f"b{r.broker} {r.side.value} {format_rate(r.rate_bytes_per_s)}"

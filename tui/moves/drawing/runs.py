@@ -18,16 +18,16 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     left,
     plain,
     right,
     rule,
     window,
+    with_hit,
 )
 from tui.moves.drawing.rows import amount_words
-from tui.moves.drawing.status import look_of
+from tui.moves.drawing.status import style_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def runs_lines(
     for i in window(len(runs), min(room, len(runs)), cursor):
         line = run_line(runs[i], now, width, selected=i == cursor)
         hit = RunHit(runs[i].run)
-        lines.append(highlighted(line, width, hit) if i == cursor else hitting(line, hit))
+        lines.append(highlight_line(line, width, hit) if i == cursor else with_hit(line, hit))
     if not going:
         lines += [BLANK, *_what_to_do(width)]
     return tuple(lines[:height])
@@ -72,7 +72,7 @@ def runs_lines(
 
 def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> Line:
     """Return one run: when, how it ended, how much, how long, by whom."""
-    mark, tone, word = look_of(run.state)
+    mark, tone, word = style_of(run.state)
     # A run that goes on tells by its cluster's clock, which a simulated one has for itself.
     took = run.seconds or ((run.ended_at or now) - run.started_at).total_seconds()
     c = _columns(width)

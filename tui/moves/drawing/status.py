@@ -13,12 +13,12 @@ from typing import NamedTuple
 from core.run.reporting.views import PAUSING, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.bars import line_bar
-from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrap_text
 from tui.moves.drawing.rows import amount_words
 from tui.plan.drawing.throttle_table import bounds_words
 
 
-class Look(NamedTuple):
+class StatusStyle(NamedTuple):
     """How a state is written: its mark, its tone, and the word for it."""
 
     mark: str
@@ -27,20 +27,20 @@ class Look(NamedTuple):
 
 
 _LOOKS = {
-    RunStatus.SCHEDULED: Look("○", Tone.YOURS, "NOT BEGUN"),
-    RunStatus.STARTING: Look("●", Tone.YOURS, "starting"),
-    RunStatus.RECOVERING: Look("●", Tone.LOOK, "RECOVERING"),
-    RunStatus.RUNNING: Look("●", Tone.YOURS, "running"),
-    RunStatus.PAUSED: Look("‖", Tone.LOOK, "PAUSED"),
-    RunStatus.WAITING: Look("▲", Tone.LOOK, "WAITING"),
-    RunStatus.CANCELLING: Look("◂", Tone.LOOK, "CANCELLING"),
-    RunStatus.ROLLING_BACK: Look("◂", Tone.LOOK, "ROLLING BACK"),
-    RunStatus.DONE: Look("√", Tone.FINE, "done"),
-    RunStatus.CANCELLED: Look("·", Tone.LOOK, "cancelled"),
-    RunStatus.ROLLED_BACK: Look("◂", Tone.LOOK, "rolled back"),
-    RunStatus.INCOMPLETE: Look("▲", Tone.LOOK, "not complete"),
-    RunStatus.FAILED: Look("✗", Tone.ACT, "failed"),
-    RunStatus.DIED: Look("✗", Tone.ACT, "its process died"),
+    RunStatus.SCHEDULED: StatusStyle("○", Tone.YOURS, "NOT BEGUN"),
+    RunStatus.STARTING: StatusStyle("●", Tone.YOURS, "starting"),
+    RunStatus.RECOVERING: StatusStyle("●", Tone.LOOK, "RECOVERING"),
+    RunStatus.RUNNING: StatusStyle("●", Tone.YOURS, "running"),
+    RunStatus.PAUSED: StatusStyle("‖", Tone.LOOK, "PAUSED"),
+    RunStatus.WAITING: StatusStyle("▲", Tone.LOOK, "WAITING"),
+    RunStatus.CANCELLING: StatusStyle("◂", Tone.LOOK, "CANCELLING"),
+    RunStatus.ROLLING_BACK: StatusStyle("◂", Tone.LOOK, "ROLLING BACK"),
+    RunStatus.DONE: StatusStyle("√", Tone.FINE, "done"),
+    RunStatus.CANCELLED: StatusStyle("·", Tone.LOOK, "cancelled"),
+    RunStatus.ROLLED_BACK: StatusStyle("◂", Tone.LOOK, "rolled back"),
+    RunStatus.INCOMPLETE: StatusStyle("▲", Tone.LOOK, "not complete"),
+    RunStatus.FAILED: StatusStyle("✗", Tone.ACT, "failed"),
+    RunStatus.DIED: StatusStyle("✗", Tone.ACT, "its process died"),
 }
 HALTED = (RunStatus.SCHEDULED, RunStatus.PAUSED, RunStatus.WAITING, RunStatus.DIED)
 """States of which nobody can tell how long they last."""
@@ -52,19 +52,19 @@ def is_paused(run: RunView) -> bool:
     return run.state is RunStatus.PAUSED or asked[-1:] == ["pause"]
 
 
-def goes_on(run: RunView | None) -> bool:
+def accepts_requests(run: RunView | None) -> bool:
     """Return whether a run may be asked for anything: a dead one may, it takes it up later."""
     return run is not None and (not run.state.ended or run.state is RunStatus.DIED)
 
 
-def look_of(state: RunStatus) -> Look:
+def style_of(state: RunStatus) -> StatusStyle:
     """Return how a state is written."""
     return _LOOKS[state]
 
 
 def headline(run: RunView, width: int) -> Line:
     """Return what the run is and how far: as many facts as fit, the most important ones first."""
-    mark, tone, word = look_of(run.state)
+    mark, tone, word = style_of(run.state)
     started = f"{mark} run {run.started_at.astimezone(UTC):%H:%M}Z"
     amount = plain(amount_words(run.moved_bytes, run.total_bytes, " of "))
     count = plain(f"{run.done:,} of {run.partitions:,} done")
@@ -89,7 +89,7 @@ def headline(run: RunView, width: int) -> Line:
             facts.append((Span(f"✗ {failed} failed", Tone.ACT, bold=True),))
         facts.append((amount,))
         facts += [(plain(words),) for words in _rates(run)]
-    return joined(facts, width)
+    return join_facts(facts, width)
 
 
 def overall(run: RunView, width: int) -> Line:
@@ -103,14 +103,14 @@ def overall(run: RunView, width: int) -> Line:
     return (plain(" "), *line_bar(run.moved_bytes * share, begun * share, width - 2))
 
 
-def said_lines(run: RunView, width: int) -> Lines:
+def notice_lines(run: RunView, width: int) -> Lines:
     """Return in sentences what is not as usual: why it halts, and what waits to be taken up."""
-    tone = look_of(run.state).tone
+    tone = style_of(run.state).tone
     lines: list[Line] = []
     if sentence := _sentence(run):
         name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
         said = sentence if name else sentence[:1].upper() + sentence[1:]
-        lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4, 2)]
+        lines += [fit((Span(f"   {part}", tone),), width) for part in wrap_text(said, width - 4, 2)]
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunStatus.DIED):
         what = ", ".join(request.what for request in waiting[:3])
@@ -173,7 +173,7 @@ def _rates(run: RunView) -> list[str]:
     return words
 
 
-def joined(facts: Sequence[Line], width: int) -> Line:
+def join_facts(facts: Sequence[Line], width: int) -> Line:
     """Return facts three columns apart, as many as fit."""
     spans: list[Span] = [plain(" ")]
     used = 1

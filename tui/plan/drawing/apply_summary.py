@@ -11,7 +11,7 @@ from core.plan.impact.precautions import meanwhile
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED, counted, format_duration, format_rate
-from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrap_text
 from tui.plan.drawing.diff import copied_words, total_to_copy
 from tui.plan.drawing.throttle_table import SIDES
 from tui.plan.study import Study
@@ -51,7 +51,7 @@ def summary_lines(
         what.append(plain(f", {len(plan) - data} without data"))
     lines: list[Line] = [
         _row("" if i else "changed", (Span(text, Tone.LOOK, bold=True),), width)
-        for i, text in enumerate(wrapped(changed, width - LABEL, 3) if changed else ())
+        for i, text in enumerate(wrap_text(changed, width - LABEL, 3) if changed else ())
     ]
     lines.append(_row("moves", tuple(what), width))
     more = [f"and {len(left) - LEFT_SHOWN} more"] if len(left) > LEFT_SHOWN else []
@@ -68,11 +68,11 @@ def summary_lines(
             continue
         tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
-        for i, text in enumerate(wrapped(finding.sentence, width - LABEL, 3)):
+        for i, text in enumerate(wrap_text(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
     alone = meanwhile(state, plan, elects=elects, by="tick elect leaders")
     for sentence in (*study.not_compared, *alone):
-        for i, text in enumerate(wrapped(sentence, width - LABEL)):
+        for i, text in enumerate(wrap_text(sentence, width - LABEL)):
             lines.append(_row("" if i else "note", (dim(text),), width))
     return tuple(lines)
 
@@ -87,7 +87,7 @@ def _time(estimate: Estimate, bounds: RateBounds | None, width: int) -> Iterable
         rate = f"adaptive, reckoned with {rate}"
     yield "throttle", (plain(rate),)
     if estimate.never is not None:
-        for i, text in enumerate(wrapped(estimate.never, width - LABEL)):
+        for i, text in enumerate(wrap_text(estimate.never, width - LABEL)):
             yield "" if i else "time", (Span("never: " * (not i) + text, Tone.ACT, bold=not i),)
         return
     spans: list[Span] = [bright(format_duration(estimate.seconds))]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from core.plan.checks.catalogue import Finding, Severity
 from core.units import counted
-from tui.drawing.spans import Line, Lines, Span, Tone, dim, fit, left, plain, wrapped
+from tui.drawing.spans import Line, Lines, Span, Tone, dim, fit, left, plain, wrap_text
 
 _SEVERITY = {
     Severity.ILLEGAL: ("✗", Tone.ACT),
@@ -35,7 +35,7 @@ def note_lines(notes: Sequence[str], width: int, height: int) -> Lines:
     blocks: list[list[Line]] = [
         [
             (Span("  " if at else "▲ ", Tone.LOOK), plain(part))
-            for at, part in enumerate(wrapped(note, width - 2, height))
+            for at, part in enumerate(wrap_text(note, width - 2, height))
         ]
         for note in notes
     ]
@@ -46,15 +46,15 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     """Return findings worst first, at most `height` lines; the last counts those left out."""
     if not findings:
         return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
-    most = min(_MOST, height)
-    return _in_room([_block(one, width, most) for one in findings], width, height, "finding")
+    max_lines = min(_MOST, height)
+    return _in_room([_block(one, width, max_lines) for one in findings], width, height, "finding")
 
 
-def _block(finding: Finding, width: int, most: int) -> list[Line]:
+def _block(finding: Finding, width: int, max_lines: int) -> list[Line]:
     mark, tone = _SEVERITY[finding.severity]
     serious = finding.severity > Severity.UNWISE
     said = Tone.PLAIN if serious else Tone.DIM
-    texts = wrapped(finding.sentence, width - 2 - len(finding.id) - 2, most)
+    texts = wrap_text(finding.sentence, width - 2 - len(finding.id) - 2, max_lines)
     first = (
         Span(f"{mark} ", tone, bold=serious),
         Span(left(finding.id, len(finding.id)), tone),

@@ -17,14 +17,14 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     left,
     plain,
     right,
-    shortened,
+    shorten,
     width_of,
     window,
+    with_hit,
 )
 
 _WITH_CONSEQUENCE = 68
@@ -152,7 +152,9 @@ def diff_lines(
             state, plan.moves[row], width, arrow, selected=selected, named=order is not None
         )
         hit = MoveHit(row)
-        shown.append(highlighted(line, width, hit) if selected else hitting(fit(line, width), hit))
+        shown.append(
+            highlight_line(line, width, hit) if selected else with_hit(fit(line, width), hit)
+        )
     return tuple(shown)
 
 
@@ -200,7 +202,7 @@ def _move_line(
     partition = f"  p{move.tp.partition}"
     if named:
         number = f" p{move.tp.partition}"
-        partition = shortened(move.tp.topic, name - len(number)) + number
+        partition = shorten(move.tp.topic, name - len(number)) + number
     return (
         Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
         bright(left(partition, name + 1)) if selected else plain(left(partition, name + 1)),

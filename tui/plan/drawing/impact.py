@@ -28,9 +28,9 @@ from tui.drawing.spans import (
     plain,
     right,
     rule,
-    shortened,
+    shorten,
     width_of,
-    wrapped,
+    wrap_text,
 )
 
 NUMBERS = (6, 8, 13, 10, 15)
@@ -90,12 +90,12 @@ def _headroom(found: Impact, width: int) -> Lines:
 
 
 def _wrapped(sentence: str, width: int) -> list[Line]:
-    return [(plain("  "), plain(part)) for part in wrapped(sentence, width - 4)]
+    return [(plain("  "), plain(part)) for part in wrap_text(sentence, width - 4)]
 
 
 def _said_of_groups(found: Impact, width: int) -> Lines:
     said = groups_sentence(found)
-    return tuple((dim("  "), dim(part)) for part in wrapped(said, width - 4)) if said else ()
+    return tuple((dim("  "), dim(part)) for part in wrap_text(said, width - 4)) if said else ()
 
 
 def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
@@ -118,7 +118,7 @@ def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
         rows.append(
             (
                 plain("  "),
-                bright(left(shortened(group.id, name), name)),
+                bright(left(shorten(group.id, name), name)),
                 dim(left(group.state, 10)),
                 plain(numbers),
             )
@@ -138,5 +138,5 @@ def _topics(topics: Sequence[TopicTouched], width: int) -> Lines:
             + right(str(topic.leader_changes), 11)
             + right(str(topic.copied), 11)
         )
-        rows.append((plain("  "), bright(left(shortened(topic.topic, name), name)), plain(numbers)))
+        rows.append((plain("  "), bright(left(shorten(topic.topic, name), name)), plain(numbers)))
     return tuple(rows)

@@ -16,12 +16,12 @@ from tui.drawing.spans import (
     Lines,
     Span,
     Tone,
-    beside,
     bright,
     dim,
     fit,
     plain,
     rule,
+    side_by_side,
     width_of,
 )
 from tui.plan.drawing.broker_tables import (
@@ -37,7 +37,7 @@ from tui.plan.drawing.impact import impact_line, impact_lines
 from tui.plan.drawing.throttle_table import reason_lines, throttle_lines
 from tui.plan.drawing.time_lanes import lane_lines
 from tui.plan.study import Study
-from tui.plan.suggested_plan import Made
+from tui.plan.suggested_plan import SuggestedPlan
 
 SIDE_BY_SIDE = 110
 """Columns from which throttle and impact stand beside the diff."""
@@ -56,9 +56,9 @@ class PlanView:
     wished: bool = False
     """Whether keys wait for the table to choose a rate from."""
     even: Evenness | None = None
-    made: Made | None = None
+    suggested: SuggestedPlan | None = None
     """The plan that was suggested last."""
-    planning: str = ""
+    planner: str = ""
     """What is said while one is being made."""
     on_brokers: bool = False
     """Whether all brokers are shown instead of the moves, `broker` among them."""
@@ -74,8 +74,12 @@ class PlanView:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the planner says that no plan can do, while its plan is there."""
-        made = self.made
-        return made.found.notes if made is not None and made.has_part_in(self.plan) else ()
+        suggested = self.suggested
+        return (
+            suggested.found.notes
+            if suggested is not None and suggested.is_part_of(self.plan)
+            else ()
+        )
 
     @property
     def checks_title(self) -> str:
@@ -96,7 +100,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     """Return the whole screen in `height` lines."""
     if not len(view.plan):
         lines = empty_lines(width)
-        return (_planning_line(view, width), *lines[1:]) if view.planning else lines
+        return (_planning_line(view, width), *lines[1:]) if view.planner else lines
     if view.on_brokers and view.even is not None:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
@@ -111,7 +115,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
         first = _main(view, main, height)
         second = _panel(view, panel, height)
         blank: Lines = (BLANK,) * (height - max(len(first), len(second)))
-        return beside((*first, *blank), second, main, gap=separator)
+        return side_by_side((*first, *blank), second, main, gap=separator)
     return _stacked(view, width, height)
 
 
@@ -156,7 +160,7 @@ def title_line(view: PlanView, width: int) -> Line:
 def head_lines(view: PlanView, width: int) -> Lines:
     """Return the plan in two lines: what it costs, and what it comes to."""
     second: Line = ()
-    if view.planning:
+    if view.planner:
         return (title_line(view, width), _planning_line(view, width))
     if view.study is not None and view.study.rebased.changes:
         return (title_line(view, width), _changed_line(view.study.rebased, width))
@@ -174,7 +178,7 @@ def head_lines(view: PlanView, width: int) -> Lines:
 
 
 def _planning_line(view: PlanView, width: int) -> Line:
-    return fit((plain(" "), Span(view.planning, Tone.YOURS)), width)
+    return fit((plain(" "), Span(view.planner, Tone.YOURS)), width)
 
 
 def _changed_line(rebased: Rebased, width: int) -> Line:
@@ -187,10 +191,10 @@ def _changed_line(rebased: Rebased, width: int) -> Line:
 def why_line(view: PlanView, width: int) -> Line:
     """Return why the move under the cursor is in the plan: the broker and measure it is for."""
     moves = view.plan.moves
-    if view.made is None or view.cursor >= len(moves):
+    if view.suggested is None or view.cursor >= len(moves):
         return BLANK
-    because = view.made.because(moves[view.cursor])
-    dirs = view.made.dir_words(moves[view.cursor])
+    because = view.suggested.reason(moves[view.cursor])
+    dirs = view.suggested.dir_words(moves[view.cursor])
     if because is None:
         of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
         return fit((dim("  why   "), *of), width)
@@ -262,7 +266,7 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         below.append(view.estimating)
     else:
         checks = _checks(view, width, 3)
-        why = [why_line(view, width)] if view.made is not None else []
+        why = [why_line(view, width)] if view.suggested is not None else []
         below += [*why, rule(view.checks_title, width), *checks, rule("throttle", width)]
         rows = min(max(height - len(head) - len(below) - 10, 4), 9)
         below += _throttle(view, view.study, width, rows)
@@ -276,13 +280,13 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
     return (*head, *diff, *blank, *below)[:height]
 
 
-def _moves(view: PlanView, width: int, room: int, most: int) -> Lines:
+def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
     """Return the moves in `room` lines; while a rate is chosen how it goes over time, in `most`."""
     study = view.study
     if view.on_throttle and study is not None and study.table:
         goes = study.time_lines[study.row_of(view.rate_bytes_per_s)]
         if goes is not None:
-            return lane_lines(goes, width, most)
+            return lane_lines(goes, width, max_lines)
     moves = diff_lines(
         view.state,
         view.plan,

@@ -17,12 +17,12 @@ from tui.drawing.spans import (
     Tone,
     dim,
     fit,
-    highlighted,
-    hitting,
+    highlight_line,
     plain,
     right,
     window,
-    wrapped,
+    with_hit,
+    wrap_text,
 )
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def throttle_lines(
     for i in window(len(table), height - 1, chosen):
         line = _rate_line(table[i], i == chosen, focused, wide)
         rows.append(
-            highlighted(line, width, RateHit(i))
+            highlight_line(line, width, RateHit(i))
             if i == chosen and focused
-            else hitting(fit(line, width), RateHit(i))
+            else with_hit(fit(line, width), RateHit(i))
         )
     return (header, *rows)
 
@@ -87,7 +87,7 @@ def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: in
         said.append((estimate.calibration.words, Tone.DIM))
     if estimate.note:
         said.append((estimate.note, Tone.DIM))
-    lines = [(Span(part, tone),) for text, tone in said for part in wrapped(text, width)]
+    lines = [(Span(part, tone),) for text, tone in said for part in wrap_text(text, width)]
     return tuple(lines[:height])
 
 

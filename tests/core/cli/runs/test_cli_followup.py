@@ -9,6 +9,7 @@ import pytest
 from cli_help import FAST, SLOW, Here, validate
 from waiting import eventually
 
+from core.cli.runs.followup import _launch_options
 from core.errors import ExitCode
 from core.run.reporting.runs import read_journal
 
@@ -61,18 +62,17 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     assert targets(again) == set()
 
 
-@pytest.mark.parametrize(
-    ("own", "said", "elects"),
-    [((), (), False), (("--elect",), ("--no-elect",), False), ((), ("--elect",), True)],
-)
-def test_leaders_are_elected_as_they_were_unless_it_is_said(
-    here: Here, own: tuple[str, ...], said: tuple[str, ...], elects: bool
-) -> None:
-    run = done(here, here.plan(skip=220), *own)
-    code, out, err = here("runs", "rollback", run, *said, *ALLOWED, "--json")
+def test_leaders_are_elected_as_they_were_unless_it_is_said(here: Here) -> None:
+    run = done(here, here.plan(skip=220), "--elect")
+    reading = read_journal(here.state().cluster_id, run)
+    unset = dict.fromkeys(("throttle", "detach", "yes", "allow", "override_throttles", "as_json"))
+    for said, elects in ((None, True), (False, False), (True, True)):
+        assert _launch_options(reading, unset | {"elect": said}).elect is elects
+    code, out, err = here("runs", "rollback", run, "--no-elect", *ALLOWED, "--json")
     assert code == ExitCode.DONE, err
-    back = json.loads(out.splitlines()[0])["run"]
-    assert read_journal(here.state().cluster_id, back).state.elect is elects
+    back = read_journal(here.state().cluster_id, json.loads(out.splitlines()[0])["run"])
+    assert back.state.elect is False
+    assert _launch_options(back, unset | {"elect": None}).elect is False
 
 
 def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:

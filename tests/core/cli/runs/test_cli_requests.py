@@ -108,7 +108,7 @@ def test_a_partition_is_sent_elsewhere(here: Here) -> None:
     ("words", "says"),
     [
         (("throttle", "ID", "0"), "moves nothing"),
-        (("throttle", "ID", "10"), "10 what?"),
+        (("throttle", "ID", "10"), "A rate needs a unit: 10."),
         (("throttle", "ID", "-1"), "keeps its throttles"),
         (("throttle", "ID", "auto"), "auto needs bounds"),
         (("cancel", "ID", "--move", "no-such-0", "--yes"), "does not move 'no-such-0'"),

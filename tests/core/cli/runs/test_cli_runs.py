@@ -185,12 +185,12 @@ def test_foreign_throttles_are_explained(here: Here) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--throttle", "10", "--yes"], ExitCode.USAGE, "10 what?"),
+        (["--throttle", "10", "--yes"], ExitCode.USAGE, "A rate needs a unit: 10."),
         (["--throttle", "0B/s", "--yes"], ExitCode.USAGE, "moves nothing"),
         (["--throttle", "1B/s", "--yes"], ExitCode.REFUSED, "never"),
         (["--throttle", "2GB/s"], ExitCode.USAGE, "there is no terminal"),
         (["--yes", "--allow", "nonsense"], ExitCode.USAGE, "--allow nonsense"),
-        (["--throttle", "auto:9-1", "--yes"], ExitCode.USAGE, "9 what?"),
+        (["--throttle", "auto:9-1", "--yes"], ExitCode.USAGE, "A rate needs a unit: 9."),
         (["--throttle", "1MB/s", "--within", "1h", "--yes"], ExitCode.USAGE, "exclude each other"),
         (["--within", "3s", "--yes"], ExitCode.REFUSED, "No rate moves"),
         (["--within", "soon", "--yes"], ExitCode.USAGE, "soon"),

@@ -9,11 +9,10 @@ from pathlib import Path
 from core import files, paths
 from core.autopilot import switch as switches
 from core.autopilot.act import elect_leaders, start_plan
-from core.autopilot.log import DecisionLog, Entry, EntryKind
+from core.autopilot.log import Clause, DecisionLog, Entry, EntryKind, entry_brokers, timeline_clause
 from core.autopilot.loop import Autopilot, run_loop
 from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.switch import Switch
-from core.autopilot.timeline_text import Clause
 from core.clock import SystemClock
 from core.cluster.connect import Connection
 from core.errors import DocumentError
@@ -27,8 +26,6 @@ from core.watch.timeline.publisher import Publisher
 
 ROLE = "autopilot"
 PUBLISHER = "autopilot"
-UNREPORTED = frozenset(("balanced", "not-lasting"))
-"""Why it waits on a quiet day: in the log, and nothing for a timeline."""
 
 
 def suggestion_file(cluster_id: str) -> Path:
@@ -120,32 +117,3 @@ def write_suggestion(path: Path, plan: Plan | None) -> None:
             path.unlink(missing_ok=True)
         else:
             files.write_text(path, dump(plan))
-
-
-def timeline_clause(entry: Entry) -> str:
-    """Return an entry in the past tense for the timeline, "" for what does not belong there."""
-    text = entry.text.rstrip(".")
-    lower = text[:1].lower() + text[1:]
-    match entry.what:
-        case EntryKind.ACT:
-            return Clause.ACTS.with_(lower)
-        case EntryKind.SUGGEST:
-            return Clause.SUGGESTS.with_(lower)
-        case EntryKind.ELECTED:
-            return Clause.ELECTED.with_(lower)
-        case EntryKind.STARTED:
-            return Clause.STARTED.with_(f"{entry.run}")
-        case EntryKind.FAILED:
-            return Clause.FAILED.with_(lower)
-        case EntryKind.ENDED:
-            return Clause.ENDED.with_(f"{entry.run} end")
-        case EntryKind.WAIT if entry.reasons[0].id not in UNREPORTED:
-            return Clause.WAITED.with_(lower)
-        case _:
-            return ""
-
-
-def entry_brokers(entry: Entry) -> tuple[int, ...]:
-    """Return the brokers that get or give away replicas or leaders by what an entry tells."""
-    found = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
-    return tuple(sorted(found.union(*((leader, to) for _, leader, to in entry.elected))))

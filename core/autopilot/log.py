@@ -214,3 +214,62 @@ def build_history(entries: Iterable[Entry]) -> DecisionHistory:
 def _past_action(entry: Entry, run: str, ended_at: datetime | None) -> PastAction:
     moved, elected = (frozenset(tp for tp, _, _ in of) for of in (entry.moved, entry.elected))
     return PastAction(entry.at, run, moved, entry.bytes, ended_at, elected)
+
+
+class Clause(Enum):
+    """What is told; the value is how its text begins."""
+
+    SET = "was set to"
+    ACTS = "decided to act:"
+    SUGGESTS = "would have acted:"
+    ELECTED = "elected:"
+    STARTED = "started run"
+    FAILED = "did not act:"
+    ENDED = "saw run"
+    WAITED = "waited:"
+
+    def with_(self, text: str) -> str:
+        return f"{self.value} {text}"
+
+
+def clause_of(text: str) -> Clause | None:
+    """Return what a text of the timeline tells; None for one of another version's."""
+    return next((clause for clause in Clause if text.startswith(f"{clause.value} ")), None)
+
+
+def mode_of(text: str) -> str:
+    """Return the mode that a text of `Clause.SET` names."""
+    return text.removeprefix(Clause.SET.value).split()[0]
+
+
+UNREPORTED = frozenset(("balanced", "not-lasting"))
+"""Why it waits on a quiet day: in the log, and nothing for a timeline."""
+
+
+def timeline_clause(entry: Entry) -> str:
+    """Return an entry in the past tense for the timeline, "" for what does not belong there."""
+    text = entry.text.rstrip(".")
+    lower = text[:1].lower() + text[1:]
+    match entry.what:
+        case EntryKind.ACT:
+            return Clause.ACTS.with_(lower)
+        case EntryKind.SUGGEST:
+            return Clause.SUGGESTS.with_(lower)
+        case EntryKind.ELECTED:
+            return Clause.ELECTED.with_(lower)
+        case EntryKind.STARTED:
+            return Clause.STARTED.with_(f"{entry.run}")
+        case EntryKind.FAILED:
+            return Clause.FAILED.with_(lower)
+        case EntryKind.ENDED:
+            return Clause.ENDED.with_(f"{entry.run} end")
+        case EntryKind.WAIT if entry.reasons[0].id not in UNREPORTED:
+            return Clause.WAITED.with_(lower)
+        case _:
+            return ""
+
+
+def entry_brokers(entry: Entry) -> tuple[int, ...]:
+    """Return the brokers that get or give away replicas or leaders by what an entry tells."""
+    found = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
+    return tuple(sorted(found.union(*((leader, to) for _, leader, to in entry.elected))))

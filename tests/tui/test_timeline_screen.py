@@ -19,10 +19,8 @@ from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
 from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
-from core.autopilot.assembly import timeline_clause
 from core.autopilot.decision import Reason
-from core.autopilot.log import Entry, EntryKind
-from core.autopilot.timeline_text import Clause, clause_of
+from core.autopilot.log import Clause, Entry, EntryKind, clause_of, timeline_clause
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.load import layout

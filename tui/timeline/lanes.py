@@ -9,7 +9,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from core.autopilot.timeline_text import Clause, clause_of, mode_of
+from core.autopilot.log import Clause, clause_of, mode_of
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.watch.timeline.events import Event, Kind, Note, Replicas

@@ -13,9 +13,16 @@ import pytest
 from auto_help import EAGER, hot, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
-from core.autopilot.assembly import entry_brokers, timeline_clause, write_suggestion
+from core.autopilot.assembly import write_suggestion
 from core.autopilot.decision import Reason
-from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
+from core.autopilot.log import (
+    DecisionLog,
+    Entry,
+    EntryKind,
+    build_history,
+    entry_brokers,
+    timeline_clause,
+)
 from core.autopilot.loop import REPEAT_AFTER, REPEAT_PLAN_AFTER, Autopilot, run_loop
 from core.autopilot.observation import Observation
 from core.autopilot.settings import AutopilotSettings, Mode

@@ -111,7 +111,7 @@ def dead_run(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -
     return Reason("dead-run", f"Run {run} has died in the middle: trimtab runs attach {run}.")
 
 
-def unread_journal(
+def unreadable_journal(
     _: AutopilotSettings, __: DecisionHistory, observed: Observation
 ) -> Reason | None:
     if not observed.unread:
@@ -204,12 +204,12 @@ def lasts(
     known = [lasting[place] for place in off.outside if place in lasting]
     longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
     seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
-    least = format_duration(settings.min_imbalance_seconds)
+    minimum = format_duration(settings.min_imbalance_seconds)
     snapshots = counted(looks, "snapshot")
     return Reason(
         "not-lasting",
         f"{off.sentence}, but in {snapshots} over {format_duration(seen)} "
-        f"only: {settings.min_snapshots} over {least} are worth a run.",
+        f"only: {settings.min_snapshots} over {minimum} are worth a run.",
     )
 
 
@@ -265,7 +265,7 @@ SAFETY: tuple[Guard, ...] = (
     out_of_sync,
     own_run,
     dead_run,
-    unread_journal,
+    unreadable_journal,
     foreign_move,
     cruise_control,
     load_known,

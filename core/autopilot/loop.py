@@ -122,9 +122,9 @@ class Autopilot:
         observed = self._see(switch.settings)  # planning may have taken long
         if observed is None:
             return self._patient
-        again = self._switch()
-        if again is None or again.settings != switch.settings:
-            return again is not None and again.mode is not Mode.OFF
+        switch_now = self._switch()
+        if switch_now is None or switch_now.settings != switch.settings:
+            return switch_now is not None and switch_now.mode is not Mode.OFF
         if reasons := find_objections(switch.settings, self.history, observed):
             self._note(Wait(reasons))
             return True

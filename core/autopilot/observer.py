@@ -133,8 +133,8 @@ class LoadSource:
             last = self._live[-1]
             if last.snapshot_id == live.snapshot_id:
                 return
-            apart = live.window_end - last.window_end
-            if not timedelta(0) < apart <= timedelta(seconds=stale_seconds):
+            gap = live.window_end - last.window_end
+            if not timedelta(0) < gap <= timedelta(seconds=stale_seconds):
                 self._live.clear()
         self._live.append(live)
 

@@ -33,13 +33,13 @@ class Readers:
     def __init__(self, root: Path, cluster_id: str, grace_seconds: float = GRACE_SECONDS) -> None:
         self._folder = readers_folder(root, cluster_id)
         self._grace = grace_seconds
-        self._last_seen = time.monotonic()
+        self._last_present = time.monotonic()
 
     def are_gone(self) -> bool:
         """Return whether nobody has read for the grace time."""
         if self.are_present():
-            self._last_seen = time.monotonic()
-        return time.monotonic() - self._last_seen > self._grace
+            self._last_present = time.monotonic()
+        return time.monotonic() - self._last_present > self._grace
 
     def are_present(self) -> bool:
         """Return whether anybody reads now; heartbeats that stopped long ago are removed."""

@@ -17,7 +17,7 @@ from typing import IO
 from core import files, paths
 from core.daemons.process import Process
 
-ASKED_SECONDS = 0.2
+PROBE_SECONDS = 0.2
 """How long a lease may seem taken because somebody asks whether it is."""
 
 
@@ -31,12 +31,12 @@ def hold_lease(path: Path) -> Iterator[bool]:
     """Hold `path` as the only process of this host, or find that another one does (False)."""
     paths.make_folder(path.parent)
     with open(path, "a", opener=files.private) as file:
-        deadline = time.monotonic() + ASKED_SECONDS
+        deadline = time.monotonic() + PROBE_SECONDS
         while not _lock(file):
             if time.monotonic() > deadline:
                 yield False
                 return
-            time.sleep(ASKED_SECONDS / 20)
+            time.sleep(PROBE_SECONDS / 20)
         held = Process.this()
         file.truncate(0)
         file.write(json.dumps({"pid": held.pid, "started": held.started}))

@@ -59,13 +59,15 @@ class Load:
         )
         found = at >= 0
 
-        def laid(column: Float64) -> Float64:
+        def align(column: Float64) -> Float64:
             out = np.full(state.partition_count, np.nan)
             out[at[found]] = column[found]
             out.setflags(write=False)
             return out
 
-        return cls(laid(in_bytes_per_s), laid(out_bytes_per_s), laid(messages_per_s), source, as_of)
+        return cls(
+            align(in_bytes_per_s), align(out_bytes_per_s), align(messages_per_s), source, as_of
+        )
 
 
 def realign_load(load: Load, old: ClusterState, new: ClusterState) -> Load:
@@ -79,15 +81,15 @@ def realign_load(load: Load, old: ClusterState, new: ClusterState) -> Load:
     at[at == len(known)] = 0
     found = known[at] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
 
-    def laid(column: Float64) -> Float64:
+    def align(column: Float64) -> Float64:
         out = np.full(len(wanted), np.nan)
         out[found] = column[at[found]]
         return out
 
     return Load(
-        laid(load.in_bytes_per_s),
-        laid(load.out_bytes_per_s),
-        laid(load.messages_per_s),
+        align(load.in_bytes_per_s),
+        align(load.out_bytes_per_s),
+        align(load.messages_per_s),
         load.source,
         load.as_of,
     )

@@ -68,7 +68,7 @@ def test_members_are_counted_on() -> None:
         (1000, Rates(10, 12.5), Pace.FALLS_BEHIND, "▲ never, +2.5/s"),
         (1000, Rates(20, 10), Pace.CATCHES_UP, "in 100 s"),
         (6000, Rates(100, 99), Pace.STAYS, "61 s behind"),
-        (6000, Rates(0, 0), Pace.STUCK, "▲ nothing is read"),
+        (6000, Rates(0, 0), Pace.NOT_READ, "▲ nothing is read"),
     ],
 )
 def test_whether_a_lag_goes_away_is_said(

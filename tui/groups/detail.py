@@ -73,12 +73,12 @@ def pace_words(of: GroupView | PartitionView) -> Line:
             return (plain(f"in {format_duration(of.catch_up_seconds)}"),)
         case Pace.STAYS:
             return (plain(f"{format_duration(_behind_seconds(of))} behind"),)
-        case Pace.STUCK | Pace.FALLS_BEHIND if some := _some_never(of):
+        case Pace.NOT_READ | Pace.FALLS_BEHIND if some := _some_never(of):
             return (Span(f"▲ never: {some}", Tone.LOOK, bold=True),)
         case Pace.FALLS_BEHIND if rates is not None:
             grows = rate(rates.produced_per_s - rates.read_per_s)
             return (Span(f"▲ never, +{grows}/s", Tone.LOOK, bold=True),)
-        case Pace.STUCK:
+        case Pace.NOT_READ:
             return (Span("▲ nothing is read", Tone.LOOK, bold=True),)
     return (dim("-"),)
 
@@ -283,7 +283,7 @@ def _row(
             Span("●".ljust(pitch), Tone.YOURS, bold=True),
             Span("·".ljust(pitch) * (len(readers) - at - 1), Tone.FAINT),
         ]
-    behind = one.pace in (Pace.FALLS_BEHIND, Pace.STUCK)
+    behind = one.pace in (Pace.FALLS_BEHIND, Pace.NOT_READ)
     spans.append(Span(right(number(one.lag), 11), Tone.LOOK if behind else Tone.PLAIN, bold=behind))
     if roomy:
         rates = one.rates

@@ -149,7 +149,7 @@ def _verdict_json(verdict: PartitionResult) -> dict[str, Any]:
     return {
         "topic": verdict.tp.topic,
         "partition": verdict.tp.partition,
-        "standing": verdict.standing.value,
+        "standing": verdict.status.value,
         "leader": verdict.leader,
         "largest_lag": None if largest is None else largest[0],
         "replicas": [
@@ -191,7 +191,7 @@ def _text(found: Verification) -> str:
     order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
     ordered = sorted(
         found.verdicts,
-        key=lambda v: (order.index(v.standing), -(v.largest_lag or (0, 0))[0], v.tp),
+        key=lambda v: (order.index(v.status), -(v.largest_lag or (0, 0))[0], v.tp),
     )
     header = ("PARTITION", "LEADER", "REPLICAS", "LAG", "HIGH WATERMARK", "COMPARED", "")
     parts = [text_table(header, [_row(verdict) for verdict in ordered[:ROWS]], right=" >")]
@@ -213,7 +213,7 @@ def _row(verdict: PartitionResult) -> tuple[str, ...]:
         "-" if lag is None else f"{lag[0]:,} on {lag[1]}" if lag[0] else "0",
         "-" if not high else f"{high[0]:,}" if len(high) == 1 else f"{high[0]:,} to {high[-1]:,}",
         format_bytes(verdict.size_bytes) if len(verdict.replicas) > 1 else "one replica",
-        "DIFFERENT" if verdict.different else verdict.standing.value,
+        "DIFFERENT" if verdict.different else verdict.status.value,
     )
 
 
@@ -282,7 +282,7 @@ def _end(found: Verification) -> str:
     from core.watch.replicas.result import ReplicaStatus
 
     different = found.count(ReplicaStatus.DIFFERENT)
-    open_ones = [v.compared for v in found.verdicts if v.standing is ReplicaStatus.INCOMPLETE]
+    open_ones = [v.compared for v in found.verdicts if v.status is ReplicaStatus.INCOMPLETE]
     count = len(found.verdicts)
     said = [f"{different:,} of {count:,} different"] if different else []
     if any(open_ones):

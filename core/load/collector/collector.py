@@ -111,16 +111,16 @@ class Collector:
         keys = [state.tp(i) for i in range(state.partition_count)]
         wall, began = self._clock.now(), self._clock.monotonic()
         end = client.offsets(keys, OffsetAt.LATEST)
-        told = self._told(began)
+        told = self._answered_at(began)
         began_sizes = self._clock.monotonic()
         answers = client.log_dirs([broker.id for broker in state.brokers if broker.alive])
-        sized = self._told(began_sizes)
+        sized = self._answered_at(began_sizes)
         start = client.offsets(keys, OffsetAt.EARLIEST)
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
         lost: list[Fault] = []
         groups = self._groups(lost)
-        told_of = [g for g in groups if not g.reads_unknown]
+        described = [g for g in groups if not g.reads_unknown]
         return Reading(
             state=with_logs(state, answers),
             at=wall + timedelta(seconds=told - began),
@@ -130,15 +130,15 @@ class Collector:
             committed_at=self._clock.monotonic(),
             end=_offsets(keys, end),
             start=_offsets(keys, start),
-            committed={g.id: _commits(state, g) for g in told_of},
+            committed={g.id: _commits(state, g) for g in described},
             silent=frozenset(silent),
-            unattended=frozenset(g.id for g in told_of if not g.members),
-            untold=frozenset(g.id for g in groups) - {g.id for g in told_of},
+            unattended=frozenset(g.id for g in described if not g.members),
+            untold=frozenset(g.id for g in groups) - {g.id for g in described},
             hidden=GROUPS_HIDDEN in lost,
             listed=all(fault == GROUPS_HIDDEN for fault in lost) and _has_coordinators(state),
         )
 
-    def _told(self, began: float) -> float:
+    def _answered_at(self, began: float) -> float:
         """Return when brokers that are well have answered what was asked from `began` to now."""
         asked = self._clock.monotonic() - began
         return began + (asked / 2 if asked <= PROMPT_SECONDS else 0.0)

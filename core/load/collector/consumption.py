@@ -41,7 +41,7 @@ def estimate_out_bytes(
         return np.full(count, np.nan), np.zeros(count, np.int8), jumped
     consumed, counted = np.zeros(count), np.zeros(count, np.bool_)
     readers = np.zeros(count, np.bool_)
-    dt = reading.monotonic - before.seen
+    dt = reading.monotonic - before.observed_at
     for group, offsets in reading.committed.items():
         readers |= offsets >= 0
         earlier = before.commits.get(group)
@@ -119,7 +119,9 @@ def _is_too_soon(reading: Reading, before: CollectorMemory, earlier: Commits) ->
 
     Groups commit every few seconds. So it is when a poll that has waited is followed at once.
     """
-    soon: Bool = 2 * (reading.committed_at - earlier.read_at) <= reading.monotonic - before.seen
+    soon: Bool = (
+        2 * (reading.committed_at - earlier.read_at) <= reading.monotonic - before.observed_at
+    )
     return soon
 
 

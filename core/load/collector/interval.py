@@ -74,16 +74,16 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     known = reading.end >= 0
     had = (before.end >= 0) & ~replaced
     truncated = known & had & (reading.end < before.end)
-    led_anew = had & (before.leader != state.leader) & (before.leader >= 0)
+    has_new_leader = had & (before.leader != state.leader) & (before.leader >= 0)
     delta_known = known & had & ~truncated & (not stepped)
-    dt = np.where(delta_known, reading.monotonic - before.seen, np.nan)
+    dt = np.where(delta_known, reading.monotonic - before.observed_at, np.nan)
     messages = np.where(delta_known, reading.end - before.end, UNKNOWN)
 
     flags = np.zeros(count, np.int32)
     flags[~had & ~replaced] |= Flag.FIRST
     flags[replaced] |= Flag.RECREATED
     flags[truncated] |= Flag.TRUNCATED
-    flags[led_anew] |= Flag.LEADER_CHANGED
+    flags[has_new_leader] |= Flag.LEADER_CHANGED
     if stepped:
         flags |= np.int32(Flag.CLOCK_STEP)
 
@@ -101,21 +101,25 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     replica_flags[np.isin(state.replica_broker, list(reading.silent))] |= Flag.PARTIAL_POLL
 
     per_message = np.where(replaced, np.nan, before.bytes_per_message)
-    led = leading >= 0
-    led_change = np.zeros(count, np.int64)
-    led_clean = np.zeros(count, np.bool_)
-    led_change[led] = change[leading[led]]
-    led_clean[led] = size_known[leading[led]]
+    is_led = leading >= 0
+    leader_change = np.zeros(count, np.int64)
+    is_leader_clean = np.zeros(count, np.bool_)
+    leader_change[is_led] = change[leading[is_led]]
+    is_leader_clean[is_led] = size_known[leading[is_led]]
     compacted = np.array(
         ["compact" in (topic.cleanup_policy or "") for topic in state.topics], np.bool_
     )
     start_kept = (reading.start == before.start) & (reading.start >= 0)
-    clean = delta_known & led_clean & ~led_anew & (start_kept | compacted[state.topic_of])
+    clean = (
+        delta_known & is_leader_clean & ~has_new_leader & (start_kept | compacted[state.topic_of])
+    )
     # Bytes without messages are the log's own doing (a compaction's copy) or of messages that came
     # between asking for offsets and for sizes; the next interval then has messages without bytes.
-    clean &= together & ((messages > 0) == (led_change > 0))
-    in_bytes, in_method = _estimate_in_bytes(messages, led_change, clean, delta_known, per_message)
-    per_message = _update_message_size(per_message, messages, led_change, clean)
+    clean &= together & ((messages > 0) == (leader_change > 0))
+    in_bytes, in_method = _estimate_in_bytes(
+        messages, leader_change, clean, delta_known, per_message
+    )
+    per_message = _update_message_size(per_message, messages, leader_change, clean)
     out_bytes, out_method, jumped = estimate_out_bytes(reading, before, per_message, delta_known)
     replica_flags[jumped[of] & state.is_leader] |= Flag.GROUP_JUMPED
     return Interval(
@@ -134,7 +138,9 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
             state=state,
             at=reading.at,
             monotonic=reading.monotonic,
-            seen=np.where(known, reading.monotonic, np.where(replaced, np.nan, before.seen)),
+            observed_at=np.where(
+                known, reading.monotonic, np.where(replaced, np.nan, before.observed_at)
+            ),
             sized=reading.sized,
             end=np.where(known, reading.end, np.where(replaced, UNKNOWN, before.end)),
             start=np.where(reading.start >= 0, reading.start, before.start),
@@ -171,7 +177,7 @@ def _first_interval(reading: Reading, leading: Int64) -> Interval:
             state=state,
             at=reading.at,
             monotonic=reading.monotonic,
-            seen=np.where(known, reading.monotonic, np.nan),
+            observed_at=np.where(known, reading.monotonic, np.nan),
             sized=reading.sized,
             end=reading.end,
             start=reading.start,
@@ -189,8 +195,8 @@ def _mean_message(reading: Reading, leading: Int64) -> Float64:
     """Return size over messages held: a first guess, before any clean interval has been seen."""
     held = (reading.end - reading.start).astype(np.float64)
     size = np.full(len(held), np.nan)
-    led = leading >= 0
-    size[led] = reading.state.size_bytes[leading[led]]
+    is_led = leading >= 0
+    size[is_led] = reading.state.size_bytes[leading[is_led]]
     usable = (reading.end >= 0) & (reading.start >= 0) & (held > 0) & (size > 0)
     return np.where(usable, size / np.where(usable, held, 1), np.nan)
 

@@ -64,7 +64,7 @@ class CollectorMemory:
     at: datetime
     monotonic: float
     """Of the newest poll; `seen` has each partition's own."""
-    seen: Float64
+    observed_at: Float64
     """Monotonic seconds of each partition's last known end offset, NaN never."""
     sized: float
     end: Int64
@@ -131,7 +131,7 @@ def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMem
         state=memory.state,
         at=memory.at,
         monotonic=memory.monotonic,
-        seen=_take(memory.seen, at, np.nan),
+        observed_at=_take(memory.observed_at, at, np.nan),
         sized=memory.sized,
         end=_take(memory.end, at, UNKNOWN),
         start=_take(memory.start, at, UNKNOWN),

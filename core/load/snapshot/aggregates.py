@@ -33,15 +33,15 @@ def broker_loads(
     ids = np.union1d(np.union1d(replica_broker, leader[leader >= 0]), np.array([*brokers], int))
     follows = replica_broker != leader[partition]
     followers = np.bincount(partition[follows], minlength=len(leader))
-    led_at = np.searchsorted(ids, leader[leader >= 0])
+    leader_index = np.searchsorted(ids, leader[leader >= 0])
     held_at = np.searchsorted(ids, replica_broker)
     inward, outward = in_bytes_per_s[leader >= 0], out_bytes_per_s[leader >= 0]
-    leader_in = _group_sums(led_at, inward, len(ids))
-    consumed = _group_sums(led_at, outward, len(ids))
-    fed = _group_sums(led_at, inward * followers[leader >= 0], len(ids))
+    leader_in = _group_sums(leader_index, inward, len(ids))
+    consumed = _group_sums(leader_index, outward, len(ids))
+    fed = _group_sums(leader_index, inward * followers[leader >= 0], len(ids))
     follower_in = _group_sums(held_at[follows], in_bytes_per_s[partition[follows]], len(ids))
     size = _group_sums(held_at, np.where(replica_size < 0, np.nan, replica_size), len(ids))
-    leaders = np.bincount(led_at, minlength=len(ids))
+    leaders = np.bincount(leader_index, minlength=len(ids))
     held = np.bincount(held_at, minlength=len(ids))
     return tuple(
         BrokerLoad(
@@ -126,10 +126,10 @@ def topic_skew(snapshot: LoadSnapshot, count: int = SKEWED_TOPICS) -> Mapping[st
     total = np.bincount(snapshot.topic_of[known], weights=inward[known], minlength=size)
     hottest = np.zeros(size)
     np.maximum.at(hottest, snapshot.topic_of[known], inward[known])
-    flowing = total > 0
+    has_traffic = total > 0
     ratio = np.zeros(size)
-    ratio[flowing] = hottest[flowing] * partitions[flowing] / total[flowing]
-    order = [i for i in np.argsort(-ratio, kind="stable").tolist() if flowing[i]]
+    ratio[has_traffic] = hottest[has_traffic] * partitions[has_traffic] / total[has_traffic]
+    order = [i for i in np.argsort(-ratio, kind="stable").tolist() if has_traffic[i]]
     return {snapshot.topics[i]: float(ratio[i]) for i in order[:count]}
 
 

@@ -150,7 +150,7 @@ class _Broker:
     bands: dict[Side, SlowDetector] = field(
         default_factory=lambda: {s: SlowDetector() for s in Side}
     )
-    waits: dict[Side, Latency] = field(
+    latencies: dict[Side, Latency] = field(
         default_factory=lambda: {s: Latency(0, None, None) for s in Side}
     )
     read: int = -1
@@ -214,9 +214,9 @@ class HealthDetector:
             self._check_pending(id, broker, now)
             self._check_recovery(id, broker, now)
             for side in Side:
-                broker.waits[side] = broker.windows[side].wait(now)
+                broker.latencies[side] = broker.windows[side].wait(now)
                 if broker.trouble is None:
-                    broker.bands[side].look(now, broker.waits[side])
+                    broker.bands[side].look(now, broker.latencies[side])
             self._check_slow(id, broker, now)
         self._check_all_down(now)
         told, self._told = sorted(self._told, key=lambda one: one.at), []
@@ -224,7 +224,7 @@ class HealthDetector:
 
     def seen(self) -> tuple[BrokerHealth, ...]:
         """Return each broker as it was at the last look."""
-        return tuple(self._seen(id, broker) for id, broker in self._brokers.items())
+        return tuple(self._broker_health(id, broker) for id, broker in self._brokers.items())
 
     # -- errors ----------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class HealthDetector:
         trouble.answered.pop(side, None)
         if error not in trouble.errors:
             trouble.errors.append(error)
-            self._tell(at, f"broker {id}: {error}", id)
+            self._add_event(at, f"broker {id}: {error}", id)
 
     def _check_pending(self, id: int, broker: _Broker, now: float) -> None:
         """Take what nobody could read in time for a fetch that timed out."""
@@ -270,7 +270,7 @@ class HealthDetector:
             return
         took = format_duration(answered - trouble.since)
         broker.trouble, broker.since = None, answered
-        self._tell(answered, f"broker {id}: answers again after {took}", id)
+        self._add_event(answered, f"broker {id}: answers again after {took}", id)
 
     def _check_slow(self, id: int, broker: _Broker, now: float) -> None:
         """Tell once that either side's p99 is far above what is usual, and once that it is not."""
@@ -278,15 +278,15 @@ class HealthDetector:
         if broker.slow_since is None and slow:
             broker.slow_since = now
             said = ", ".join(f"{side.value} p99 {self._p99(broker, side)}" for side in slow)
-            self._tell(now, f"broker {id}: slow, {said}", id)
+            self._add_event(now, f"broker {id}: slow, {said}", id)
         elif broker.slow_since is not None and not slow:
             took = format_duration(now - broker.slow_since)
             broker.slow_since = None
             if broker.trouble is None:
-                self._tell(now, f"broker {id}: as fast as usual after {took}", id)
+                self._add_event(now, f"broker {id}: as fast as usual after {took}", id)
 
     def _p99(self, broker: _Broker, side: Side) -> str:
-        wait, usual = broker.waits[side].p99_ms, broker.bands[side].usual_ms
+        wait, usual = broker.latencies[side].p99_ms, broker.bands[side].usual_ms
         return f"{format_milliseconds(wait)} (usually {format_milliseconds(usual)})"
 
     def _check_all_down(self, now: float) -> None:
@@ -297,18 +297,18 @@ class HealthDetector:
         if self._is_all_down_reported:
             if answered:
                 took = format_duration(now - self._all_down)
-                self._tell(now, f"brokers answer again after {took}")
+                self._add_event(now, f"brokers answer again after {took}")
                 self._all_down, self._is_all_down_reported = None, False
         elif not answered and self._brokers:
             self._is_all_down_reported = True
-            self._tell(self._all_down, "all brokers down", *self._brokers)
+            self._add_event(self._all_down, "all brokers down", *self._brokers)
         elif now - self._all_down > TIMEOUT_SECONDS:
             self._all_down = None  # librdkafka says so as well while it knows only one of them
 
-    def _tell(self, at: float, text: str, *brokers: int) -> None:
+    def _add_event(self, at: float, text: str, *brokers: int) -> None:
         self._told.append(HealthEvent(at, text, brokers))
 
-    def _seen(self, id: int, broker: _Broker) -> BrokerHealth:
+    def _broker_health(self, id: int, broker: _Broker) -> BrokerHealth:
         trouble = broker.trouble
         if trouble is not None:
             health = Health.FAILING if id in self._alive else Health.DOWN
@@ -323,8 +323,8 @@ class HealthDetector:
             None if since is None else max(0.0, self._looked_at - since),
             tuple(trouble.errors) if trouble is not None else (),
             broker.failed,
-            broker.waits[Side.PRODUCE],
-            broker.waits[Side.FETCH],
+            broker.latencies[Side.PRODUCE],
+            broker.latencies[Side.FETCH],
         )
 
 

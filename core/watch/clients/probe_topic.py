@@ -169,7 +169,7 @@ class PartitionAdder:
     def __init__(self, changer: ClusterClient, say: Callable[[str], None]) -> None:
         self._changer, self._say = changer, say
         self._refused: set[int] = set()
-        self._said = ""
+        self._last_message = ""
         self._pause, self._left = 0, 0
         """In looks: between the last try and the next, and what is left of it."""
 
@@ -179,7 +179,7 @@ class PartitionAdder:
             return
         lacking = missing_partitions(layout.brokers - self._refused, layout.partitions)
         if not lacking:
-            self._said, self._pause, self._left = "", 0, 0
+            self._last_message, self._pause, self._left = "", 0, 0
             return
         if self._left > 0:
             self._left -= 1
@@ -187,9 +187,9 @@ class PartitionAdder:
         self._pause = min(2 * self._pause or MIN_RETRY_POLLS, MAX_RETRY_POLLS)
         self._left = self._pause - 1
         text = self._tried(NewPartitions(len(layout.partitions) + len(lacking), lacking))
-        if text and text != self._said:
+        if text and text != self._last_message:
             self._say(text)
-            self._said = text
+            self._last_message = text
 
     def _tried(self, more: NewPartitions) -> str:
         """Return what was in the way; "" for nothing."""

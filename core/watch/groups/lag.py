@@ -44,7 +44,7 @@ class Pace(Enum):
     CATCHES_UP = "catches up"
     STAYS = "stays"
     UNKNOWN = "unknown"
-    STUCK = "nothing is read"
+    NOT_READ = "nothing is read"
     FALLS_BEHIND = "falls behind"
 
 
@@ -101,7 +101,7 @@ class Rates:
             return Pace.KEEPS_UP
         gained = self.read_per_s - self.produced_per_s
         if not self.read_per_s and not gained:
-            return Pace.STUCK
+            return Pace.NOT_READ
         if abs(gained) <= STEADY * self.read_per_s:
             return Pace.STAYS
         return Pace.CATCHES_UP if gained > 0 else Pace.FALLS_BEHIND
@@ -149,7 +149,7 @@ class PartitionView:
         return _catch_up_seconds(self.lag, self.rates)
 
     @property
-    def waits(self) -> bool:
+    def is_behind(self) -> bool:
         """Return whether it has a lag that is not only of what came since the earlier look."""
         return bool(self.backlog or (self.lag and self.rates is None))
 
@@ -198,7 +198,7 @@ class GroupView:
     def never(self) -> tuple[PartitionView, ...]:
         """Return the partitions whose lag does not shrink, as far as that is known."""
         return tuple(
-            p for p in self.partitions if p.waits and p.rates and p.catch_up_seconds is None
+            p for p in self.partitions if p.is_behind and p.rates and p.catch_up_seconds is None
         )
 
     @cached_property
@@ -213,10 +213,10 @@ class GroupView:
         What came since the earlier look may only not be committed yet: of hundreds of partitions
         some look at any moment as if nobody read them, and only their sum tells something.
         """
-        parts = [(p.lag, p.rates) for p in self.partitions if p.waits]
+        parts = [(p.lag, p.rates) for p in self.partitions if p.is_behind]
         if self.is_lower_bound:
             parts.append((None, None))
-        rest = [p for p in self.partitions if p.lag is not None and not p.waits]
+        rest = [p for p in self.partitions if p.lag is not None and not p.is_behind]
         return [*parts, _sum_of(rest)] if rest else parts
 
     @cached_property

@@ -43,7 +43,7 @@ class PartitionResult:
     """Why a broker's replica was not compared, or not to the end; None stands for all of them."""
 
     @property
-    def standing(self) -> ReplicaStatus:
+    def status(self) -> ReplicaStatus:
         if self.different:
             return ReplicaStatus.DIFFERENT
         return ReplicaStatus.INCOMPLETE if self.left_out else ReplicaStatus.SAME
@@ -81,8 +81,8 @@ class Verification:
     def compared_bytes(self) -> int:
         return sum(verdict.size_bytes for verdict in self.verdicts)
 
-    def count(self, standing: ReplicaStatus) -> int:
-        return sum(verdict.standing is standing for verdict in self.verdicts)
+    def count(self, status: ReplicaStatus) -> int:
+        return sum(verdict.status is status for verdict in self.verdicts)
 
 
 MAX_DIFFERENCES = 10

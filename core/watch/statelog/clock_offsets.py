@@ -60,7 +60,7 @@ class ClockOffsets:
 
     def __init__(self, most: int = MAX_SAMPLE) -> None:
         self._most, self._mask = most, 0
-        self._seen: dict[ChangeKey, dict[int, int]] = {}
+        self._sample: dict[ChangeKey, dict[int, int]] = {}
         self._brokers: set[int] = set()
 
     def note(self, event: LogEvent) -> None:
@@ -78,30 +78,30 @@ class ClockOffsets:
         key = (topic, partition, epoch, version)
         if self._mask and _mark(key) & self._mask:
             return
-        self._seen.setdefault(key, {}).setdefault(broker, at_ms)
-        if len(self._seen) > self._most:
+        self._sample.setdefault(key, {}).setdefault(broker, at_ms)
+        if len(self._sample) > self._most:
             self._thin()
 
     def join(self, other: ClockOffsets) -> None:
         """Take in what another one noted of other files."""
         self._brokers |= other._brokers
         self._mask = max(self._mask, other._mask)
-        for key, times in other._seen.items():
-            mine = self._seen.setdefault(key, {})
+        for key, times in other._sample.items():
+            mine = self._sample.setdefault(key, {})
             for broker, at_ms in times.items():
                 mine[broker] = min(mine.get(broker, at_ms), at_ms)
         self._thin()
 
     def _thin(self) -> None:
         """Keep those of the sample only, which becomes smaller until it fits."""
-        self._seen = {k: v for k, v in self._seen.items() if not _mark(k) & self._mask}
-        while len(self._seen) > self._most:
+        self._sample = {k: v for k, v in self._sample.items() if not _mark(k) & self._mask}
+        while len(self._sample) > self._most:
             self._mask = self._mask * 2 + 1
-            self._seen = {k: v for k, v in self._seen.items() if not _mark(k) & self._mask}
+            self._sample = {k: v for k, v in self._sample.items() if not _mark(k) & self._mask}
 
     def offsets(self) -> tuple[ClockOffset, ...]:
         """Return every broker's offset, by id."""
-        pairs = _pairs(self._seen.values())
+        pairs = _pairs(self._sample.values())
         between = {pair: _pair_offset(times) for pair, times in pairs.items()}
         paths = _reachable_offsets(_reference_broker(between, self._brokers), between)
         known = sorted(ahead for ahead, _, _ in paths.values())
@@ -146,11 +146,13 @@ def _pair_offset(times: list[tuple[int, int]]) -> tuple[int, int, int]:
     It is the middle of the shortest stretch that holds more than half of the moments: a broker
     that applied some changes minutes late does not shift it.
     """
-    apart = sorted(_moments(times))
-    half = len(apart) // 2 + 1
-    start = min(range(len(apart) - half + 1), key=lambda i: apart[i + half - 1] - apart[i])
-    closest = apart[start : start + half]
-    return round(median(closest)), (closest[-1] - closest[0] + 1) // 2, len(apart)
+    distances = sorted(_moments(times))
+    half = len(distances) // 2 + 1
+    start = min(
+        range(len(distances) - half + 1), key=lambda i: distances[i + half - 1] - distances[i]
+    )
+    closest = distances[start : start + half]
+    return round(median(closest)), (closest[-1] - closest[0] + 1) // 2, len(distances)
 
 
 def _moments(times: list[tuple[int, int]]) -> list[int]:

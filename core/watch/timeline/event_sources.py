@@ -183,7 +183,7 @@ class RunEvents:
         self._cluster_id, self._clock, self._since = cluster_id, clock, since
         self._stamps: dict[str, tuple[int, int]] = {}
         self._told: dict[str, int] = {}
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         """Why a journal cannot be read, as it was said."""
         self._due = float("-inf")
 
@@ -210,10 +210,10 @@ class RunEvents:
 
     def _say(self, refused: dict[str, JournalError]) -> None:
         """Raise what was not said of a journal yet; it is read again until it can be."""
-        self._said = {run: said for run, said in self._said.items() if run in refused}
+        self._reported = {run: said for run, said in self._reported.items() if run in refused}
         for run, error in refused.items():
-            if self._said.get(run) != str(error):
-                self._said[run] = str(error)
+            if self._reported.get(run) != str(error):
+                self._reported[run] = str(error)
                 raise error
 
     def _of(self, run: str, changed: int) -> list[Event]:

@@ -35,7 +35,7 @@ class GroupEvents:
         self._client, self._clock, self._teller = client, clock, publisher
         self._watched: WatchedGroups | None = None
         self._left_out = 0
-        self._others: frozenset[tuple[str, str]] | None = None
+        self._other_groups: frozenset[tuple[str, str]] | None = None
         self._access = AccessNotice(Kind.GROUP, "consumer groups")
 
     def look(self) -> list[Event]:
@@ -64,22 +64,22 @@ class GroupEvents:
             many = found.left_out + len(found.groups)
             text = f"left out {found.left_out:,} of {many:,} groups with members"
             events.append(Event(at, Kind.GROUP, None, Note(RECORDER, text)))
-        events += self._of_others(at, found)
+        events += self._other_group_events(at, found)
         self._left_out = found.left_out
         self._teller.publish_all(events)
         return events
 
-    def _of_others(self, at: datetime, found: ActiveGroups) -> list[Event]:
+    def _other_group_events(self, at: datetime, found: ActiveGroups) -> list[Event]:
         """Return which groups of no consumers have members now, or none any more; at first nothing.
 
         Of these nobody tells what is read, so that nothing else can be said of them.
         """
         now = frozenset((group.id, group.protocol) for group in found.others)
-        before, gone = self._others, frozenset[tuple[str, str]]()
+        before, gone = self._other_groups, frozenset[tuple[str, str]]()
         if before is not None:
             gone = before - now if found.complete else gone
             now |= before - gone
-        self._others = now
+        self._other_groups = now
         if before is None:
             return []
         came = [(id, f"{type} group has members; what they read is not known") for id, type in now]

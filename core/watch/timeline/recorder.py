@@ -58,7 +58,7 @@ class Recorder:
         self._untold: list[Event] = []
         """What onlookers told and could not be kept yet: they tell it once."""
         self._last = self._remembered()
-        self._apart_seconds = 0.0
+        self._interval_seconds = 0.0
         """How far this look and the next should be apart: a slow cluster is asked less often."""
         self._forgotten = self._note_due = float("-inf")
 
@@ -84,18 +84,18 @@ class Recorder:
                 state = keep_moves(last, state)
             found = find_changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
-            if away > GAP_SECONDS + self._apart_seconds or away < -SET_BACK_SECONDS:
+            if away > GAP_SECONDS + self._interval_seconds or away < -SET_BACK_SECONDS:
                 found.insert(0, Event(state.fetched_at, Kind.GAP, None, round(away)))
             self._timeline.append(found, state)
         else:
             found = []
             self._timeline.begin(state)
         self._last = state
-        self._apart_seconds = self._observer.metadata_every_seconds
+        self._interval_seconds = self._observer.metadata_every_seconds
         self._untold += self._poll_sources(state)
         self._timeline.tell(self._untold)
         news, self._untold = self._untold, []
-        self._note_seen(state)
+        self._note_poll(state)
         self._forget()
         return [*found, *news]
 
@@ -109,7 +109,7 @@ class Recorder:
                 self.troubles.append(error)
         return found
 
-    def _note_seen(self, state: ClusterState) -> None:
+    def _note_poll(self, state: ClusterState) -> None:
         """Keep that nothing changed, too: else who comes next takes it for a time unseen."""
         now = self._clock.monotonic()
         if now - self._note_due >= NOTE_POLL_SECONDS:

@@ -148,13 +148,13 @@ def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[Event
 
 def _without_duplicates(found: list[EventGroup]) -> list[EventGroup]:
     """Return them without those of one event that another of that event alone tells, too."""
-    told_alone: set[int] = set()
+    reported: set[int] = set()
     kept = []
     for one in found:
         if len(one.events) == 1:
-            if id(one.events[0]) in told_alone:
+            if id(one.events[0]) in reported:
                 continue
-            told_alone.add(id(one.events[0]))
+            reported.add(id(one.events[0]))
         kept.append(one)
     return kept
 

@@ -97,12 +97,12 @@ class ThrottleEvents:
             self._lists_due = self._after(now, begun, POLL_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_SECONDS)
             answers |= lists
-        return [*told, *self._told(state, answers)]
+        return [*told, *self._changed_notes(state, answers)]
 
     def _after(self, now: float, begun: float, seconds: float) -> float:
         return now + max(seconds, COST * (self._stopwatch() - begun))
 
-    def _told(self, state: ClusterState, answers: Answers) -> list[Event]:
+    def _changed_notes(self, state: ClusterState, answers: Answers) -> list[Event]:
         """Return what has changed, by what was asked for."""
         seen, untold = self._read(state, answers)
         fresh = {key for key, words in seen.items() if words != self._known.get(key)}

@@ -193,7 +193,7 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
         assert switch.address == chosen
         flown.append(connection.client.describe())
 
-    monkeypatch.setattr(service, "fly_cluster", fly)
+    monkeypatch.setattr(service, "run_autopilot", fly)
     given = Namespace(cluster_id=cluster_id, bootstrap=address, command_config=None, timeout=None)
     root = Path(address.removeprefix("sim:")).parent
     service._run(Service(given, Event(), Readers(root, cluster_id)))

@@ -122,7 +122,7 @@ def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) 
 def test_asking_who_has_a_role_takes_it_from_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.daemons.lease.ASKED_SECONDS", 10.0)
+    monkeypatch.setattr("core.daemons.lease.PROBE_SECONDS", 10.0)
     path = lease_file(tmp_path, "c", "collector")
     path.parent.mkdir(parents=True)
     with path.open("a") as asking:

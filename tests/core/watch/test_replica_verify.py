@@ -48,7 +48,7 @@ def compacted(replicas: Replicas) -> Replicas:
 
 def test_replicas_that_hold_the_same() -> None:
     found = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
-    assert found.standing is ReplicaStatus.SAME
+    assert found.status is ReplicaStatus.SAME
     assert (found.start, found.until, found.end) == (0, 6, 6)
     assert found.size_bytes == sum(map(len, WHOLE))
     assert found.largest_lag == (0, 2)
@@ -123,7 +123,7 @@ def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Di
     replicas = Replicas.of(logs)
     replicas.ends = dict.fromkeys(logs, 6 if len(logs[1]) == 3 else 2)
     found = verdict(replicas)
-    assert found.standing is ReplicaStatus.DIFFERENT
+    assert found.status is ReplicaStatus.DIFFERENT
     assert found.differences == (expected,)
     assert found.until == found.end, "the rest is compared all the same"
 
@@ -144,7 +144,7 @@ def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
     assert 3 in row.isr
     found = verdict(replicas)
     assert (found.lags, found.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
-    assert (found.until, found.end, found.standing) == (3, 3, ReplicaStatus.SAME), (
+    assert (found.until, found.end, found.status) == (3, 3, ReplicaStatus.SAME), (
         "what not all of the ISR has is not there yet"
     )
 
@@ -167,7 +167,7 @@ def test_only_what_all_still_have_is_compared() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (SECOND, THIRD), 3: WHOLE})
     replicas.starts[2] = 3
     found = verdict(replicas)
-    assert (found.standing, found.start, found.until) == (ReplicaStatus.SAME, 3, 6)
+    assert (found.status, found.start, found.until) == (ReplicaStatus.SAME, 3, 6)
 
 
 OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
@@ -191,7 +191,7 @@ def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas
 @pytest.mark.parametrize("brokers", [(2,), (1, 2), (1, 2, 3)])
 def test_what_retention_leaves_is_compared(brokers: Sequence[int]) -> None:
     same = verdict(retained(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}), 3, brokers))
-    assert (same.standing, same.until, same.end) == (ReplicaStatus.SAME, 6, 6)
+    assert (same.status, same.until, same.end) == (ReplicaStatus.SAME, 6, 6)
     assert same.size_bytes == len(SECOND + THIRD)
     other = verdict(retained(Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE}), 3, brokers))
     assert other.differences == (Difference(DifferenceKind.OTHER, 3, 4, (2,), (1, 3), 4),)
@@ -230,7 +230,7 @@ def test_compaction_may_have_taken_records_from_one_replica() -> None:
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     replicas = compacted(Replicas.of({1: whole, 2: (left, SECOND, THIRD), 3: (left, THIRD)}))
     found = verdict(replicas)
-    assert (found.standing, found.until) == (ReplicaStatus.SAME, 6)
+    assert (found.status, found.until) == (ReplicaStatus.SAME, 6)
 
 
 def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
@@ -243,7 +243,7 @@ def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
 def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> None:
     replicas = compacted(Replicas.of({1: WHOLE, 2: (), 3: WHOLE}))
     replicas.ends[2] = replicas.high[2] = 6
-    assert verdict(replicas).standing is ReplicaStatus.SAME
+    assert verdict(replicas).status is ReplicaStatus.SAME
 
 
 def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None:
@@ -252,7 +252,7 @@ def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
     found = verification(replicas)
-    assert found.verdicts[0].standing is ReplicaStatus.SAME
+    assert found.verdicts[0].status is ReplicaStatus.SAME
     assert "Whether orders is compacted is not known" in found.notes[0]
 
 
@@ -299,13 +299,13 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     replicas.client.stop_broker(3)
     replicas.client.advance(30)
     found = verdict(replicas)
-    assert (found.standing, dict(found.left_out)) == (ReplicaStatus.INCOMPLETE, {3: "it is down"})
+    assert (found.status, dict(found.left_out)) == (ReplicaStatus.INCOMPLETE, {3: "it is down"})
     assert found.until == found.end == 6
 
 
 def test_one_replica_has_nothing_to_be_compared_with() -> None:
     replicas = Replicas.of({1: WHOLE})
-    assert verdict(replicas).standing is ReplicaStatus.SAME
+    assert verdict(replicas).status is ReplicaStatus.SAME
     assert replicas.read == 0
 
 
@@ -340,7 +340,7 @@ def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
     assert found.ended == "so many bytes were read"
     assert 200_000 <= found.read_bytes < 300_000
     (one,) = found.verdicts
-    assert (one.standing, one.end) == (ReplicaStatus.INCOMPLETE, 10)
+    assert (one.status, one.end) == (ReplicaStatus.INCOMPLETE, 10)
     assert one.until is not None
     assert 0 < one.until < 10
 
@@ -361,7 +361,7 @@ def test_what_differed_only_for_a_moment_is_no_difference() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
     once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
     found = verdict(replicas)
-    assert (found.standing, found.differences) == (ReplicaStatus.INCOMPLETE, ())
+    assert (found.status, found.differences) == (ReplicaStatus.INCOMPLETE, ())
     assert "try again" in found.left_out[None]
 
 
@@ -374,7 +374,7 @@ def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
     assert [(d.what, d.first, d.brokers) for d in found.differences] == [
         (DifferenceKind.CORRUPT, 5, (2,))
     ]
-    assert (found.standing, found.different) == (ReplicaStatus.DIFFERENT, 1)
+    assert (found.status, found.different) == (ReplicaStatus.DIFFERENT, 1)
 
 
 def test_differences_that_are_only_counted_are_not_taken_back() -> None:
@@ -387,7 +387,7 @@ def test_differences_that_are_only_counted_are_not_taken_back() -> None:
     )
     found = verification(replicas)
     (one,) = found.verdicts
-    assert (one.standing, one.differences, one.different) == (ReplicaStatus.DIFFERENT, (), 2)
+    assert (one.status, one.differences, one.different) == (ReplicaStatus.DIFFERENT, (), 2)
     assert "orders-0" in found.notes[0]
     assert f"the first {MAX_DIFFERENCES} are the same now" in found.notes[0]
 

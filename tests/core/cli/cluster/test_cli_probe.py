@@ -36,7 +36,7 @@ class Stand:
         self.then: list[tuple[float, object]] = []
         self.pings: Pings | None = None
         monkeypatch.setattr(work, "Pinger", self.open)
-        monkeypatch.setattr(work, "Follower", lambda pings, changer, say: self)
+        monkeypatch.setattr(work, "LayoutFollower", lambda pings, changer, say: self)
 
     def open(self, address: Address, topic: str) -> Pings:
         assert topic == TOPIC

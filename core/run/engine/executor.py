@@ -72,8 +72,10 @@ from core.run.steps import (
     SuspendPairs,
     ThrottleStep,
 )
+from core.run.throttles.restorer import ThrottleRestorer
 from core.run.throttles.signals import OpenProbe, SignalMonitor
-from core.run.throttles.writer import Throttling
+from core.run.throttles.verified_writes import VerifiedThrottles
+from core.run.throttles.writer import ThrottleWriter
 from core.units import format_time
 
 LOST_SECONDS = 5.0
@@ -106,7 +108,9 @@ class Executor:
         self._learned, self._load = learned, load
         self._recorder = RunRecorder(journal, clock)
         self._moving = Mover(client, clock, self._recorder)
-        self._throttling = Throttling(client, clock, self._recorder)
+        self._restorer = ThrottleRestorer(client, clock, self._recorder)
+        self._verified = VerifiedThrottles(client, clock, self._recorder, self._restorer)
+        self._writer = ThrottleWriter(clock, self._recorder, self._verified, self._restorer)
         self._log_dirs = LogDirMover(client, clock, self._recorder)
         self._retention = LoweredRetention(client, clock, self._recorder)
         self._sampler = Sampler(client, clock)
@@ -224,8 +228,8 @@ class Executor:
             seen,
             now=self._clock.now(),
             since_submission_seconds=since,
-            backing_off=self._throttling.backing_off,
-            left_alone=self._throttling.left_alone,
+            backing_off=self._verified.backing_off,
+            left_alone=self._restorer.left_alone,
             moves_left=self._moving.left_alone,
             retention_left=self._retention.left_alone,
             arrived=self._sampler.arrived,
@@ -243,7 +247,7 @@ class Executor:
         again = step == self._last_step or self._is_another_try(step)
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
         throttles = RemovePairs | RestoreRates | SuspendPairs | ReinstatePairs
-        again |= isinstance(step, throttles) and self._throttling.has_refusals
+        again |= isinstance(step, throttles) and self._restorer.has_refusals
         again |= isinstance(step, RestoreRetention) and self._retention.has_refusals
         if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
             self._recorder.note_waiting("")
@@ -255,7 +259,7 @@ class Executor:
             case Postpone(moves, why):
                 self._recorder.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
-                if self._throttling.are_in_force(observed):
+                if self._writer.are_in_force(observed):
                     self._moving.submit(moves)
                     self._log_dirs.forget()
             case MoveDirs(replicas):
@@ -294,24 +298,24 @@ class Executor:
             self._lookout.forget_throttles(guarded=self.state.guarded)
         match step:
             case IntendThrottles() | SetThrottles():
-                self._throttling.set_up(step, observed)
+                self._writer.set_up(step, observed)
             case IntendRates(batch, brokers):
-                self._throttling.intend_rates(batch, brokers)
+                self._writer.intend_rates(batch, brokers)
             case SetRates(batch, rates):
-                self._throttling.set_rates(batch, rates)
+                self._writer.set_rates(batch, rates)
             case ChangeRates(wanted, why, held):
-                self._throttling.change_rates(wanted, why, held_back=held)
+                self._writer.change_rates(wanted, why, held_back=held)
                 self._rates_changed = self._clock.monotonic()
             case NoteDrift(lost, lists, editor):
-                self._throttling.note_lost(lost, lists, editor)
+                self._verified.note_lost(lost, lists, editor)
             case SuspendPairs(lists, why):
-                self._throttling.take_pairs(lists, why)
+                self._restorer.suspend_pairs(lists, why)
             case ReinstatePairs(lists):
-                self._throttling.put_pairs(lists)
+                self._writer.reinstate_pairs(lists)
             case RemovePairs(lists):
-                self._throttling.remove_pairs(lists)
+                self._restorer.remove_pairs(lists)
             case RestoreRates(rates):
-                self._throttling.restore_rates(rates)
+                self._restorer.restore_rates(rates)
         self._sample(observed)
 
     def _is_another_try(self, step: Step) -> bool:

@@ -1,7 +1,6 @@
-"""Giving back: a run's throttles taken out of the cluster again, each read back to be gone.
+"""Takes a run's throttles out of the cluster again, each read back to be gone.
 
-What puts one back exactly is `core.run.throttles.release`'s to say, which are idle
-`core.run.throttles.release`'s.
+The changes that put one back exactly are `release`'s, and so is which of them no move needs.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from typing import Any
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.configs import ConfigChange, Resource
+from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.faults import Fault, is_missing
-from core.plan.throttle_lists import ALL
+from core.plan.throttle_lists import ALL, joined
 from core.run.backoff import Backoff, with_denials_as_faults
 from core.run.journal import throttle_values as throttle
 from core.run.journal.fold import RunState
@@ -29,15 +28,15 @@ ListEntry = tuple[str, throttle.Side, tuple[str, ...]]
 Lists = tuple[ListEntry, ...]
 
 
-class Returning:
-    """Puts the throttles of one run back."""
+class ThrottleRestorer:
+    """Restores the throttles of one run."""
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._back = with_denials_as_faults(client)
         """Asked for what is put back: where one topic is denied, the others are put back."""
         self._intended: dict[Kind, object] = {}
-        self._alone = Backoff[Resource](clock)
+        self.backoff = Backoff[Resource](clock)
         self._last_bytes: set[tuple[int, throttle.Side]] = set()
 
     @property
@@ -47,15 +46,15 @@ class Returning:
     @property
     def left_alone(self) -> dict[Resource, str]:
         """Return what could not be changed as it should and is left alone for now, and why."""
-        return self._alone.now
+        return self.backoff.now
 
-    def _intend_once(self, kind: Kind, **payload: Any) -> None:
+    def intend_once(self, kind: Kind, **payload: Any) -> None:
         """Journal an intent, unless it is the last of its kind over again and came to nothing."""
         if self._intended.get(kind) != payload:
             self._recorder.write(kind, **payload)
         self._intended[kind] = payload
 
-    def _done(self, kind: Kind, **payload: Any) -> None:
+    def record_outcome(self, kind: Kind, **payload: Any) -> None:
         """Journal what came of an intent, or what makes a new one of it."""
         self._recorder.write(kind, **payload)
         self._intended.clear()
@@ -66,7 +65,7 @@ class Returning:
         Nothing is decided by what was read before the intent: others edit lists meanwhile.
         """
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._intend_once(Kind.PAIRS_REMOVING, lists=payload)
+        self.intend_once(Kind.PAIRS_REMOVING, lists=payload)
         failed, missing = self._subtract(lists)
         last = [entry for entry in lists if Resource.topic(entry[0]) not in failed]
         unset, left = self._unset(last)
@@ -75,7 +74,7 @@ class Returning:
         if done:
             gone = [[topic, side.value] for topic, side in unset]
             more = {"missing": missing} if missing else {}
-            self._done(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
+            self.record_outcome(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
         self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
 
     def _subtract(self, lists: Lists) -> tuple[dict[Resource, str], list[list[str]]]:
@@ -94,10 +93,10 @@ class Returning:
                 continue
             changes += putting_back.subtract_changes(intent, pairs, there, unseen=unseen)
             ours = {p for p in pairs if (topic, side, p) not in self._state.away}
-            again = Resource.topic(topic) in self._alone
+            again = Resource.topic(topic) in self.backoff
             if not (unseen or again or ALL in there or ours <= there):
                 missing.append([topic, side.value])
-        return _in_words(failed) | self._put_back(changes, throttle.LISTS, {}), missing
+        return _in_words(failed) | self.apply_restoring(changes, throttle.LISTS, {}), missing
 
     def _unset(self, lists: Collection[ListEntry]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.
@@ -112,7 +111,7 @@ class Returning:
             key: putting_back.delete_changes(known[key], there) for key, there in held.items()
         }
         flat = [change for of_one in changes.values() for change in of_one]
-        left = _in_words(failed) | self._put_back(flat, throttle.LISTS, {})
+        left = _in_words(failed) | self.apply_restoring(flat, throttle.LISTS, {})
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
 
@@ -124,11 +123,28 @@ class Returning:
         )
         return putting or (topic, side) in self._state.lists_due
 
+    def suspend_pairs(self, lists: Lists, why: str) -> None:
+        """Take pairs out of lists for a while; they stay ours."""
+        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
+        self.intend_once(Kind.PAIRS_TAKING, lists=payload, why=why)
+        changes = [
+            ConfigChange(
+                Resource.topic(topic), side.list_config, ConfigOp.SUBTRACT, joined(set(pairs))
+            )
+            for topic, side, pairs in lists
+        ]
+        failed = self.apply_restoring(changes, throttle.LISTS, {})
+        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
+        if done:
+            self.record_outcome(Kind.PAIRS_TAKEN, lists=done)
+        said = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
+        self.backoff.tried([change.resource for change in changes], said)
+
     def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         intents = [self._state.rates[key] for key in rates]
-        self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        self.intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         found = self._shown_back(brokers, throttle.RATES)
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
@@ -138,7 +154,7 @@ class Returning:
             for i in intents
         }
         flat = [change for of_one in changes.values() for change in of_one]
-        failed = self._put_back(flat, throttle.RATES, found)
+        failed = self.apply_restoring(flat, throttle.RATES, found)
         done = [
             {
                 "broker": i.broker,
@@ -150,9 +166,9 @@ class Returning:
             if Resource.broker(i.broker) not in failed
         ]
         if done:
-            self._done(Kind.RATE_RESTORED, rates=done)
+            self.record_outcome(Kind.RATE_RESTORED, rates=done)
         self._leave_alone(brokers, failed)
-        self._alone.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
+        self.backoff.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
 
     def _once_more(
         self, intents: Iterable[throttle.RateIntent], found: throttle.Configs
@@ -170,7 +186,7 @@ class Returning:
             for broker, side in sorted(new, key=lambda key: (key[0], key[1].value))
         }
 
-    def _put_back(
+    def apply_restoring(
         self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
     ) -> dict[Resource, str]:
         """Apply `changes` and read them back; return in words why a resource is not as found.
@@ -193,7 +209,7 @@ class Returning:
     @property
     def has_refusals(self) -> bool:
         """Return whether something was refused when it was last tried."""
-        return bool(self._alone)
+        return bool(self.backoff)
 
     def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""
@@ -201,7 +217,7 @@ class Returning:
             Resource(kind, name): f"the throttle of {kind.value} {name} cannot be put back: {why}"
             for (kind, name), why in failed.items()
         }
-        self._alone.tried(tried, said)
+        self.backoff.tried(tried, said)
 
     def _shown_back(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
         return dict(self._back.configs(resources, names)) if resources else {}

@@ -1,4 +1,4 @@
-"""Setting: throttles put into force, each looked at right before it is written and read back after.
+"""Fetches and sets a run's throttles: read right before each write, read back after it.
 
 Whatever was read earlier decides nothing: somebody else may have changed it since.
 """
@@ -17,6 +17,7 @@ from core.cluster.faults import Fault, is_missing, is_unanswered, passes, refuse
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
 from core.run.journal import throttle_values as throttle
+from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import Key
 from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
@@ -26,7 +27,7 @@ from core.run.throttles import desired as intents
 from core.run.throttles.drift import is_freed, lost_rate
 from core.run.throttles.lists import fetch_lists
 from core.run.throttles.release import READ_BACK_SECONDS
-from core.run.throttles.restorer import Returning, faults_of
+from core.run.throttles.restorer import ThrottleRestorer, faults_of
 
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
@@ -60,15 +61,26 @@ class Rest:
     seconds: float
 
 
-class Setting(Returning):
-    """Sets the throttles of one run."""
+class VerifiedThrottles:
+    """Fetches and sets the throttles of one run, and reads back what was set."""
 
-    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
-        super().__init__(client, clock, recorder)
+    def __init__(
+        self,
+        client: ClusterClient,
+        clock: Clock,
+        recorder: RunRecorder,
+        restorer: ThrottleRestorer,
+    ) -> None:
+        self._client, self._clock, self._recorder = client, clock, recorder
+        self._restorer = restorer
         self._rests: dict[int, Rest] = {}
-        self._unread: set[int] = set()
+        self.unread: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
+
+    @property
+    def _state(self) -> RunState:
+        return self._recorder.state
 
     @property
     def backing_off(self) -> dict[int, str]:
@@ -76,25 +88,28 @@ class Setting(Returning):
         now = self._clock.monotonic()
         return {batch: rest.why for batch, rest in self._rests.items() if now < rest.until}
 
-    def _rest(self, batch: int, why: str) -> None:
+    def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
         last = self._rests.get(batch)
         seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
         self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
 
-    def _is_worth_another(self, batch: int, refusal: Refusal) -> bool:
+    def clear_backoff(self, batch: int) -> None:
+        self._rests.pop(batch, None)
+
+    def is_worth_retry(self, batch: int, refusal: Refusal) -> bool:
         """Return whether a batch's limits are to be set again: once more where they were taken.
 
         A cluster that takes them and never shows them would be asked for ever.
         """
         if not refusal.unread:
             return refusal.passing
-        again = batch not in self._unread
-        self._unread.add(batch)
+        again = batch not in self.unread
+        self.unread.add(batch)
         return again
 
-    def _set_later(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
+    def wait_to_retry(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
         """Say why nothing goes on, and wait a little."""
         self._recorder.note_waiting(why)
         self._clock.sleep(seconds)
@@ -115,7 +130,7 @@ class Setting(Returning):
             return True
         for key in times:
             self._unwritten.pop(key, None)
-        self._done(
+        self._restorer.record_outcome(
             Kind.DISTURBED,
             rates=[lost.to_json() | {"times": times[lost.broker, lost.side]} for lost in rates],
             lists=[lost.to_json() | {"times": times[lost.topic, lost.side]} for lost in lists],
@@ -140,11 +155,11 @@ class Setting(Returning):
                 return False
         pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
         whole = [self._state.rates[lost.broker, lost.side] for lost in rates]
-        return self._refused(pairs, whole) is None
+        return self.apply_and_verify(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
-        held, failed = self._held((lost.topic, lost.side) for lost in lists)
+        held, failed = self.fetch_lists((lost.topic, lost.side) for lost in lists)
         sure = []
         for lost in lists:
             there = held.get((lost.topic, lost.side))
@@ -156,9 +171,9 @@ class Setting(Returning):
                 sure.append(replace(lost, pairs=gone, prior=prior))
         return tuple(sure)
 
-    def _look_again(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
+    def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
         """Journal rates anew that somebody has set, changed or freed since they were intended."""
-        found = self._found((), rates)
+        found = self.fetch_current((), rates)
         changed = set()
         for rate in rates:
             answer = found[Resource.broker(rate.broker)]
@@ -173,13 +188,17 @@ class Setting(Returning):
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
         known = self._state.rates.keys() - changed
         if changed:
-            anew = [r for r in self._rates(moves, answered, known) if (r.broker, r.side) in changed]
+            anew = [
+                r
+                for r in self.desired_rates(moves, answered, known)
+                if (r.broker, r.side) in changed
+            ]
             payload = [rate.to_json() for rate in anew]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
-    def _still_held(self, held: Mapping[Key, RateIntent]) -> list[Key]:
+    def unchanged_rates(self, held: Mapping[Key, RateIntent]) -> list[Key]:
         """Return which rates nobody has changed up to now; journal the others as lost."""
-        found = self._found((), held.values())
+        found = self.fetch_current((), held.values())
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
@@ -189,14 +208,14 @@ class Setting(Returning):
             self.note_lost(tuple(lost.values()), ())
         return [key for key in held if key not in lost]
 
-    def _keep_refused(self, keys: Collection[Key], refusal: Refusal) -> set[Key]:
+    def keep_refused(self, keys: Collection[Key], refusal: Refusal) -> set[Key]:
         """Journal which rates stay as they were, as the cluster refuses other values; return them.
 
         Asked again, it would refuse them again, and all else would wait for that.
         """
         rates = self._state.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
-        found = self._found((), [rates[key] for key in keys])
+        found = self.fetch_current((), [rates[key] for key in keys])
         kept: dict[Key, int | None] = {}
         for key in keys:
             answer, intent = found[Resource.broker(key[0])], rates[key]
@@ -215,7 +234,7 @@ class Setting(Returning):
             self._recorder.write(Kind.RATES_CHANGED, rates=[], refused=refused, why=refusal.why)
         return set(kept)
 
-    def _rates(
+    def desired_rates(
         self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
         run = self._state
@@ -229,12 +248,12 @@ class Setting(Returning):
             override=run.override_rates,
         )
 
-    def _refused(
+    def apply_and_verify(
         self, lists: Collection[ListIntent], rates: Collection[RateIntent]
     ) -> Refusal | None:
         """Set throttles and read them back; return why they are not in force, or None."""
         for changes in (intents.list_changes(lists), intents.rate_changes(rates)):
-            faults = self._alter(changes)
+            faults = self.alter(changes)
             if faults:
                 unknown = frozenset(r for r, fault in faults.items() if passes(fault))
                 passing = all(passes(f) or is_missing(f) for f in faults.values())
@@ -244,7 +263,7 @@ class Setting(Returning):
                 return Refusal(why, unknown, passing, unanswered, values=values)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while True:
-            off = intents.not_in_force(lists, rates, self._found(lists, rates))
+            off = intents.not_in_force(lists, rates, self.fetch_current(lists, rates))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
@@ -252,27 +271,31 @@ class Setting(Returning):
                 return Refusal(why, unread=True)
             self._clock.sleep(0.05)
 
-    def _found(
+    def fetch_current(
         self, lists: Collection[ListIntent], rates: Collection[RateIntent]
     ) -> dict[Resource, Any]:
         """Return the configs that these throttles are in, as they are now."""
         topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
         brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
-        return self._shown(topics, brokers)
+        return self.fetch_shown(topics, brokers)
 
-    def _held(
+    def fetch_lists(
         self, keys: Iterable[ListKey]
     ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
         return fetch_lists(self._client, self._clock, list(keys))
 
-    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+    def fetch_configs(
+        self, resources: list[Resource], names: Collection[str]
+    ) -> dict[Resource, Any]:
         return dict(self._client.configs(resources, names)) if resources else {}
 
-    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
+    def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         return faults_of(self._client.alter_configs(changes)) if changes else {}
 
-    def _shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
-        return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
+    def fetch_shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
+        return self.fetch_configs(topics, throttle.LISTS) | self.fetch_configs(
+            brokers, throttle.RATES
+        )
 
 
 def _keys(rates: Iterable[LostRate], lists: Iterable[LostPairs]) -> Iterator[Key | ListKey]:

@@ -1,6 +1,6 @@
-"""Throttles set and put back in the cluster: each intent journalled, each change read back.
+"""Writes a run's throttles into the cluster: each intent journalled, each change read back.
 
-What is to be set, and what puts it back exactly, `core.run.limits` says: `intents`, `putting_back`.
+`desired` says what to set, `release` what puts it back exactly.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from core.cluster.configs import ConfigChange, ConfigOp, Resource, ResourceKind
+from core.clock import Clock
+from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.faults import Fault, is_missing, passes
 from core.errors import AccessDeniedError
-from core.plan.throttle_lists import ALL, entries, joined
+from core.plan.throttle_lists import ALL, entries
 from core.run.journal import throttle_values as throttle
+from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import BatchThrottles, Key
+from core.run.journal.recorder import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import ListIntent
 from core.run.steps import IntendThrottles, Observation, SetThrottles
@@ -23,18 +26,32 @@ from core.run.throttles import desired as intents
 from core.run.throttles import release as putting_back
 from core.run.throttles.drift import lost_rate, note_drift, required_lists
 from core.run.throttles.lists import LAG_SECONDS
-from core.run.throttles.restorer import Lists
+from core.run.throttles.restorer import Lists, ThrottleRestorer
 from core.run.throttles.verified_writes import (
     RETURNED_SECONDS,
     UNANSWERED_SECONDS,
     Refusal,
-    Setting,
+    VerifiedThrottles,
     first_fault,
 )
 
 
-class Throttling(Setting):
-    """The throttles of one run."""
+class ThrottleWriter:
+    """Sets and changes the throttles of one run."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        recorder: RunRecorder,
+        verified: VerifiedThrottles,
+        restorer: ThrottleRestorer,
+    ) -> None:
+        self._clock, self._recorder = clock, recorder
+        self._verified, self._restorer = verified, restorer
+
+    @property
+    def _state(self) -> RunState:
+        return self._recorder.state
 
     def set_up(self, step: IntendThrottles | SetThrottles, observed: Observation) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
@@ -45,11 +62,11 @@ class Throttling(Setting):
             else:
                 self._intend(batch, step.moves, observed)
         except AccessDeniedError as error:
-            if self._state.begun or self._fly(self._state.batch(batch)):
+            if self._state.begun or self._are_in_flight(self._state.batch(batch)):
                 raise
             self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
 
-    def _fly(self, indices: Iterable[int]) -> bool:
+    def _are_in_flight(self, indices: Iterable[int]) -> bool:
         """Return whether moves go on without a limit until it can be set: nothing fails by that."""
         return any(self._state.moves[index].phase.in_flight for index in indices)
 
@@ -58,15 +75,21 @@ class Throttling(Setting):
         beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
         topics, brokers = intents.resources(moves, observed.alive)
-        found = self._configs(topics, throttle.LISTS)
-        found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
+        found = self._verified.fetch_configs(topics, throttle.LISTS)
+        found |= self._verified.fetch_configs(
+            [Resource.broker(b) for b in sorted(brokers)], throttle.RATES
+        )
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
-        held, silent_broker = self._held(
+        held, silent_broker = self._verified.fetch_lists(
             (topic, side) for topic in copying for side in throttle.LISTED
         )
         faults |= silent_broker
-        if faults and not self._fly(indices) and not all(passes(f) for f in faults.values()):
+        if (
+            faults
+            and not self._are_in_flight(indices)
+            and not all(passes(f) for f in faults.values())
+        ):
             why = first_fault("reading", faults)
             self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
@@ -75,7 +98,7 @@ class Throttling(Setting):
             return
         ours, left = self._state.lists, self._state.lists_left
         lists = intents.intend_lists(beginning, found, ours, held, left)
-        rates = self._rates(moves, found, self._state.rates)
+        rates = self._verified.desired_rates(moves, found, self._state.rates)
         self._recorder.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
@@ -88,27 +111,29 @@ class Throttling(Setting):
     def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
         wanted = self._state.still_wanted(batch).rates
-        self._look_again(batch, moves, [r for r in wanted if r.broker in observed.alive])
+        self._verified.reread_rates(batch, moves, [r for r in wanted if r.broker in observed.alive])
         intent = self._state.still_wanted(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
-        refusal = self._refused(intent.lists, [r for r in intent.rates if r not in down])
+        refusal = self._verified.apply_and_verify(
+            intent.lists, [r for r in intent.rates if r not in down]
+        )
         if refusal is None:
             late = [[r.broker, r.side.value] for r in down]
             self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
-            self._rests.pop(batch, None)
-            self._unread.discard(batch)
-        elif self._fly(intent.moves):
-            self._rest(batch, refusal.why)
-        elif self._is_worth_another(batch, refusal):
+            self._verified.clear_backoff(batch)
+            self._verified.unread.discard(batch)
+        elif self._are_in_flight(intent.moves):
+            self._verified.back_off(batch, refusal.why)
+        elif self._verified.is_worth_retry(batch, refusal):
             seconds = UNANSWERED_SECONDS if refusal.unanswered else RETURNED_SECONDS
-            self._set_later(refusal.why, seconds)
+            self._verified.wait_to_retry(refusal.why, seconds)
         else:
             self._give_up(batch, intent, refusal)
 
     def _give_up(self, batch: int, intent: BatchThrottles, refusal: Refusal) -> None:
         """Undo a batch's throttles that are refused for good; the run ends by that."""
         if refusal.unknown:
-            self._set_later(
+            self._verified.wait_to_retry(
                 f"{refusal.why}: whether it acts late is waited for", UNANSWERED_SECONDS
             )
         self._take_back_unseen(intent)
@@ -127,10 +152,10 @@ class Throttling(Setting):
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        found = self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
-        rates = self._rates(moves, answered, self._state.rates)
+        rates = self._verified.desired_rates(moves, answered, self._state.rates)
         if rates:
             self._recorder.write(
                 Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
@@ -142,23 +167,23 @@ class Throttling(Setting):
         """Set rates that were journalled for brokers that are back; where refused, wait."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        self._look_again(batch, moves, [self._state.rates_due[key] for key in keys])
+        self._verified.reread_rates(batch, moves, [self._state.rates_due[key] for key in keys])
         due = self._state.rates_due
         keys = tuple(key for key in keys if key in due)
-        refusal = self._refused((), [due[key] for key in keys])
-        if refusal is not None and self._keep_refused(keys, refusal) != set(keys):
+        refusal = self._verified.apply_and_verify((), [due[key] for key in keys])
+        if refusal is not None and self._verified.keep_refused(keys, refusal) != set(keys):
             self._later(batch, self._state.batch(batch), refusal.why)
         elif refusal is None and keys:
             rates = [[broker, side.value] for broker, side in keys]
             self._recorder.write(Kind.RATE_SET, batch=batch, rates=rates)
-            self._rests.pop(batch, None)
+            self._verified.clear_backoff(batch)
 
     def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
         """Moves that fly go on without a limit until it can be set; others do not begin."""
-        if self._fly(indices):
-            self._rest(batch, why)
+        if self._are_in_flight(indices):
+            self._verified.back_off(batch, why)
         else:
-            self._set_later(why)
+            self._verified.wait_to_retry(why)
 
     def change_rates(
         self, wanted: tuple[tuple[Key, int], ...], why: str, *, held_back: bool = False
@@ -171,7 +196,7 @@ class Throttling(Setting):
         """
         ours = self._state.rates
         brokers = sorted({broker for (broker, _), _ in wanted})
-        found = self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
         lost = {
@@ -180,7 +205,7 @@ class Throttling(Setting):
             if not throttle.stands(ours[key], found[Resource.broker(key[0])])
         }
         if lost:
-            self.note_lost(tuple(lost.values()), ())
+            self._verified.note_lost(tuple(lost.values()), ())
         rates: list[Any] = [
             {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
             for (broker, side), rate in wanted
@@ -192,15 +217,15 @@ class Throttling(Setting):
             held = {key: ours[key] for key in keys}
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
-            keys = self._still_held(held)
-            unset = self._refused((), [self._state.rates[key] for key in keys])
+            keys = self._verified.unchanged_rates(held)
+            unset = self._verified.apply_and_verify((), [self._state.rates[key] for key in keys])
             if unset is None:
                 changed = [[broker, side.value] for broker, side in keys]
                 self._recorder.write(Kind.RATES_CHANGED, rates=changed)
-            elif self._keep_refused(keys, unset) != set(keys):
+            elif self._verified.keep_refused(keys, unset) != set(keys):
                 refused = refused or unset.why
         if refused:
-            self._set_later(refused)
+            self._verified.wait_to_retry(refused)
 
     def are_in_force(self, observed: Observation) -> bool:
         """Return whether nobody has changed throttles of ours; journal what somebody has.
@@ -210,63 +235,46 @@ class Throttling(Setting):
         topics = [Resource.topic(t) for t in sorted({t for t, _ in required_lists(self._state)})]
         alive = sorted({broker for broker, _ in self._state.rates} & observed.alive)
         brokers = [Resource.broker(broker) for broker in alive]
-        found = self._shown(topics, brokers)
+        found = self._verified.fetch_shown(topics, brokers)
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        again = self._shown(topics, brokers)
+        again = self._verified.fetch_shown(topics, brokers)
         alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
-        return lost is None or not self.note_lost(lost.rates, lost.lists, lost.editor)
+        return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
 
-    def take_pairs(self, lists: Lists, why: str) -> None:
-        """Take pairs out of lists for a while; they stay ours."""
-        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._intend_once(Kind.PAIRS_TAKING, lists=payload, why=why)
-        changes = [
-            ConfigChange(
-                Resource.topic(topic), side.list_config, ConfigOp.SUBTRACT, joined(set(pairs))
-            )
-            for topic, side, pairs in lists
-        ]
-        failed = self._put_back(changes, throttle.LISTS, {})
-        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
-        if done:
-            self._done(Kind.PAIRS_TAKEN, lists=done)
-        said = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
-        self._alone.tried([change.resource for change in changes], said)
-
-    def put_pairs(self, lists: Lists) -> None:
+    def reinstate_pairs(self, lists: Lists) -> None:
         """Put pairs of ours back into their lists, and read them back.
 
         A list that somebody has set to `*` meanwhile holds them already, and takes no more.
         """
-        found = self._configs(
+        found = self._verified.fetch_configs(
             [Resource.topic(t) for t in sorted({e[0] for e in lists})], throttle.LISTS
         )
         whole = [entry for entry in lists if _holds_all(found[Resource.topic(entry[0])], entry[1])]
         if whole:
             done = [[topic, side.value, list(pairs)] for topic, side, pairs in whole]
-            self._done(Kind.PAIRS_PUT, lists=done)
+            self._restorer.record_outcome(Kind.PAIRS_PUT, lists=done)
         lists = tuple(entry for entry in lists if entry not in whole)
         if not lists:
             return
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._intend_once(Kind.PAIRS_PUTTING, lists=payload)
+        self._restorer.intend_once(Kind.PAIRS_PUTTING, lists=payload)
         wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
-        refusal = self._refused(wanted, ())
+        refusal = self._verified.apply_and_verify(wanted, ())
         topics = [Resource.topic(topic) for topic, _, _ in lists]
         if refusal is None:
-            self._done(Kind.PAIRS_PUT, lists=payload)
-        self._alone.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
+            self._restorer.record_outcome(Kind.PAIRS_PUT, lists=payload)
+        self._restorer.backoff.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
 
     def _take_back_unseen(self, intent: BatchThrottles) -> None:
         """Undo a batch's throttles though they do not show: a broker that lags shows them later.
 
         What is refused here was refused before; what shows is given back step by step.
         """
-        held, _ = self._held((i.topic, i.side) for i in intent.lists)
-        found = self._found((), intent.rates)
+        held, _ = self._verified.fetch_lists((i.topic, i.side) for i in intent.lists)
+        found = self._verified.fetch_current((), intent.rates)
         changes: list[ConfigChange] = []
         for i in intent.lists:
             there = held.get((i.topic, i.side))
@@ -275,7 +283,7 @@ class Throttling(Setting):
         for r in intent.rates:
             changes += putting_back.restore_changes(r, found, unseen=True)
         with suppress(AccessDeniedError):
-            self._alter(changes)
+            self._verified.alter(changes)
 
     def _left_of(self, batch: int) -> list[Any]:
         moves = (self._state.moves[i] for i in self._state.batch(batch))

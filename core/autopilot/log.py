@@ -5,7 +5,6 @@ What an autopilot must remember over a restart is read back from it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -126,7 +125,7 @@ class DecisionLog:
         text = json.dumps(entry.to_json(), ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
             paths.make_folder(self.path.parent)
-            with self._locked():
+            with files.locked(self.path.with_suffix(".lock")):
                 self._make_room()
                 _append(self.path, text.encode())
         except OSError as error:
@@ -147,26 +146,9 @@ class DecisionLog:
                 except (ValueError, KeyError, TypeError, UsageError):
                     continue
 
-    def _locked(self) -> _Lock:
-        return _Lock(self.path.with_suffix(".lock"))
-
     def _make_room(self) -> None:
         if self.path.exists() and self.path.stat().st_size > MAX_BYTES:
             self.path.replace(self._before)
-
-
-class _Lock:
-    """Holds a file as a lock among processes; what is renamed meanwhile is another file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        self._handle = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
 
 
 def _append(path: Path, text: bytes) -> None:

@@ -48,7 +48,7 @@ def broker_loads(
             broker=broker,
             leader_in_bytes_per_s=leader_in[i],
             follower_in_bytes_per_s=follower_in[i],
-            out_bytes_per_s=_sum(consumed[i], fed[i]),
+            out_bytes_per_s=_sum_known(consumed[i], fed[i]),
             size_bytes=None if (stored := size[i]) is None else round(stored),
             leaders=int(leaders[i]),
             replicas=int(held[i]),
@@ -79,10 +79,6 @@ def _group_sums(at: Int64, values: Float64, count: int) -> list[float | None]:
     some_known = np.bincount(at[known], minlength=count) > 0
     some = np.bincount(at, minlength=count) > 0
     return [None if some[i] and not some_known[i] else float(total[i]) for i in range(count)]
-
-
-def _sum(a: float | None, b: float | None) -> float | None:
-    return None if a is None and b is None else (a or 0.0) + (b or 0.0)
 
 
 HOTTEST = 200

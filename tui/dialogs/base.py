@@ -136,11 +136,18 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         super().__init__()
         self._compositor = PreciseCompositor()
 
+    @property
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
+
     def on_mount(self) -> None:
-        app = cast("Dashboard", self.app)
-        self.set_class(app.palette.plain, "-plain")
-        self.set_class(app.ascii_only, "-ascii")
-        self.show_lost(app.session.lost_words)
+        self.set_class(self.dashboard.palette.plain, "-plain")
+        self.set_class(self.dashboard.ascii_only, "-ascii")
+        self.show_lost(self.dashboard.session.lost_words)
+
+    def action_leave(self) -> None:
+        """Leave without an answer."""
+        self.dismiss(None)
 
     def _compositor_refresh(self) -> None:
         if not redraw_modal_above(self):
@@ -222,8 +229,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
 
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""
-        app = cast("Dashboard", self.app)
-        text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
+        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs, ground="panel")
         self.query_one(id, Static).update(text)
 
     def action_page(self, pages: int) -> None:
@@ -246,9 +252,6 @@ class AskDialog(Dialog[str | None]):
 
     def on_mount(self) -> None:
         self.query_one("#answer").focus()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
     def on_input_submitted(self) -> None:
         self._answer()
@@ -293,7 +296,7 @@ class ChoiceDialog(Dialog[Answer]):
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._answers[0][0]}").focus()
-        self.follow(cast("Dashboard", self.app).session)
+        self.follow(self.dashboard.session)
 
     def follow(self, session: Session) -> None:
         """Ask what is to be asked now."""

@@ -41,6 +41,3 @@ class ProblemDialog(Dialog[None]):
 
     def on_button_pressed(self) -> None:
         self.dismiss(None)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

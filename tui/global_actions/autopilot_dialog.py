@@ -73,9 +73,6 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
         name.disabled = not self._writable
         self.renew(self._question)
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(None if event.button.id == "back" else Mode(event.button.id))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -27,7 +27,6 @@ from tui.drawing.spans import (
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from tui.screen.services import Dashboard
     from tui.session import Session
 
 WORDS: dict[DrillKind, tuple[str, str]] = {
@@ -123,7 +122,7 @@ class DrillDialog(TableDialog[Drill | None]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-        session = cast("Dashboard", self.app).session
+        session = self.dashboard.session
         self._state, self._looked_at = session.state, session.now
         self.draw()
 
@@ -176,7 +175,7 @@ class DrillDialog(TableDialog[Drill | None]):
         self._looked()
 
     def _looked(self) -> None:
-        self._looking, self._looked_at = False, cast("Dashboard", self.app).monotonic()
+        self._looking, self._looked_at = False, self.dashboard.monotonic()
         self._enable()
         self.draw()
 
@@ -261,9 +260,6 @@ class DrillDialog(TableDialog[Drill | None]):
                 self._turn(-1 if message.x < start + 2 + len(on) / 2 else 1)
         self._at = message.y
         self._choose()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(self.chosen if event.button.id == "yes" else None)

@@ -6,7 +6,7 @@ They go with the run while they are open.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.widgets import Button, Input, Label
@@ -18,7 +18,6 @@ from tui.dialogs.naming import NamedButtonDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
 
 if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
     from tui.session import Session
 
 
@@ -53,7 +52,7 @@ class ConfirmByNameDialog(NamedButtonDialog[bool]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-        self.follow(cast("Dashboard", self.app).session)
+        self.follow(self.dashboard.session)
 
     def follow(self, session: Session) -> None:
         """Ask what is to be asked now."""

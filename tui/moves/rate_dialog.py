@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
@@ -38,7 +38,6 @@ from tui.plan.study_diff import Picture, is_similar
 from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
     from tui.session import Session
 
 ROWS = 9
@@ -126,18 +125,18 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             return self.Studied(run, found, bounds)
 
         # One plan to whom it asks: that a move has ended is no reason to begin once more.
-        now = cast("Dashboard", self.app).monotonic()
+        now = self.dashboard.monotonic()
         if self._studying.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
             self._looked_at = (state, load), plan
 
     def on_study_failed(self, message: StudyFailed) -> None:
-        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._studying.done(self.dashboard.monotonic())
         self._failed = f"What is left could not be studied: {message.error}"
         self.draw()
 
     def on_rate_dialog_studied(self, message: Studied) -> None:
         """Take what is left at each rate; the rate that was chosen stays chosen."""
-        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._studying.done(self.dashboard.monotonic())
         before = self._study
         rate = message.run.rate_bytes_per_s
         if before is not None and before.table:
@@ -277,9 +276,6 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         assert self._study is not None
         self._adapt = False
         self._at = min(max(self._at + step, 0), max(len(self._study.table) - 1, 0))
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(self.chosen if event.button.id == "yes" else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import ComposeResult
@@ -39,7 +39,6 @@ from tui.plan.study_diff import Picture, is_similar
 from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
     from tui.session import Session
 
 ROWS = 10
@@ -213,7 +212,7 @@ class RetargetDialog(TableDialog[int | None]):
             go_on()
             return self.Looked(found)
 
-        now = cast("Dashboard", self.app).monotonic()
+        now = self.dashboard.monotonic()
         if self._studying.ask(Plan(), 0, now, work, known=True):
             self._picture = state, load
 
@@ -240,13 +239,13 @@ class RetargetDialog(TableDialog[int | None]):
         return left
 
     def on_study_failed(self, message: StudyFailed) -> None:
-        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._studying.done(self.dashboard.monotonic())
         self._failed = f"Where it may go now could not be studied: {message.error}"
         self.draw()
 
     def on_retarget_dialog_looked(self, message: Looked) -> None:
         """Keep the broker that was chosen; where it may not be any more, none is."""
-        self._studying.done(cast("Dashboard", self.app).monotonic())
+        self._studying.done(self.dashboard.monotonic())
         self._failed = ""
         before = self._choices[self._at] if self._legal else None
         meant = {i: move for i, move in message.targets.moves.items() if i in self.targets.moves}
@@ -293,7 +292,7 @@ class RetargetDialog(TableDialog[int | None]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-        newest = cast("Dashboard", self.app).session.run
+        newest = self.dashboard.session.run
         self._newest = self._run if newest is None else newest.run
         self.draw()
 
@@ -334,9 +333,6 @@ class RetargetDialog(TableDialog[int | None]):
             self._gone = ""
             self._at = min(max(self._at + step, 0), max(self._legal - 1, 0))
             self.draw()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         chosen = self._choices[self._at].broker if self._legal else None

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -30,7 +30,6 @@ from tui.plan.study_diff import Picture, ReviewedPlan, changed
 from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
     from tui.session import Session
 
 SCROLLBAR = 1
@@ -135,7 +134,7 @@ class PlanReview(ClusterNameDialog[str | None]):
 
     @property
     def _now(self) -> float:
-        return cast("Dashboard", self.app).monotonic()
+        return self.dashboard.monotonic()
 
     def on_study_failed(self, message: StudyFailed) -> None:
         self._studying.done(self._now)

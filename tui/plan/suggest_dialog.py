@@ -218,9 +218,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
         if self._asked is not None:
             self.dismiss((self._form, self._asked))
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
 
 def _say(label: Label, text: str) -> None:
     if label.content != text:

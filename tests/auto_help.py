@@ -107,7 +107,7 @@ def acted(
 
 def publish(root: Path, client: SimulatedCluster) -> None:
     """Publish a window of Spark's as of now, in which every partition takes 1 MB/s."""
-    state = client.describe()
+    state = client.describe_cluster()
     count = state.partition_count
     snapshot = LoadSnapshot(
         cluster_id=state.cluster_id,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.probe.round_trip import Heard, Layout, Side
+from core.cluster.probe.round_trip import ClientSide, ProbeLayout, ProbeResult
 from core.watch.clients.probe_topic import TOPIC
 
 
@@ -24,37 +24,39 @@ class Pings:
         self.then: list[tuple[float, Callable[[], None]]] = []
         """What happens, and when."""
 
-    def aim(self, partitions: Mapping[int, int]) -> None:
+    def set_partitions(self, partitions: Mapping[int, int]) -> None:
         pass
 
     def send(self, broker: int) -> None:
         self.sent.append((self._clock.monotonic(), broker))
 
-    def hear(self, seconds: float) -> list[Heard]:
+    def poll_results(self, seconds: float) -> list[ProbeResult]:
         self._clock.sleep(seconds)
         now = self._clock.monotonic()
         while self.then and self.then[0][0] <= now:
             self.then.pop(0)[1]()
-        alive = {broker.id for broker in self._client.describe().brokers if broker.alive}
+        alive = {broker.id for broker in self._client.describe_cluster().brokers if broker.alive}
         heard = []
         for number, (_, broker) in enumerate(self.sent[self._heard :], self._heard):
             if broker not in alive:
-                heard.append(Heard(now, Side.PRODUCE, broker, number, error="_TRANSPORT"))
+                heard.append(
+                    ProbeResult(now, ClientSide.PRODUCE, broker, number, error="_TRANSPORT")
+                )
                 continue
             ms = 2.0 + self.delays.get(broker, 0.0)
-            heard += [Heard(now, side, broker, number, ms) for side in Side]
+            heard += [ProbeResult(now, side, broker, number, ms) for side in ClientSide]
         self._heard = len(self.sent)
         return heard
 
     _heard = 0
 
-    def look(self) -> Layout:
-        state = self._client.describe()
+    def fetch_layout(self) -> ProbeLayout:
+        state = self._client.describe_cluster()
         alive = frozenset(broker.id for broker in state.brokers if broker.alive)
         if state.topic(TOPIC) is None:
-            return Layout(alive, None)
+            return ProbeLayout(alive, None)
         rows = state.partitions_of(TOPIC)
-        return Layout(alive, {int(state.partition[row]): state.replicas(row) for row in rows})
+        return ProbeLayout(alive, {int(state.partition[row]): state.replicas(row) for row in rows})
 
     def close(self) -> None:
         self.closed = True

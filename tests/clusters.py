@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Broker, LogDir, PartitionRow, Topic, TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -77,7 +77,7 @@ def cluster(
         )
         for b in ids
     )
-    return with_logs(state, logs)
+    return with_log_dirs(state, logs)
 
 
 def load_of(state: ClusterState, in_bytes_per_s: Mapping[str, float] | float = 0.0) -> Load:

@@ -103,7 +103,7 @@ def until(
 
 def described(cluster: ContractCluster, tp: TopicPartition) -> PartitionRow:
     """Return a partition of one look: the next may ask a broker that is behind."""
-    state = cluster.client.describe()
+    state = cluster.client.describe_cluster()
     index = state.find(tp)
     assert index is not None
     return state.row(index)
@@ -118,7 +118,7 @@ def leader(cluster: ContractCluster, tp: TopicPartition) -> int:
 
 
 def value(cluster: ContractCluster, resource: Resource, name: str) -> ConfigValue | None:
-    configs = cluster.client.configs([resource], [name])[resource]
+    configs = cluster.client.describe_configs([resource], [name])[resource]
     assert not isinstance(configs, Fault), configs
     return configs.get(name)
 
@@ -150,7 +150,7 @@ def held(cluster: ContractCluster, topic: str) -> Iterator[None]:
         for rate in rates:
             assert change(cluster, rate, FOLLOWER_RATE, ConfigOp.DELETE) is None
         assert change(cluster, listed, FOLLOWER_LIST, ConfigOp.DELETE) is None
-        until(cluster, lambda: not cluster.client.reassignments())
+        until(cluster, lambda: not cluster.client.fetch_reassignments())
 
 
 class ClientContract:
@@ -159,13 +159,13 @@ class ClientContract:
     # -- describing ------------------------------------------------------------------------------
 
     def test_describe_tells_brokers_with_their_racks(self, cluster: ContractCluster) -> None:
-        state = cluster.client.describe()
+        state = cluster.client.describe_cluster()
         assert {b.id: b.rack for b in state.brokers} == RACKS
         assert all(b.alive for b in state.brokers)
         assert state.cluster_id
 
     def test_describe_tells_ordered_replicas_leader_and_isr(self, cluster: ContractCluster) -> None:
-        state = cluster.client.describe()
+        state = cluster.client.describe_cluster()
         rows = [state.row(i) for i in state.partitions_of("contract.still")]
         assert [row.replicas for row in rows] == TOPICS["contract.still"].replicas
         assert [row.leader for row in rows] == [1, 2, 3]
@@ -173,7 +173,7 @@ class ClientContract:
         assert all(row.leader_epoch >= 0 and not row.adding and not row.removing for row in rows)
 
     def test_describe_gives_every_topic_an_id_of_its_own(self, cluster: ContractCluster) -> None:
-        state = cluster.client.describe()
+        state = cluster.client.describe_cluster()
         ids = [topic.id for topic in state.topics if topic.name in TOPICS]
         assert None not in ids
         assert len(set(ids)) == len(TOPICS)
@@ -187,7 +187,7 @@ class ClientContract:
         with held(cluster, tp.topic):
             assert cluster.client.alter_reassignments({tp: (1, 4)}) == {tp: None}
             expected = Reassignment((1, 4, 2, 3), adding=(1,), removing=(2, 3))
-            assert cluster.client.reassignments() == {tp: expected}
+            assert cluster.client.fetch_reassignments() == {tp: expected}
 
             def in_flight() -> bool:
                 row = described(cluster, tp)
@@ -205,7 +205,7 @@ class ClientContract:
     def test_a_move_ends_with_the_target_in_sync(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.moved", 0)
         assert cluster.client.alter_reassignments({tp: (3, 2)}) == {tp: None}
-        until(cluster, lambda: tp not in cluster.client.reassignments())
+        until(cluster, lambda: tp not in cluster.client.fetch_reassignments())
 
         def ended() -> bool:
             row = described(cluster, tp)
@@ -216,7 +216,7 @@ class ClientContract:
     def test_the_same_target_again_changes_nothing(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.still", 0)
         assert cluster.client.alter_reassignments({tp: (1, 2)}) == {tp: None}
-        assert tp not in cluster.client.reassignments()
+        assert tp not in cluster.client.fetch_reassignments()
         assert replicas(cluster, tp) == (1, 2)
 
     def test_a_new_target_in_flight_removes_the_earlier_one_too(
@@ -227,13 +227,13 @@ class ClientContract:
             assert cluster.client.alter_reassignments({tp: (2,)}) == {tp: None}
             assert cluster.client.alter_reassignments({tp: (3,)}) == {tp: None}
             expected = Reassignment((3, 1, 2), adding=(3,), removing=(1, 2))
-            assert cluster.client.reassignments() == {tp: expected}
+            assert cluster.client.fetch_reassignments() == {tp: expected}
         until(cluster, lambda: replicas(cluster, tp) == (3,))
 
     def test_reordering_moves_no_data_and_keeps_the_leader(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.reordered", 0)
         assert cluster.client.alter_reassignments({tp: (2, 3, 1)}) == {tp: None}
-        assert tp not in cluster.client.reassignments()
+        assert tp not in cluster.client.fetch_reassignments()
 
         def reordered() -> bool:
             row = described(cluster, tp)
@@ -270,12 +270,15 @@ class ClientContract:
         first, second = (TopicPartition("contract.cancelled", p) for p in (0, 1))
         with held(cluster, first.topic):
             cluster.client.alter_reassignments({first: (4, 2, 1), second: (1, 2, 3, 4)})
-            assert cluster.client.reassignments() == {
+            assert cluster.client.fetch_reassignments() == {
                 first: Reassignment((4, 2, 1, 3), adding=(4,), removing=(3,)),
                 second: Reassignment((1, 2, 3, 4), adding=(1,), removing=()),
             }
-            assert cluster.client.cancel([first, second]) == {first: None, second: None}
-            assert cluster.client.reassignments() == {}
+            assert cluster.client.cancel_reassignments([first, second]) == {
+                first: None,
+                second: None,
+            }
+            assert cluster.client.fetch_reassignments() == {}
 
         def back() -> bool:
             rows = described(cluster, first), described(cluster, second)
@@ -289,13 +292,13 @@ class ClientContract:
         foo, baz = (TopicPartition("contract.again", p) for p in (0, 1))
         with held(cluster, foo.topic):
             cluster.client.alter_reassignments({foo: (1, 2, 4), baz: (1, 3, 4)})
-            assert {tp: r.replicas for tp, r in cluster.client.reassignments().items()} == {
+            assert {tp: r.replicas for tp, r in cluster.client.fetch_reassignments().items()} == {
                 foo: (1, 2, 4, 3),
                 baz: (1, 3, 4, 2),
             }
-            assert cluster.client.cancel([foo, baz]) == {foo: None, baz: None}
-            assert cluster.client.reassignments() == {}
-            again = cluster.client.cancel([foo, baz])
+            assert cluster.client.cancel_reassignments([foo, baz]) == {foo: None, baz: None}
+            assert cluster.client.fetch_reassignments() == {}
+            again = cluster.client.cancel_reassignments([foo, baz])
         assert {_name(answer) for answer in again.values()} == {"NO_REASSIGNMENT_IN_PROGRESS"}
         until(cluster, lambda: sorted(replicas(cluster, foo)) == [1, 2, 3])
         until(cluster, lambda: sorted(replicas(cluster, baz)) == [1, 2, 3])
@@ -303,7 +306,7 @@ class ClientContract:
     def test_cancelling_what_is_not_in_flight_is_a_fault(self, cluster: ContractCluster) -> None:
         still = TopicPartition("contract.still", 1)
         missing = TopicPartition("contract.no-such-topic", 0)
-        answers = cluster.client.cancel([still, missing])
+        answers = cluster.client.cancel_reassignments([still, missing])
         assert _name(answers[still]) == "NO_REASSIGNMENT_IN_PROGRESS"
         assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
 
@@ -380,7 +383,7 @@ class ClientContract:
         asked = [(topic, LEADER_LIST), (topic, FOLLOWER_LIST), (missing, LEADER_LIST)]
 
         def entries() -> object:
-            answers = cluster.client.list_entries(asked)
+            answers = cluster.client.fetch_list_entries(asked)
             assert answers[missing, LEADER_LIST] == answers[topic, FOLLOWER_LIST] == frozenset()
             return answers[topic, LEADER_LIST]
 
@@ -402,12 +405,12 @@ class ClientContract:
         becomes(cluster, topic, "max.message.bytes", ConfigValue("2000000", ConfigSource.TOPIC))
 
         def found() -> Mapping[str, ConfigValue]:
-            configs = cluster.client.configs([topic])[topic]
+            configs = cluster.client.describe_configs([topic])[topic]
             assert not isinstance(configs, Fault)
             return configs
 
         until(cluster, lambda: found()["max.message.bytes"].source is ConfigSource.TOPIC)
-        beneath = found()["max.message.bytes"].beneath
+        beneath = found()["max.message.bytes"].inherited
         assert beneath is not None
         assert (beneath.value, beneath.source) == ("1048588", ConfigSource.DEFAULT)
         assert found()["retention.bytes"].source is ConfigSource.DEFAULT
@@ -419,9 +422,9 @@ class ClientContract:
         day = ConfigValue("86400000", ConfigSource.TOPIC)
         assert change(cluster, topic, "retention.ms", ConfigOp.SET, "86400000") is None
         becomes(cluster, topic, "retention.ms", day)
-        configs = cluster.client.configs([topic])[topic]
+        configs = cluster.client.describe_configs([topic])[topic]
         assert not isinstance(configs, Fault)
-        beneath = configs["retention.ms"].beneath
+        beneath = configs["retention.ms"].inherited
         assert beneath is not None
         assert beneath.source is ConfigSource.DEFAULT
         assert (beneath.name, beneath.value) in {
@@ -433,7 +436,7 @@ class ClientContract:
     def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
         good = Resource.topic("contract.configured")
         missing = Resource.topic("contract.no-such-topic")
-        described = cluster.client.configs([good, missing])
+        described = cluster.client.describe_configs([good, missing])
         assert not isinstance(described[good], Fault)
         assert _name(described[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
         altered = cluster.client.alter_configs(
@@ -461,7 +464,7 @@ class ClientContract:
         until(cluster, lambda: leader(cluster, TopicPartition(name, 2)) == 1)
         tps = [TopicPartition(name, p) for p in range(3)]
         empty = dict.fromkeys(tps, 0)
-        until(cluster, lambda: cluster.client.offsets(tps, OffsetAt.LATEST) == empty)
+        until(cluster, lambda: cluster.client.fetch_offsets(tps, OffsetAt.LATEST) == empty)
         assert _name(cluster.client.add_partitions({name: more})[name]) == "INVALID_PARTITIONS"
         assert cluster.client.delete_topics([name]) == {name: None}
         until(cluster, lambda: _layout(cluster, name) == [])
@@ -521,8 +524,8 @@ class ClientContract:
     def test_offsets_grow_from_the_earliest_to_the_latest(self, cluster: ContractCluster) -> None:
         tps = [TopicPartition("contract.still", p) for p in range(3)]
         missing = TopicPartition("contract.no-such-topic", 0)
-        earliest = cluster.client.offsets([*tps, missing], OffsetAt.EARLIEST)
-        latest = cluster.client.offsets([*tps, missing], OffsetAt.LATEST)
+        earliest = cluster.client.fetch_offsets([*tps, missing], OffsetAt.EARLIEST)
+        latest = cluster.client.fetch_offsets([*tps, missing], OffsetAt.LATEST)
         assert earliest.keys() == latest.keys() == set(tps)
         assert all(0 <= earliest[tp] < latest[tp] for tp in tps)
 
@@ -533,30 +536,30 @@ class ClientContract:
 
         def committed() -> bool:
             try:
-                groups = cluster.client.groups()
+                groups = cluster.client.describe_groups()
             except UnreachableError:  # in the first seconds every coordinator is loading
                 return False
             return any(group.id == GROUP and set(group.committed) == tps for group in groups)
 
         until(cluster, committed)
-        group = next(group for group in cluster.client.groups() if group.id == GROUP)
+        group = next(group for group in cluster.client.describe_groups() if group.id == GROUP)
         assert (group.state, group.protocol) == ("stable", "classic")
-        assert [g.id for g in cluster.client.groups("contract.*s")] == [GROUP]
-        assert cluster.client.groups("contract") == ()
-        active = cluster.client.active_groups(10)
+        assert [g.id for g in cluster.client.describe_groups("contract.*s")] == [GROUP]
+        assert cluster.client.describe_groups("contract") == ()
+        active = cluster.client.describe_active_groups(10)
         (same,) = [group for group in active.groups if group.id == GROUP]
         assert {m.assignment for m in same.members} == {m.assignment for m in group.members}
-        assert (active.left_out, active.complete) == (0, True)
-        assert cluster.client.active_groups(0).left_out == len(active.groups)
+        assert (active.omitted_count, active.is_complete) == (0, True)
+        assert cluster.client.describe_active_groups(0).omitted_count == len(active.groups)
         assert {tp for member in group.members for tp in member.assignment} == tps
         assert group.coordinator in BROKERS
-        latest = cluster.client.offsets(tps, OffsetAt.LATEST)
+        latest = cluster.client.fetch_offsets(tps, OffsetAt.LATEST)
         assert all(0 <= at <= latest[tp] for tp, at in group.committed.items())
 
     # -- log dirs --------------------------------------------------------------------------------
 
     def test_log_dirs_tell_sizes_and_room(self, cluster: ContractCluster) -> None:
-        answers = cluster.client.log_dirs(BROKERS)
+        answers = cluster.client.describe_log_dirs(BROKERS)
         assert [answer.broker for answer in answers] == list(BROKERS)
         for answer in answers:
             assert answer.error is None
@@ -578,10 +581,10 @@ class ClientContract:
         cluster.client.ping()
 
     def test_who_may_describe_everything_is_denied_no_topic(self, cluster: ContractCluster) -> None:
-        assert cluster.client.denied_topics([GROUP_TOPIC, "contract.none"]) == frozenset()
+        assert cluster.client.fetch_denied_topics([GROUP_TOPIC, "contract.none"]) == frozenset()
 
     def test_log_dirs_of_an_unknown_broker_are_an_error(self, cluster: ContractCluster) -> None:
-        good, unknown = cluster.client.log_dirs([1, 99])
+        good, unknown = cluster.client.describe_log_dirs([1, 99])
         assert good.error is None
         assert unknown == BrokerLogs(99, error=unknown.error)
         assert unknown.error
@@ -590,11 +593,11 @@ class ClientContract:
         tp = TopicPartition("contract.dirs", 0)
 
         def place() -> str:
-            (answer,) = cluster.client.log_dirs([1])
+            (answer,) = cluster.client.describe_log_dirs([1])
             found = [r for r in answer.replicas if (r.topic, r.partition) == tp]
             return next(r.log_dir for r in found if not r.future)
 
-        (answer,) = cluster.client.log_dirs([1])
+        (answer,) = cluster.client.describe_log_dirs([1])
         before = place()
         other = next(d.path for d in answer.log_dirs if d.path != before)
         assert cluster.client.alter_log_dirs({(tp, 1): other}) == {(tp, 1): None}
@@ -607,7 +610,7 @@ class ClientContract:
         assert change(cluster, broker, LOG_DIRS_RATE, ConfigOp.SET, HELD_RATE) is None
         becomes(cluster, broker, LOG_DIRS_RATE, ConfigValue(HELD_RATE, ConfigSource.BROKER))
         ((before, _),) = _lying(cluster, tp, 2)
-        (answer,) = cluster.client.log_dirs([2])
+        (answer,) = cluster.client.describe_log_dirs([2])
         other = next(d.path for d in answer.log_dirs if d.path != before)
         for _ in range(2):  # the same again changes nothing
             assert cluster.client.alter_log_dirs({(tp, 2): other}) == {(tp, 2): None}
@@ -621,7 +624,7 @@ class ClientContract:
     ) -> None:
         """KIP-113; on 4.3.1 with KRaft it holds until the broker restarts."""
         tp = TopicPartition("contract.placed", 0)
-        (answer,) = cluster.client.log_dirs([3])
+        (answer,) = cluster.client.describe_log_dirs([3])
         for log_dir in answer.log_dirs:
             faults = cluster.client.alter_log_dirs({(tp, 3): log_dir.path})
             assert _name(faults[tp, 3]) == "REPLICA_NOT_AVAILABLE"
@@ -648,22 +651,22 @@ class BrokerDownContract:
         cluster.stop_broker(4)
 
         def fenced() -> bool:
-            state = cluster.client.describe()
+            state = cluster.client.describe_cluster()
             return not state.broker_by_id[4].alive
 
         until(cluster, fenced)
         yield cluster
         cluster.start_broker(4)
-        until(cluster, lambda: cluster.client.describe().broker_by_id[4].alive)
+        until(cluster, lambda: cluster.client.describe_cluster().broker_by_id[4].alive)
 
         def whole() -> bool:
-            return bool(cluster.client.describe().in_sync.all())
+            return bool(cluster.client.describe_cluster().in_sync.all())
 
         until(cluster, whole)
 
     def test_a_stopped_broker_is_still_known_with_its_rack(self, down: ContractCluster) -> None:
         def known() -> bool:
-            broker = down.client.describe().broker_by_id[4]
+            broker = down.client.describe_cluster().broker_by_id[4]
             return (broker.alive, broker.rack) == (False, "b")
 
         until(down, known)
@@ -672,7 +675,7 @@ class BrokerDownContract:
         self, down: ContractCluster
     ) -> None:
         def gone() -> bool:
-            state = down.client.describe()
+            state = down.client.describe_cluster()
             first, second = (state.row(i) for i in state.partitions_of("contract.fenced"))
             (alone,) = state.partitions_of("contract.alone")
             return (first.leader, first.isr, second.leader, state.leader[alone]) == (2, (2,), 1, -1)
@@ -682,7 +685,7 @@ class BrokerDownContract:
     def test_its_log_dirs_are_an_error_and_the_others_are_not_lost(
         self, down: ContractCluster
     ) -> None:
-        one, four = down.client.log_dirs([1, 4])
+        one, four = down.client.describe_log_dirs([1, 4])
         assert one.error is None
         assert one.replicas
         assert four.error
@@ -692,14 +695,14 @@ class BrokerDownContract:
         self, down: ContractCluster
     ) -> None:
         one, four = Resource.broker(1), Resource.broker(4)
-        answers = down.client.configs([one, four], [FOLLOWER_RATE])
+        answers = down.client.describe_configs([one, four], [FOLLOWER_RATE])
         assert not isinstance(answers[one], Fault)
         assert isinstance(answers[four], Fault)
 
     def test_offsets_leave_out_partitions_without_a_leader(self, down: ContractCluster) -> None:
         led = {TopicPartition("contract.fenced", p) for p in range(2)}
         alone = TopicPartition("contract.alone", 0)
-        assert down.client.offsets([*led, alone], OffsetAt.LATEST).keys() == led
+        assert down.client.fetch_offsets([*led, alone], OffsetAt.LATEST).keys() == led
 
     def test_it_cannot_be_elected(self, down: ContractCluster) -> None:
         tp = TopicPartition("contract.fenced", 0)
@@ -719,8 +722,8 @@ class BrokerDownContract:
     def test_it_is_accepted_as_a_target_and_the_move_hangs(self, down: ContractCluster) -> None:
         tp = TopicPartition("contract.fenced", 1)
         assert down.client.alter_reassignments({tp: (1, 4)}) == {tp: None}
-        assert down.client.reassignments()[tp].adding == (4,)
-        assert down.client.cancel([tp]) == {tp: None}
+        assert down.client.fetch_reassignments()[tp].adding == (4,)
+        assert down.client.cancel_reassignments([tp]) == {tp: None}
         until(down, lambda: sorted(replicas(down, tp)) == [1, 2])
 
 
@@ -729,7 +732,7 @@ def _name(answer: object) -> str | None:
 
 
 def _layout(cluster: ContractCluster, topic: str) -> list[tuple[int, ...]]:
-    state = cluster.client.describe()
+    state = cluster.client.describe_cluster()
     return [state.replicas(row) for row in state.partitions_of(topic)]
 
 
@@ -739,7 +742,7 @@ def _unset(found: ConfigValue | None) -> bool:
 
 def _lying(cluster: ContractCluster, tp: TopicPartition, broker: int) -> list[tuple[str, bool]]:
     """Return the log dir of a replica, then that of its copy, marked as such."""
-    (answer,) = cluster.client.log_dirs([broker])
+    (answer,) = cluster.client.describe_log_dirs([broker])
     logs = [log for log in answer.replicas if (log.topic, log.partition) == tp]
     return sorted(((log.log_dir, log.future) for log in logs), key=lambda one: one[1])
 
@@ -747,7 +750,7 @@ def _lying(cluster: ContractCluster, tp: TopicPartition, broker: int) -> list[tu
 def _sizes(cluster: ContractCluster, tp: TopicPartition) -> dict[int, int]:
     return {
         answer.broker: replica.size_bytes
-        for answer in cluster.client.log_dirs(BROKERS)
+        for answer in cluster.client.describe_log_dirs(BROKERS)
         for replica in answer.replicas
         if (replica.topic, replica.partition) == tp and not replica.future
     }

@@ -20,7 +20,7 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from core.cluster.connect import enter_password, short_name
+from core.cluster.connect import short_name, try_password
 from core.errors import TrimtabError
 from core.run.external.moves import ForeignWatch
 from core.settings import NotifyBy
@@ -181,7 +181,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
                 self.feed.start(fork=False)
 
         assert self.session.address is not None
-        enter = partial(enter_password, self.session.address)
+        enter = partial(try_password, self.session.address)
         self.push_screen(PasswordDialog(missing, enter), answered)
 
     def on_unmount(self) -> None:

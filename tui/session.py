@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus
     from core.cluster.connect import Address, Connection
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.drills.drill import DrillGround
+    from core.cluster.drills.drill import DrillTarget
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
     from core.errors import TrimtabError
@@ -184,7 +184,7 @@ class Session:
     connection: Connection | None = None
     awaits_password: bool = False
     """Whether the cluster is not asked yet, as a password is missing."""
-    ground: DrillGround | None = None
+    ground: DrillTarget | None = None
     """Where things may be broken on purpose; None on any cluster that was not made for it."""
     snapshots: str | None = None
     state: ClusterState | None = None
@@ -322,7 +322,7 @@ class Session:
     @property
     def heard_at(self) -> float:
         """Return when any broker last answered anything (monotonic seconds); -inf if unknown."""
-        return -math.inf if self.connection is None else self.connection.heard_at()
+        return -math.inf if self.connection is None else self.connection.last_answer_at()
 
     def expect_answer(self, now: float) -> None:
         """Have the next answer be due from now on: nothing was asked in a pause."""

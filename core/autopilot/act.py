@@ -10,7 +10,7 @@ from core.autopilot.plan_choice import estimate_run
 from core.autopilot.switch import Switch
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault, leads_already
+from core.cluster.faults import Fault, is_leader_elected
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.checks.catalogue import refuse
@@ -74,7 +74,7 @@ def elect_leaders(
                 raise
             ended = f" {error.title}"
             break
-    left = {tp: fault for tp, fault in answers.items() if not leads_already(fault)}
+    left = {tp: fault for tp, fault in answers.items() if not is_leader_elected(fault)}
     many = counted(len(answers) - len(left), "partition")
     of = f" of {len(wanted)}" if len(answers) - len(left) < len(wanted) else ""
     why = "".join(f" {tp} was not: {fault}." for tp, fault in [*left.items()][:1])

@@ -51,7 +51,7 @@ def run_autopilot(
         def told(entry: Entry) -> None:
             tell(entry)
             clause = timeline_clause(entry)
-            if clause and not switch.address.simulated:  # such a cluster has no timeline
+            if clause and not switch.address.is_simulated:  # such a cluster has no timeline
                 publisher.tell(
                     Kind.AUTOPILOT, by=PUBLISHER, text=clause, brokers=entry_brokers(entry)
                 )
@@ -73,7 +73,7 @@ def run_autopilot(
             ),
             suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
             tell=told,
-            patient=not switch.address.simulated,  # a simulator that is gone never comes back
+            patient=not switch.address.is_simulated,  # a simulator that is gone never comes back
         )
         run_loop(autopilot, SystemClock(), keep_on=keep_on)
 
@@ -82,7 +82,7 @@ def record_switch(switch: Switch) -> None:
     """Write down, in the log and on the timeline, that somebody has set the switch."""
     entry = Entry(switch.changed_at, EntryKind.SWITCH, switches.describe(switch))
     DecisionLog(switch.cluster_id).add(entry)
-    if switch.address.simulated:
+    if switch.address.is_simulated:
         return
     with Publisher(switch.cluster_id) as publisher:
         text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")

@@ -89,7 +89,7 @@ def _electable_rows(settings: AutopilotSettings, state: ClusterState) -> Int64:
     """Return the partitions that others lead than their preferred replica, which is in the ISR."""
     touched = ~untouched(state, Wanted(topics=settings.topics, keep=settings.keep))
     found = preferred_elections(state, np.flatnonzero(touched))
-    rows = [state.find(election.tp) for election in found if not election.hindrance]
+    rows = [state.find(election.tp) for election in found if not election.obstacle]
     return np.array([row for row in rows if row is not None], np.int64)
 
 

@@ -111,8 +111,8 @@ class Autopilot:
             return None
         self.history = self.history.seeing(settings, observed)
         if observed.capacity != self._capacity:
-            now = f"Brokers can carry {observed.capacity.words} by config.toml"
-            why = Reason("capacity", f"{now}; before it was {self._capacity.words}.")
+            now = f"Brokers can carry {observed.capacity.text} by config.toml"
+            why = Reason("capacity", f"{now}; before it was {self._capacity.text}.")
             self._write(Entry(self._clock.now(), EntryKind.CAPACITY, (why,)))
             self._capacity = observed.capacity
         return observed

@@ -15,9 +15,9 @@ import numpy as np
 
 from core.autopilot.settings import AutopilotSettings
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
-from core.cluster.leaders import preferred_elections, rows_of
+from core.cluster.leaders import partition_rows, preferred_elections
 from core.cluster.metadata import Reassignment, TopicPartition
-from core.cluster.state import Bool, ClusterState, frozen
+from core.cluster.state import Bool, ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
@@ -57,7 +57,7 @@ def level_similar(state: ClusterState, load: Load, part: float) -> tuple[Cluster
     even = np.where(state.size_bytes >= 0, np.rint(whole[held]), state.size_bytes)
     even = np.where(alike[held], even, state.size_bytes).astype(np.int64)
     return (
-        replace(state, size_bytes=frozen(even)),
+        replace(state, size_bytes=read_only(even)),
         replace(
             load,
             in_bytes_per_s=_mean(produced, topic_of, alike, topics),
@@ -204,10 +204,10 @@ def leader_imbalance(
     settings: AutopilotSettings, state: ClusterState, load: Load
 ) -> Imbalance | None:
     """Return how uneven leaders are as they are now; None where no election would change that."""
-    found = preferred_elections(state, rows_of(state, None))
-    if all(election.hindrance for election in found):
+    found = preferred_elections(state, partition_rows(state, None))
+    if all(election.obstacle for election in found):
         return None
-    _, even = elected(*level_similar(state, load, settings.alike), rows_of(state, ()), 0)
+    _, even = elected(*level_similar(state, load, settings.alike), partition_rows(state, ()), 0)
     return imbalance_of(settings, even, led=True)
 
 

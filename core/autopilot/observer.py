@@ -31,7 +31,7 @@ from core.cluster.capacity import (
     with_broker_capacity,
 )
 from core.cluster.client import ClusterClient
-from core.cluster.leaders import rebalance_settings, returns_every_seconds
+from core.cluster.leaders import fetch_rebalance_settings, rebalance_interval_seconds
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import DocumentError, UnreachableError, UsageError
@@ -236,7 +236,7 @@ class ClusterObserver:
 
         Raises UnreachableError, AccessDeniedError, or JournalError.
         """
-        reassignments = self._client.reassignments()
+        reassignments = self._client.fetch_reassignments()
         configured = self._configured()
         state = configured.applied_to(self._observer.poll())
         if state.cluster_id != self._cluster_id:
@@ -277,7 +277,9 @@ class ClusterObserver:
         if led is None or not led.outside:
             return None
         if (now := self._clock.monotonic()) >= self._returns_due:
-            self._returns = returns_every_seconds(rebalance_settings(self._client, state))
+            self._returns = rebalance_interval_seconds(
+                fetch_rebalance_settings(self._client, state)
+            )
             self._returns_due = now + CONFIGS_SECONDS
         return self._returns
 

@@ -1,7 +1,7 @@
-"""Who else works on a cluster, told by topics in it: balancers, and who edits topics' configs.
+"""Other balancers and editors of topic configs that work on a cluster, known by its topics.
 
-`KNOWN_TOPICS` holds those of which the sources are public; a user's own, which config.toml names,
-are in every picture of a cluster.
+`BALANCER_TOPICS` holds those of which the sources are public; a user's own, which config.toml
+names, are in every ClusterState.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CRUISE_CONTROL = "Cruise Control"
 _CONFLUENT = "Confluent's Self-Balancing"
-KNOWN_TOPICS: Final[Mapping[str, str]] = MappingProxyType(
+BALANCER_TOPICS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "__CruiseControlMetrics": _CRUISE_CONTROL,
         "strimzi.cruisecontrol.metrics": _CRUISE_CONTROL,
@@ -29,7 +29,7 @@ KNOWN_TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Topic → who keeps it, by the defaults of their sources. Confluent's telemetry topic is there
 without a balancer, too, so it says nothing."""
-CONFIGURED: Final = "a balancer that config.toml names"
+CONFIGURED_BALANCER: Final = "a balancer that config.toml names"
 STRIMZI: Final = "Strimzi's topic operator"
 _STRIMZI_TOPICS: Final = ("strimzi.", "__strimzi", "strimzi-")
 
@@ -57,19 +57,19 @@ class _WithBalancerTopics:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def describe(self) -> ClusterState:
-        return replace(self._client.describe(), balancer_topics=self._topics)
+    def describe_cluster(self) -> ClusterState:
+        return replace(self._client.describe_cluster(), balancer_topics=self._topics)
 
 
 def find_balancer(state: ClusterState) -> Balancer | None:
     """Return who else balances this cluster, as far as a topic tells; None when none does."""
-    for topic in (*KNOWN_TOPICS, *sorted(state.balancer_topics)):
+    for topic in (*BALANCER_TOPICS, *sorted(state.balancer_topics)):
         if state.topic(topic) is not None:
-            return Balancer(KNOWN_TOPICS.get(topic, CONFIGURED), topic)
+            return Balancer(BALANCER_TOPICS.get(topic, CONFIGURED_BALANCER), topic)
     return None
 
 
-def likely_editor(state: ClusterState) -> str:
+def likely_config_editor(state: ClusterState) -> str:
     """Return who is likely to put topics' configs back as somebody declared them; "" for nobody."""
     hints = (topic.name.startswith(_STRIMZI_TOPICS) for topic in state.topics)
     return STRIMZI if any(hints) else ""
@@ -79,7 +79,7 @@ def editor_in_words(editor: str) -> str:
     return f"somebody, {editor} perhaps," if editor else "somebody"
 
 
-def remedy_of(editor: str) -> str:
+def editor_remedy(editor: str) -> str:
     """Return in words what keeps an editor off a topic for a while."""
     if editor == STRIMZI:
         return 'pause that KafkaTopic: annotation strimzi.io/pause-reconciliation="true"'

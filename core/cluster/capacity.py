@@ -21,7 +21,7 @@ class Capacity:
     out_bytes_per_s: float | None = None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Return what brokers carry, like `in 125 MB/s, out unknown`."""
         taken, sent = (
             "unknown" if rate is None else format_rate(rate)
@@ -69,5 +69,5 @@ class _WithCapacity:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def describe(self) -> ClusterState:
-        return with_broker_capacity(self._client.describe(), self._capacity)
+    def describe_cluster(self) -> ClusterState:
+        return with_broker_capacity(self._client.describe_cluster(), self._capacity)

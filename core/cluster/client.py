@@ -25,7 +25,7 @@ class NewTopic:
 
     name: str
     replicas: tuple[tuple[int, ...], ...]
-    configs: Mapping[str, str] = field(default_factory=dict)
+    describe_configs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class OffsetAt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaRead:
+class ReplicaRecords:
     """What one replica gave to read from an offset on, below its own high watermark.
 
     `records` are batches as they lie in its log; the last one may be cut off.
@@ -67,7 +67,7 @@ class ClusterClient(Protocol):
         """Ask any broker for next to nothing, however large the cluster is."""
         ...
 
-    def describe(self) -> ClusterState:
+    def describe_cluster(self) -> ClusterState:
         """Return brokers, topics, assignments, leaders and ISRs; reassignments marked.
 
         Sizes, lags and log dirs are unknown here: `log_dirs` knows them (broker_logs.with_logs).
@@ -76,7 +76,7 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+    def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         """Return what each of these brokers says of its log dirs, one answer a broker.
 
         Brokers are asked side by side, each with its own deadline; one that does not answer, or
@@ -84,11 +84,11 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
+    def fetch_denied_topics(self, names: Collection[str]) -> frozenset[str]:
         """Return which of these topics this user may not describe, whether they exist or not."""
         ...
 
-    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """Return every partition in flight, ours or not (KIP-455)."""
         ...
 
@@ -98,11 +98,13 @@ class ClusterClient(Protocol):
         """Submit target assignments; returns a fault or None for each partition."""
         ...
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
         """Cancel reassignments; NO_REASSIGNMENT_IN_PROGRESS is a fault like any other."""
         ...
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         """Return effective configs, all or only `names`.
@@ -116,7 +118,7 @@ class ClusterClient(Protocol):
         """Apply changes incrementally (KIP-339), one request a broker resource."""
         ...
 
-    def list_entries(
+    def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
         """Return the entries of topics' list configs as the controller itself holds them now.
@@ -155,13 +157,13 @@ class ClusterClient(Protocol):
         """Move replicas, named by (partition, broker), to log dir paths."""
         ...
 
-    def offsets(
+    def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         """Return log offsets; partitions without a leader are left out."""
         ...
 
-    def replica_offsets(
+    def fetch_replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
         """Return where the logs of single replicas begin or end, on each of these brokers.
@@ -171,9 +173,9 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def read_replicas(
+    def fetch_records(
         self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+    ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
         """Read replicas from these offsets on, on each of these brokers, followers too (KIP-392).
 
         At most `max_bytes` of each; the first one that is asked of a broker gives a whole batch
@@ -182,7 +184,7 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def groups(
+    def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         """Return groups of every type with members and committed offsets, by id.
@@ -193,7 +195,7 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def active_groups(self, most: int) -> ActiveGroups:
+    def describe_active_groups(self, most: int) -> ActiveGroups:
         """Return groups that have members, the first `most` by id: cheap enough to ask each second.
 
         One whose members may not be looked at has a fault of its own, as in `groups`.

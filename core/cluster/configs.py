@@ -49,7 +49,7 @@ class ConfigSource(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Beneath:
+class InheritedConfig:
     """What a config would be if it were not set here, by the name that it has there.
 
     Kafka's default for `retention.ms` may be `log.retention.hours`, in hours.
@@ -66,7 +66,7 @@ class ConfigValue:
 
     value: str | None
     source: ConfigSource
-    beneath: Beneath | None = field(default=None, compare=False)
+    inherited: InheritedConfig | None = field(default=None, compare=False)
     """For topics when all configs are asked for; None where nothing is told."""
 
 

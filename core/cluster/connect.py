@@ -42,7 +42,7 @@ class Address:
     """Topics that tell of another balancer, by the user's configuration."""
 
     @property
-    def simulated(self) -> bool:
+    def is_simulated(self) -> bool:
         return self.bootstrap.startswith(SIMULATOR_PREFIX)
 
 
@@ -58,9 +58,9 @@ class Connection:
     client: ClusterClient
     clock: Clock
     address: Address
-    silent: Callable[[], Mapping[int, str]] = dict
+    silent_brokers: Callable[[], Mapping[int, str]] = dict
     """Tells the addresses of brokers that did not answer when they were last asked."""
-    heard_at: Callable[[], float] = lambda: -math.inf
+    last_answer_at: Callable[[], float] = lambda: -math.inf
     """Tells when any broker has last answered anything (monotonic seconds), if that is known."""
 
 
@@ -69,13 +69,13 @@ def connect(address: Address) -> Connection:
 
     Raises UnreachableError when nothing answers, DocumentError for a bad properties file.
     """
-    if address.simulated:
+    if address.is_simulated:
         from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
         client = _as_configured(simulator, address)
         clock = simulator.clock
-        return Connection(client, clock, address, heard_at=lambda: simulator.heard_at)
+        return Connection(client, clock, address, last_answer_at=lambda: simulator.last_answer_at)
     from core.cluster.kafka.client import KafkaClient, with_deadline
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
@@ -85,7 +85,9 @@ def connect(address: Address) -> Connection:
     kafka = KafkaClient(settings)
     patient = with_deadline(kafka, kafka, settings.timeout_seconds)
     client = _as_configured(patient, address)
-    return Connection(client, SystemClock(), address, kafka.silent, lambda: kafka.heard_at)
+    return Connection(
+        client, SystemClock(), address, kafka.silent_brokers, lambda: kafka.last_answer_at
+    )
 
 
 def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
@@ -93,7 +95,7 @@ def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
     return with_balancer_topics(told, address.balancer_topics)
 
 
-def only_of(client: ClusterClient, cluster_id: str) -> ClusterClient:
+def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
     """Return `client` that describes this cluster and no other; all else is passed on as it is.
 
     An address may come to be another cluster's: then it raises UnreachableError.
@@ -108,8 +110,8 @@ class _OnlyOf:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def describe(self) -> ClusterState:
-        state = self._client.describe()
+    def describe_cluster(self) -> ClusterState:
+        state = self._client.describe_cluster()
         if state.cluster_id != self._cluster_id:
             raise UnreachableError(
                 f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
@@ -123,7 +125,7 @@ def missing_password(address: Address) -> MissingPassword | None:
 
     Raises DocumentError for properties, or a key, that cannot be used.
     """
-    if address.simulated or address.command_config is None:
+    if address.is_simulated or address.command_config is None:
         return None
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
@@ -134,14 +136,14 @@ def missing_password(address: Address) -> MissingPassword | None:
     return None
 
 
-def take_password(address: Address, missing: MissingPassword, password: str) -> None:
+def store_password(address: Address, missing: MissingPassword, password: str) -> None:
     """Have what was typed be used from now on, and by the processes that this one starts.
 
     Raises DocumentError, and has it forgotten, where it is not that of the key.
     """
-    from core.cluster.kafka.connection.settings import refuse_nul
+    from core.cluster.kafka.connection.settings import check_no_nul
 
-    refuse_nul(missing.key, password, missing.file)
+    check_no_nul(missing.key, password, missing.file)
     remember(missing, password)
     try:
         missing_password(address)
@@ -150,7 +152,7 @@ def take_password(address: Address, missing: MissingPassword, password: str) -> 
         raise
 
 
-def enter_password(
+def try_password(
     address: Address, missing: MissingPassword, password: str
 ) -> MissingPassword | None:
     """Take a password, a user's once the cluster has; return the next that is missing.
@@ -158,14 +160,14 @@ def enter_password(
     Raises DocumentError for one that is not the key's, LoginRefusedError for one that is not the
     user's, and has them forgotten.
     """
-    from core.cluster.kafka.connection.settings import LOGIN
+    from core.cluster.kafka.connection.settings import JAAS_CONFIG
 
-    take_password(address, missing, password)
+    store_password(address, missing, password)
     left = missing_password(address)
-    if missing.key == LOGIN and left is None:
+    if missing.key == JAAS_CONFIG and left is None:
         connection = connect(address)
         try:
-            connection.client.describe()
+            connection.client.describe_cluster()
         except LoginRefusedError:
             forget(missing)
             raise
@@ -211,6 +213,6 @@ def connected_by(options: Namespace, capacity: Capacity = UNKNOWN_CAPACITY) -> I
     address = Address(options.bootstrap, options.command_config, capacity, options.timeout)
     connection = connect(address)
     try:
-        yield replace(connection, client=only_of(connection.client, options.cluster_id))
+        yield replace(connection, client=for_cluster(connection.client, options.cluster_id))
     finally:
         connection.client.close()

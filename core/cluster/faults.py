@@ -9,11 +9,11 @@ from core.errors import AccessDeniedError
 _UNANSWERED = frozenset(
     ("REQUEST_TIMED_OUT", "TIMED_OUT", "NETWORK_EXCEPTION", "TRANSPORT", "UNKNOWN_SERVER_ERROR")
 )
-_PASSING = _UNANSWERED | {
+_TRANSIENT = _UNANSWERED | {
     *("NOT_CONTROLLER", "COORDINATOR_NOT_AVAILABLE", "THROTTLING_QUOTA_EXCEEDED"),
     *("NOT_LEADER_OR_FOLLOWER", "BROKER_NOT_AVAILABLE"),
 }
-_OF_THE_VALUE = frozenset(("INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION"))
+_INVALID_VALUE = frozenset(("INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class AllDeniedError(AccessDeniedError):
         self.fault = fault
 
 
-def leads_already(answer: Fault | None) -> bool:
+def is_leader_elected(answer: Fault | None) -> bool:
     """Return whether an election has come to what was wanted, or had before."""
     return answer is None or answer.name == "ELECTION_NOT_NEEDED"
 
@@ -50,9 +50,9 @@ def is_missing(answer: object) -> bool:
     return isinstance(answer, Fault) and answer.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def passes(fault: Fault) -> bool:
+def is_transient(fault: Fault) -> bool:
     """Return whether the same request is worth making again."""
-    return fault.name in _PASSING
+    return fault.name in _TRANSIENT
 
 
 def is_unanswered(fault: Fault) -> bool:
@@ -65,6 +65,6 @@ def is_settled(fault: Fault) -> bool:
     return fault.name == "NO_REASSIGNMENT_IN_PROGRESS" or is_missing(fault)
 
 
-def refuses_value(fault: Fault) -> bool:
+def is_invalid_value(fault: Fault) -> bool:
     """Return whether it is the value that is refused: the same will be, another may not."""
-    return fault.name in _OF_THE_VALUE
+    return fault.name in _INVALID_VALUE

@@ -9,7 +9,7 @@ from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 
 SHARE, STREAMS = "share", "streams"
-UNDESCRIBED = (SHARE, STREAMS)
+UNDESCRIBABLE = (SHARE, STREAMS)
 """Types of groups that read, and of which nobody tells us what."""
 CONSUMERS = ("classic", "consumer")
 GROUPS_HIDDEN = Fault(
@@ -52,19 +52,19 @@ class Group:
     """Why nothing is known of what it has committed."""
 
     @property
-    def reads_unknown(self) -> bool:
+    def has_unknown_reads(self) -> bool:
         """Return whether it may read what is not among its members' and its committed offsets.
 
         Groups of other protocols, like Connect's workers, read nothing but what they commit.
         """
-        if self.committed_fault is not None or self.protocol in UNDESCRIBED:
+        if self.committed_fault is not None or self.protocol in UNDESCRIBABLE:
             return True
         return self.fault is not None and self.protocol in CONSUMERS
 
     @property
     def trouble(self) -> str:
         """Return what of it is not known, in a clause; "" where all is."""
-        if self.protocol in UNDESCRIBED:
+        if self.protocol in UNDESCRIBABLE:
             return f"members and lag are not known for {self.protocol} groups"
         if self.fault is not None and self.protocol not in CONSUMERS:
             return f"members are not known for {self.protocol} groups"
@@ -80,27 +80,27 @@ class ActiveGroups:
     """Groups that have members, by id, without what they have committed."""
 
     groups: tuple[Group, ...]
-    left_out: int = 0
+    omitted_count: int = 0
     """So many more there are."""
-    complete: bool = True
+    is_complete: bool = True
     """False when a coordinator did not tell of its groups: one that is missing may be there.
 
     Groups that this user is never told of (GROUPS_HIDDEN) are none of those.
     """
-    others: tuple[Group, ...] = ()
+    other_groups: tuple[Group, ...] = ()
     """Groups with members that are none of consumers: share, streams and the like."""
 
     @property
-    def up_to(self) -> str | None:
+    def last_id(self) -> str | None:
         """The last id that is told of, where some are left out; they come after it."""
-        if not self.left_out:
+        if not self.omitted_count:
             return None
         return self.groups[-1].id if self.groups else ""
 
     @classmethod
-    def of(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
+    def from_groups(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
         """Return the first `most` of those that have members."""
         found = list(groups)
         active = [group for group in found if group.members]
         others = (g for g in found if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS)
-        return cls(tuple(active[:most]), max(0, len(active) - most), others=tuple(others))
+        return cls(tuple(active[:most]), max(0, len(active) - most), other_groups=tuple(others))

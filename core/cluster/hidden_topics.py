@@ -16,11 +16,11 @@ from core.units import counted, format_bytes
 REMEDY = "Allow DESCRIBE on these topics."
 REMEDY_UNKNOWN = "Allow DESCRIBE on the cluster."
 DENIED = "this user may not describe log dirs"
-_NAMED = 3
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenLogs:
+class HiddenLogDir:
     """What one log dir of a broker holds of topics that are hidden."""
 
     broker: int
@@ -36,7 +36,7 @@ class HiddenTopics:
     """How many topics are hidden, and what log dirs hold of them, by broker and path."""
 
     topics: int = 0
-    logs: tuple[HiddenLogs, ...] = ()
+    logs: tuple[HiddenLogDir, ...] = ()
     unknown_brokers: tuple[int, ...] = ()
     """Brokers, also such as are down, of whose log dirs nothing is known: it may be more."""
     why_unknown: str = ""
@@ -44,7 +44,7 @@ class HiddenTopics:
 
     def __post_init__(self) -> None:
         if self.unknown_brokers and not (self.topics or self.why_unknown):
-            object.__setattr__(self, "why_unknown", _silent(self.unknown_brokers))
+            object.__setattr__(self, "why_unknown", _unknown_brokers_clause(self.unknown_brokers))
 
     @property
     def count(self) -> int | None:
@@ -52,14 +52,16 @@ class HiddenTopics:
         return None if self.why_unknown else self.topics
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether nothing is hidden, as far as brokers tell."""
         return not (self.topics or self.why_unknown)
 
     @property
-    def only_silent(self) -> bool:
+    def has_only_unknown_brokers(self) -> bool:
         """Return whether nothing is hidden but for what `unknown_brokers` may hold."""
-        return bool(self.unknown_brokers) and self.why_unknown == _silent(self.unknown_brokers)
+        return bool(self.unknown_brokers) and self.why_unknown == _unknown_brokers_clause(
+            self.unknown_brokers
+        )
 
     @property
     def replicas(self) -> int:
@@ -106,7 +108,7 @@ class HiddenTopics:
         """Return how many replicas of theirs each broker is known to hold."""
         return self._by_broker(lambda log: log.replicas)
 
-    def _by_broker(self, amount: Callable[[HiddenLogs], int]) -> Mapping[int, int]:
+    def _by_broker(self, amount: Callable[[HiddenLogDir], int]) -> Mapping[int, int]:
         found: Counter[int] = Counter()
         for log in self.logs:
             found[log.broker] += amount(log)
@@ -117,21 +119,21 @@ class HiddenTopics:
         return {log.path: log.size_bytes for log in self.logs if log.broker == broker}
 
 
-def _silent(brokers: Sequence[int]) -> str:
+def _unknown_brokers_clause(brokers: Sequence[int]) -> str:
     """Return in a clause that brokers do not tell what they hold."""
     if len(brokers) == 1:
         return f"broker {brokers[0]} does not tell its log dirs"
-    names = ", ".join(map(str, brokers[:_NAMED]))
-    more = f" and {len(brokers) - _NAMED:,} more" if len(brokers) > _NAMED else ""
+    names = ", ".join(map(str, brokers[:_MAX_NAMED]))
+    more = f" and {len(brokers) - _MAX_NAMED:,} more" if len(brokers) > _MAX_NAMED else ""
     return f"brokers {names}{more} do not tell their log dirs"
 
 
 def is_partial(hidden: HiddenTopics | None) -> bool:
     """Return whether topics are hidden, or may be as far as anybody has looked."""
-    return hidden is not None and not hidden.is_whole
+    return hidden is not None and not hidden.is_complete
 
 
-def to_json(hidden: HiddenTopics | None) -> dict[str, Any] | None:
+def hidden_topics_to_json(hidden: HiddenTopics | None) -> dict[str, Any] | None:
     """Return what is hidden as plain JSON values, None where nobody has looked."""
     if hidden is None:
         return None

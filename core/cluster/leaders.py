@@ -41,19 +41,19 @@ class BrokerLeaders:
 class Election:
     """One partition whose leader could change: from whom (None is nobody) to whom.
 
-    `hindrance` says why it cannot be elected, "" when it can.
+    `obstacle` says why it cannot be elected, "" when it can.
     """
 
     tp: TopicPartition
     leader: int | None
     to: int | None
     in_sync: tuple[int, ...]
-    hindrance: str = ""
+    obstacle: str = ""
     down: tuple[int, ...] = ()
     """For an unclean one, the replicas that are down: what only they have is lost."""
 
 
-def imbalance(state: ClusterState, rows: Int64) -> tuple[BrokerLeaders, ...]:
+def leader_imbalance(state: ClusterState, rows: Int64) -> tuple[BrokerLeaders, ...]:
     """Return every broker's leaders among the partitions `rows`, by id."""
     preferred, leader = _preferred(state)[rows], state.leader[rows]
     away = preferred[preferred != leader]
@@ -73,12 +73,14 @@ def preferred_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...
     found = []
     for row in rows[preferred[rows] != state.leader[rows]].tolist():
         partition, to = state.row(row), int(preferred[row])
-        hindrance = ""
+        obstacle = ""
         if not state.broker_by_id[to].alive:
-            hindrance = f"preferred replica {to} is down"
+            obstacle = f"preferred replica {to} is down"
         elif to not in partition.isr:
-            hindrance = f"preferred replica {to} is not in the ISR"
-        found.append(Election(partition.tp, _known(partition.leader), to, partition.isr, hindrance))
+            obstacle = f"preferred replica {to} is not in the ISR"
+        found.append(
+            Election(partition.tp, _leader_or_none(partition.leader), to, partition.isr, obstacle)
+        )
     return tuple(found)
 
 
@@ -91,13 +93,13 @@ def unclean_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...]:
     for row in rows[state.leader[rows] == NO_LEADER].tolist():
         partition = state.row(row)
         to = next((b for b in partition.replicas if state.broker_by_id[b].alive), None)
-        hindrance = "" if to is not None else "none of its replicas is up"
+        obstacle = "" if to is not None else "none of its replicas is up"
         down = tuple(b for b in partition.replicas if not state.broker_by_id[b].alive)
-        found.append(Election(partition.tp, None, to, partition.isr, hindrance, down))
+        found.append(Election(partition.tp, None, to, partition.isr, obstacle, down))
     return tuple(found)
 
 
-def rows_of(state: ClusterState, topics: Iterable[str] | None) -> Int64:
+def partition_rows(state: ClusterState, topics: Iterable[str] | None) -> Int64:
     """Return the row indices of these topics' partitions, all for None."""
     if topics is None:
         return np.arange(state.partition_count)
@@ -108,7 +110,7 @@ def _preferred(state: ClusterState) -> np.ndarray:
     return state.replica_broker[state.replica_start[:-1]]
 
 
-def _known(leader: int) -> int | None:
+def _leader_or_none(leader: int) -> int | None:
     return None if leader == NO_LEADER else leader
 
 
@@ -120,13 +122,13 @@ REBALANCE_CONFIGS = (
 """What decides whether leaders return by themselves. KRaft brokers do not report the last one:
 their controller acts on any imbalance."""
 ENABLED, INTERVAL, _ = REBALANCE_CONFIGS
-USUAL_SECONDS = 300.0
+DEFAULT_INTERVAL_SECONDS = 300.0
 """Kafka's own interval, of brokers that do not report theirs."""
 
-Answers = Mapping[int, Mapping[str, str | None] | Fault]
+RebalanceSettings = Mapping[int, Mapping[str, str | None] | Fault]
 
 
-def rebalance_settings(
+def fetch_rebalance_settings(
     client: ClusterClient, state: ClusterState
 ) -> dict[int, Mapping[str, str | None] | Fault]:
     """Return what each live broker reports of the automatic return of leaders.
@@ -135,7 +137,7 @@ def rebalance_settings(
     """
     alive = alive_brokers(state)
     try:
-        answers = client.configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
+        answers = client.describe_configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
     except (AccessDeniedError, UnreachableError) as error:
         return dict.fromkeys(alive, Fault("NOT_KNOWN", error.title))
     found: dict[int, Mapping[str, str | None] | Fault] = {}
@@ -149,14 +151,14 @@ def rebalance_settings(
     return found
 
 
-def returns_every_seconds(answers: Answers) -> float | None:
+def rebalance_interval_seconds(answers: RebalanceSettings) -> float | None:
     """Return how often leaders that are away are given back; None where no broker says so.
 
     Which broker controls may change: one that does it is enough.
     """
     told = (answer for answer in answers.values() if not isinstance(answer, Fault))
     every = [
-        float(interval) if (interval := values.get(INTERVAL)) else USUAL_SECONDS
+        float(interval) if (interval := values.get(INTERVAL)) else DEFAULT_INTERVAL_SECONDS
         for values in told
         if values.get(ENABLED) == "true"
     ]

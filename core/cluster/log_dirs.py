@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.cluster.metadata import UNKNOWN, DirCopy, LogDir, TopicPartition
-from core.cluster.state import Bool, ClusterState, Int64, frozen
+from core.cluster.metadata import UNKNOWN, FutureReplica, LogDir, TopicPartition
+from core.cluster.state import Bool, ClusterState, Int64, read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class BrokerLogs:
     error: str | None = None
 
 
-def with_logs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterState:
+def with_log_dirs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterState:
     """Return the state with sizes, lags and log dirs of the brokers that answered.
 
     Brokers that did not answer keep what was known before. Future logs (a move between log
@@ -43,12 +43,12 @@ def with_logs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterState:
     paths = {path: i for i, path in enumerate(state.log_dir_paths)}
     keys = (state.topic_of.astype(np.int64) << 32) | state.partition
     dirs: dict[int, tuple[LogDir, ...]] = {}
-    copies: list[DirCopy] = []
+    copies: list[FutureReplica] = []
     for answer in logs:
         if answer.error is not None:
             continue
         dirs[answer.broker] = answer.log_dirs
-        copies += _copies(state, answer)
+        copies += _future_replicas(state, answer)
         hosted = np.flatnonzero(state.replica_broker == answer.broker)
         size[hosted], lag[hosted], place[hosted] = UNKNOWN, UNKNOWN, UNKNOWN
         logged = [log for log in answer.replicas if not log.future]
@@ -66,18 +66,21 @@ def with_logs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterState:
         brokers=tuple(
             replace(b, log_dirs=dirs[b.id]) if b.id in dirs else b for b in state.brokers
         ),
-        size_bytes=frozen(size),
-        lag=frozen(lag),
-        log_dir=frozen(place),
+        size_bytes=read_only(size),
+        lag=read_only(lag),
+        log_dir=read_only(place),
         log_dir_paths=tuple(paths),
-        dir_copies=(*(copy for copy in state.dir_copies if copy.broker not in dirs), *copies),
+        future_replicas=(
+            *(copy for copy in state.future_replicas if copy.broker not in dirs),
+            *copies,
+        ),
     )
 
 
-def _copies(state: ClusterState, answer: BrokerLogs) -> list[DirCopy]:
+def _future_replicas(state: ClusterState, answer: BrokerLogs) -> list[FutureReplica]:
     """Return the replicas of a broker that are on their way to another of its log dirs."""
     copies = [
-        DirCopy(
+        FutureReplica(
             TopicPartition(log.topic, log.partition), answer.broker, log.log_dir, log.size_bytes
         )
         for log in answer.replicas

@@ -110,7 +110,7 @@ class PartitionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DirCopy:
+class FutureReplica:
     """A replica on its way to another log dir of its broker, and what has arrived there."""
 
     tp: TopicPartition

@@ -15,8 +15,8 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, REMOTE_STORAGE, ConfigValue, Resource, is_remote
 from core.cluster.faults import Fault
-from core.cluster.hidden_topics import DENIED, HiddenLogs, HiddenTopics
-from core.cluster.log_dirs import BrokerLogs, with_logs
+from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
+from core.cluster.log_dirs import BrokerLogs, with_log_dirs
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError
@@ -31,36 +31,38 @@ CONFIGS_SECONDS = 60.0
 DENIED_SECONDS = 1800.0
 _QUICK_SECONDS = 0.1
 _SLOW_FACTOR = 10.0
-_SLOWEST_SECONDS = 30.0
+_MAX_INTERVAL_SECONDS = 30.0
 """One slow answer puts the next question off no longer than this."""
 
 
-def observe(client: ClusterClient) -> ClusterState:
+def fetch_cluster_state(client: ClusterClient) -> ClusterState:
     """Return the cluster with sizes, lags and topic configs, from one look at everything.
 
     Raises UnreachableError or AccessDeniedError.
     """
-    state = client.describe()
+    state = client.describe_cluster()
     bug_log.note("cluster", lambda: state.counts)
-    known = state.with_topics(topic_configs(client, state.topics))
-    answers = client.log_dirs(alive_brokers(state))
-    hidden = find_hidden(client.denied_topics, state, answers)
-    return replace(with_logs(known, answers), hidden=hidden)
+    known = state.with_topics(fetch_topic_configs(client, state.topics))
+    answers = client.describe_log_dirs(alive_brokers(state))
+    hidden = find_hidden_topics(client.fetch_denied_topics, state, answers)
+    return replace(with_log_dirs(known, answers), hidden=hidden)
 
 
-def observe_hidden(client: ClusterClient, state: ClusterState) -> HiddenTopics:
+def fetch_hidden_topics(client: ClusterClient, state: ClusterState) -> HiddenTopics:
     """Return which topics are missing in a description, from one look at log dirs."""
-    return find_hidden(client.denied_topics, state, client.log_dirs(alive_brokers(state)))
+    return find_hidden_topics(
+        client.fetch_denied_topics, state, client.describe_log_dirs(alive_brokers(state))
+    )
 
 
 def alive_brokers(state: ClusterState) -> list[int]:
     return [broker.id for broker in state.brokers if broker.alive]
 
 
-def topic_configs(client: ClusterClient, topics: Sequence[Topic]) -> dict[str, Topic]:
+def fetch_topic_configs(client: ClusterClient, topics: Sequence[Topic]) -> dict[str, Topic]:
     """Return those topics with their configs; those that may not be read stay unknown."""
     try:
-        answers = client.configs([Resource.topic(t.name) for t in topics], TOPIC_CONFIGS)
+        answers = client.describe_configs([Resource.topic(t.name) for t in topics], TOPIC_CONFIGS)
     except AccessDeniedError:  # of every topic
         return {}
     found: dict[str, Topic] = {}
@@ -91,7 +93,7 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
     )
 
 
-def find_hidden(
+def find_hidden_topics(
     denied_topics: Callable[[Collection[str]], frozenset[str]],
     state: ClusterState,
     answers: Collection[BrokerLogs],
@@ -122,12 +124,12 @@ def find_hidden(
                 replicas[key] += not log.future
                 sizes[key] += max(0, log.size_bytes)
     logs = tuple(
-        HiddenLogs(*key, len(topics[key]), replicas[key], sizes[key]) for key in sorted(topics)
+        HiddenLogDir(*key, len(topics[key]), replicas[key], sizes[key]) for key in sorted(topics)
     )
     return HiddenTopics(len(hidden), logs, unknown)
 
 
-class _DeniedTopics:
+class _DeniedTopicsCache:
     """Which names are denied, as brokers answered once: they log each question about such a one.
 
     All are asked about anew every `DENIED_SECONDS`, and one that was away when it is back.
@@ -145,7 +147,7 @@ class _DeniedTopics:
         due = now - self._renewed >= DENIED_SECONDS
         known = {} if due else {n: self._is_denied[n] for n in names if n in self._is_denied}
         if new := set(names) - known.keys():
-            denied = self._client.denied_topics(new)
+            denied = self._client.fetch_denied_topics(new)
             known |= {name: name in denied for name in new}
         if due:
             self._renewed = now
@@ -153,7 +155,7 @@ class _DeniedTopics:
         return frozenset(name for name, is_denied in known.items() if is_denied)
 
 
-class _Cadence:
+class _PollInterval:
     """When a call is due again: at its interval while it is quick, else at ten times its duration.
 
     Ten times one slow answer would be minutes in which nobody looks: there is a cap, and of the
@@ -175,7 +177,7 @@ class _Cadence:
     def every_seconds(self) -> float:
         takes = self._takes_seconds
         slow = takes * _SLOW_FACTOR if takes > _QUICK_SECONDS else 0.0
-        return max(self._seconds, min(slow, _SLOWEST_SECONDS))
+        return max(self._seconds, min(slow, _MAX_INTERVAL_SECONDS))
 
     @property
     def wait_seconds(self) -> float:
@@ -212,16 +214,16 @@ class Observer:
         self._client = client
         self._stopwatch = stopwatch
         self._sizes = sizes
-        self._metadata = _Cadence(clock, METADATA_SECONDS, stopwatch)
-        self._log_dirs = _Cadence(clock, LOG_DIRS_SECONDS, stopwatch)
-        self._configs = _Cadence(clock, CONFIGS_SECONDS, stopwatch)
+        self._metadata = _PollInterval(clock, METADATA_SECONDS, stopwatch)
+        self._log_dirs = _PollInterval(clock, LOG_DIRS_SECONDS, stopwatch)
+        self._configs = _PollInterval(clock, CONFIGS_SECONDS, stopwatch)
         self._state: ClusterState | None = None
         self._lost: TrimtabError | None = None
         """Why the newest question for metadata has no answer."""
         self.metadata_at = 0.0
         """When the metadata of the newest picture was asked for, by the stopwatch."""
         self._logs: dict[int, BrokerLogs] = {}
-        self._denied = _DeniedTopics(client, clock)
+        self._denied = _DeniedTopicsCache(client, clock)
         self._hidden: HiddenTopics | None = None
         self._topics: dict[str, Topic] = {}
         self._asked: frozenset[tuple[str, str | None]] = frozenset()
@@ -229,12 +231,12 @@ class Observer:
         self._last: ClusterState | None = None
 
     @property
-    def metadata_every_seconds(self) -> float:
+    def metadata_interval_seconds(self) -> float:
         """Return how far looks at the metadata are apart, by how long the last one took."""
         return self._metadata.every_seconds
 
     @property
-    def renewed_every_seconds(self) -> float:
+    def state_interval_seconds(self) -> float:
         """Return how far pictures are apart at most: none is taken while a slow call lasts."""
         slow = max(self._log_dirs.took_seconds, self._configs.took_seconds)
         return max(self._metadata.every_seconds, slow)
@@ -246,17 +248,17 @@ class Observer:
             return None
         return max((call.took_seconds for call in due), default=0.0)
 
-    def next_due(self) -> float:
+    def seconds_until_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""
         if self._lost is not None:
             return self._metadata.wait_seconds
         return min(call.wait_seconds for call in (self._metadata, *self._slow_calls))
 
     @property
-    def _slow_calls(self) -> Sequence[_Cadence]:
+    def _slow_calls(self) -> Sequence[_PollInterval]:
         return (self._configs, self._log_dirs) if self._sizes else (self._configs,)
 
-    def first_look(self, describe: Callable[[], ClusterState]) -> ClusterState:
+    def first_state(self, describe: Callable[[], ClusterState]) -> ClusterState:
         """Return a first picture, of the metadata that `describe` gives alone.
 
         The rest is due at the next poll. Raises what `describe` raises.
@@ -272,7 +274,7 @@ class Observer:
         """
         state = self._state
         if state is None or at_once or self._metadata.wait_seconds == 0:
-            state = self._describe(self._client.describe)
+            state = self._describe(self._client.describe_cluster)
         elif self._lost is not None:
             raise self._lost
         self._poll_slow(state)
@@ -304,7 +306,7 @@ class Observer:
     def _poll_slow(self, state: ClusterState) -> None:
         if self._sizes and self._log_dirs.wait_seconds == 0:
             begun = self._log_dirs.begin()
-            answers = self._client.log_dirs(alive_brokers(state))
+            answers = self._client.describe_log_dirs(alive_brokers(state))
             good = {answer.broker: answer for answer in answers if answer.error is None}
             self._logs |= good
             there = state.broker_by_id
@@ -313,17 +315,17 @@ class Observer:
                 *(answer for broker, answer in self._logs.items() if broker in there),
                 *(answer for answer in answers if answer.broker not in self._logs),
             ]
-            self._hidden = find_hidden(self._denied.of, state, latest)
+            self._hidden = find_hidden_topics(self._denied.of, state, latest)
             self._log_dirs.end(begun)
             self._last = None
         topics = frozenset((topic.name, topic.id) for topic in state.topics)
         if self._configs.wait_seconds == 0:
             begun = self._configs.begin()
-            found = topic_configs(self._client, state.topics)
+            found = fetch_topic_configs(self._client, state.topics)
             self._configs.end(begun)
         elif fresh := topics - self._asked:
             # At once: a topic is told as created with the configs that it was created with.
-            found = topic_configs(
+            found = fetch_topic_configs(
                 self._client, [topic for topic in state.topics if (topic.name, topic.id) in fresh]
             )
         else:
@@ -344,11 +346,11 @@ class Observer:
         state = state.with_topics(known)
         last = self._last
         if last is not None and last.log_dir_paths and _same_layout(last, state):
-            joined = _with_sizes_of(last, state)
+            joined = _with_log_dirs_of(last, state)
         else:
             present = state.broker_by_id
             logs = [answer for broker, answer in self._logs.items() if broker in present]
-            joined = with_logs(state, logs)
+            joined = with_log_dirs(state, logs)
         joined = replace(joined, hidden=self._hidden)
         self._last = joined
         return joined
@@ -361,7 +363,7 @@ def _same_layout(a: ClusterState, b: ClusterState) -> bool:
     )
 
 
-def _with_sizes_of(last: ClusterState, state: ClusterState) -> ClusterState:
+def _with_log_dirs_of(last: ClusterState, state: ClusterState) -> ClusterState:
     """Return `state` with the log dirs joined to `last`: joining a million replicas takes long."""
     dirs = {broker.id: broker.log_dirs for broker in last.brokers}
     return replace(
@@ -371,5 +373,5 @@ def _with_sizes_of(last: ClusterState, state: ClusterState) -> ClusterState:
         lag=last.lag,
         log_dir=last.log_dir,
         log_dir_paths=last.log_dir_paths,
-        dir_copies=last.dir_copies,
+        future_replicas=last.future_replicas,
     )

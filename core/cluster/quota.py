@@ -34,7 +34,7 @@ class Quota:
         self._current = 0
 
     @classmethod
-    def after_silence(cls, rate: float, now: float) -> Quota:
+    def after_idle(cls, rate: float, now: float) -> Quota:
         """Return a quota that has counted zero bytes for minutes, as a leader's always has.
 
         Leaders record every follower's fetch, also when nothing in it is throttled; so about

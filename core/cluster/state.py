@@ -18,7 +18,7 @@ from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.metadata import (
     UNKNOWN,
     Broker,
-    DirCopy,
+    FutureReplica,
     PartitionRow,
     Topic,
     TopicPartition,
@@ -32,7 +32,7 @@ Bool = npt.NDArray[np.bool_]
 _A = TypeVar("_A", bound=npt.NDArray[Any])
 
 
-def frozen(array: _A) -> _A:
+def read_only(array: _A) -> _A:
     """Return a column as one that cannot be written to."""
     array.setflags(write=False)
     return array
@@ -66,7 +66,7 @@ class ClusterState:
     log_dir: Int32
     """Index into `log_dir_paths` for each replica, -1 unknown."""
     log_dir_paths: tuple[str, ...] = ()
-    dir_copies: tuple[DirCopy, ...] = ()
+    future_replicas: tuple[FutureReplica, ...] = ()
     """Replicas on their way to another log dir, where brokers were asked for their logs."""
     moves_unknown: str = ""
     """Why it is not known what is in flight, in a sentence; "" where it is."""
@@ -101,10 +101,10 @@ class ClusterState:
         total = int(start[-1])
 
         def per_partition(values: Iterator[int]) -> Int32:
-            return frozen(np.fromiter(values, np.int32, len(rows)))
+            return read_only(np.fromiter(values, np.int32, len(rows)))
 
         def per_replica(values: Iterator[bool]) -> Bool:
-            return frozen(np.fromiter(values, np.bool_, total))
+            return read_only(np.fromiter(values, np.bool_, total))
 
         return cls(
             cluster_id=cluster_id,
@@ -116,16 +116,16 @@ class ClusterState:
             partition=per_partition(row.partition for row in rows),
             leader=per_partition(row.leader for row in rows),
             leader_epoch=per_partition(row.leader_epoch for row in rows),
-            replica_start=frozen(start),
-            replica_broker=frozen(
+            replica_start=read_only(start),
+            replica_broker=read_only(
                 np.fromiter((b for row in rows for b in row.replicas), np.int32, total)
             ),
             in_sync=per_replica(b in row.isr for row in rows for b in row.replicas),
             adding=per_replica(b in row.adding for row in rows for b in row.replicas),
             removing=per_replica(b in row.removing for row in rows for b in row.replicas),
-            size_bytes=frozen(np.full(total, UNKNOWN, np.int64)),
-            lag=frozen(np.full(total, UNKNOWN, np.int64)),
-            log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
+            size_bytes=read_only(np.full(total, UNKNOWN, np.int64)),
+            lag=read_only(np.full(total, UNKNOWN, np.int64)),
+            log_dir=read_only(np.full(total, UNKNOWN, np.int32)),
             moves_unknown=moves_unknown,
         )
 
@@ -133,7 +133,7 @@ class ClusterState:
         """Return whether a broker is among these, HOST:PORT in lower case."""
         return any(broker.server in servers for broker in self.brokers)
 
-    def require_moves(self) -> None:
+    def require_known_moves(self) -> None:
         """Raise AccessDeniedError where it is not known what is in flight."""
         if self.moves_unknown:
             raise AccessDeniedError(self.moves_unknown, next=RIGHTS)
@@ -170,7 +170,7 @@ class ClusterState:
     @cached_property
     def broker_ids(self) -> Int32:
         """Return all broker ids, ascending, shape [B]."""
-        return frozen(np.array([broker.id for broker in self.brokers], np.int32))
+        return read_only(np.array([broker.id for broker in self.brokers], np.int32))
 
     @cached_property
     def topic_index(self) -> Mapping[str, int]:
@@ -239,21 +239,21 @@ class ClusterState:
     def partition_of_replica(self) -> Int64:
         """Return for each replica the row index of its partition, shape [R]."""
         counts = np.diff(self.replica_start)
-        return frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
+        return read_only(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
 
     @cached_property
     def hidden_bytes(self) -> Int64:
         """Return what each broker is known to hold of topics that are hidden, shape [B]."""
         held = self.hidden.bytes_by_broker if self.hidden else {}
-        return frozen(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
+        return read_only(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     @cached_property
     def hidden_replicas(self) -> Int64:
         """Return how many replicas of hidden topics each broker is known to hold, shape [B]."""
         held = self.hidden.replicas_by_broker if self.hidden else {}
-        return frozen(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
+        return read_only(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
-    def columns(self, brokers: Int32) -> Int64:
+    def broker_columns(self, brokers: Int32) -> Int64:
         """Return which of `brokers` each id is, -1 for none of them; the shape stays."""
         ids = self.broker_ids
         at = np.searchsorted(ids, brokers).astype(np.int64)
@@ -263,31 +263,33 @@ class ClusterState:
     @cached_property
     def leader_column(self) -> Int64:
         """Return which of `brokers` leads each partition, -1 for none, shape [P]."""
-        return frozen(self.columns(self.leader))
+        return read_only(self.broker_columns(self.leader))
 
     @cached_property
     def replica_column(self) -> Int64:
         """Return which of `brokers` holds each replica, -1 for none, shape [R]."""
-        return frozen(self.columns(self.replica_broker))
+        return read_only(self.broker_columns(self.replica_broker))
 
     @cached_property
     def reassigning(self) -> Bool:
         """Return which partitions are in flight between brokers, shape [P]."""
         found = np.zeros(self.partition_count, np.bool_)
         found[self.partition_of_replica[self.adding | self.removing]] = True
-        return frozen(found)
+        return read_only(found)
 
     @cached_property
     def moving(self) -> Bool:
         """Return which partitions are in flight, between brokers or log dirs, shape [P]."""
         moving = self.reassigning.copy()
-        moving[[row for copy in self.dir_copies if (row := self.find(copy.tp)) is not None]] = True
-        return frozen(moving)
+        moving[
+            [row for copy in self.future_replicas if (row := self.find(copy.tp)) is not None]
+        ] = True
+        return read_only(moving)
 
     @cached_property
     def is_leader(self) -> Bool:
         """Return for each replica whether it leads its partition, shape [R]."""
-        return frozen(self.replica_broker == self.leader[self.partition_of_replica])
+        return read_only(self.replica_broker == self.leader[self.partition_of_replica])
 
     @cached_property
     def partition_size_bytes(self) -> Int64:
@@ -298,7 +300,7 @@ class ClusterState:
             sizes[held] = np.maximum.reduceat(self.size_bytes, self.replica_start[held])
         led = self.is_leader & (self.size_bytes >= 0)
         sizes[self.partition_of_replica[led]] = self.size_bytes[led]
-        return frozen(sizes)
+        return read_only(sizes)
 
     @cached_property
     def metadata_hash(self) -> str:

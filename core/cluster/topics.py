@@ -17,7 +17,7 @@ from core.cluster.state import Bool, ClusterState, Int64
 
 PROBE_TOPIC = "__trimtab_probe"
 """What clients feel is measured on it; on those that begin so, what producers wait beside a run."""
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that brokers themselves keep their state in."""
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -43,9 +43,13 @@ class TopicHealth:
     """Partitions of which replicas are being added or removed; None where that is not known."""
 
 
-def healths(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ...]:
+def topic_health(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ...]:
     """Return these topics in numbers, in the order that they are named."""
-    under, offline, factor = under_replicated(state), state.leader == NO_LEADER, _factor(state)
+    under, offline, factor = (
+        under_replicated(state),
+        state.leader == NO_LEADER,
+        _replication_factors(state),
+    )
     in_flight = state.reassigning
     found = []
     for name in topics:
@@ -68,17 +72,17 @@ def healths(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ..
 
 def under_replicated(state: ClusterState) -> Bool:
     """Return which partitions have fewer replicas in sync than they should, shape [P]."""
-    return in_sync(state) < _factor(state)
+    return in_sync_counts(state) < _replication_factors(state)
 
 
-def in_sync(state: ClusterState) -> Int64:
+def in_sync_counts(state: ClusterState) -> Int64:
     """Return how many replicas of each partition are in sync, shape [P]."""
-    return _count(state, state.in_sync)
+    return _replica_counts(state, state.in_sync)
 
 
-def _factor(state: ClusterState) -> Int64:
-    return np.diff(state.replica_start) - _count(state, state.adding)
+def _replication_factors(state: ClusterState) -> Int64:
+    return np.diff(state.replica_start) - _replica_counts(state, state.adding)
 
 
-def _count(state: ClusterState, of: Bool) -> Int64:
+def _replica_counts(state: ClusterState, of: Bool) -> Int64:
     return np.bincount(state.partition_of_replica[of], minlength=state.partition_count)

@@ -45,12 +45,12 @@ def start_load(
     longer than STOP_SECONDS to end is broken off, and done again by the next pipeline. Raises
     UnreachableError when the cluster's id is not given and cannot be asked for.
     """
-    if address.simulated:
+    if address.is_simulated:
         return None
     if cluster_id is None:
         connection = connect(address)
         try:
-            cluster_id = connection.client.describe().cluster_id
+            cluster_id = connection.client.describe_cluster().cluster_id
         finally:
             connection.client.close()
     root = root or paths.load_root()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
@@ -35,9 +35,12 @@ class SimulatedLoad:
 
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> SimulatedLoad:
-        state = cluster.describe()
+        state = cluster.describe_cluster()
         alive = [broker.id for broker in state.brokers if broker.alive]
-        return cls(with_logs(state, cluster.log_dirs(alive)), *cluster.readers_and_message_bytes())
+        return cls(
+            with_log_dirs(state, cluster.describe_log_dirs(alive)),
+            *cluster.readers_and_message_bytes(),
+        )
 
     def rates(
         self, cluster: SimulatedCluster, moments: Sequence[datetime]

@@ -81,9 +81,13 @@ class _Audited:
             "submit", lambda: self._client.alter_reassignments(targets), targets=told
         )
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
         told = [str(tp) for tp in partitions]
-        return self._change("cancel", lambda: self._client.cancel(partitions), partitions=told)
+        return self._change(
+            "cancel", lambda: self._client.cancel_reassignments(partitions), partitions=told
+        )
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         told = [_change(change) for change in changes]
@@ -104,7 +108,10 @@ class _Audited:
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         told = {
-            topic.name: {"replicas": _layout(topic.replicas), "configs": dict(topic.configs)}
+            topic.name: {
+                "replicas": _layout(topic.replicas),
+                "configs": dict(topic.describe_configs),
+            }
             for topic in topics
         }
         return self._change(

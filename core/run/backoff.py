@@ -29,19 +29,19 @@ class _DenialsAsFaults:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        return _told(lambda: self._client.configs(resources, names), resources)
+        return _told(lambda: self._client.describe_configs(resources, names), resources)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         touched = [change.resource for change in changes]
         return _told(lambda: self._client.alter_configs(changes), touched)
 
-    def list_entries(
+    def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        return _told(lambda: self._client.list_entries(lists), lists)
+        return _told(lambda: self._client.fetch_list_entries(lists), lists)
 
 
 def _told(

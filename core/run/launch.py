@@ -107,7 +107,7 @@ def _note_start(
 
 def _now(address: Address) -> datetime:
     """Return the time by the clock that the run will live by."""
-    if not address.simulated:
+    if not address.is_simulated:
         return datetime.now(UTC)
     connection = connect(address)
     try:

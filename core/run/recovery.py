@@ -85,7 +85,7 @@ def _refuse_other(address: Address, run: RunState) -> None:
     try:
         connection = connect(address)
         try:
-            found = connection.client.describe().cluster_id
+            found = connection.client.describe_cluster().cluster_id
         finally:
             connection.client.close()
     except UnreachableError as error:

@@ -21,7 +21,7 @@ from core import passwords
 from core.clock import SteadyClock
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, connect
-from core.cluster.probe.produce_latency import open_probe
+from core.cluster.probe.produce_latency import start_probe
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.run import audit
@@ -86,7 +86,7 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             | ({"unsaved_passwords": unsaved} if unsaved else {})
             | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
         )
-        patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
+        patience = SIMULATED_PATIENCE_SECONDS if address.is_simulated else math.inf
         cluster_id, snapshots = created["cluster_id"], created["options"].get("snapshots")
         run = path.name.removesuffix(SUFFIX)
         note = partial(audit.note, cluster_id, run)
@@ -96,7 +96,7 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             client,
             connection.clock,
             patience_seconds=patience,
-            open_probe=lambda brokers: open_probe(address, run, brokers, steady, note),
+            open_probe=lambda brokers: start_probe(address, run, brokers, steady, note),
             on_look=notifier.look,
             learned=lambda: calibration(cluster_id),
             load=lambda state: load_as_known(state, snapshots),

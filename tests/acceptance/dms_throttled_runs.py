@@ -13,7 +13,7 @@ from typing import Any
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import SLOT_SECONDS, SLOTS
-from core.cluster.sandbox.workload import fill, run
+from core.cluster.sandbox.workload import fill, run_workload
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from core.errors import ExitCode, TrimtabError
 from core.plan.estimate.uncertainty import START_SECONDS
@@ -196,7 +196,7 @@ def _produced(stage: Stage, topics: Layout, bytes_per_s: float) -> Iterator[None
     name, replicas = next(iter(topics.items()))
     stop = threading.Event()
     load = Workload((TopicLoad(name, replicas, (bytes_per_s,)),), ())
-    producer = threading.Thread(target=run, args=(stage.settings, load, stop))
+    producer = threading.Thread(target=run_workload, args=(stage.settings, load, stop))
     producer.start()
     try:
         yield
@@ -228,7 +228,7 @@ def _sizes(stage: Stage) -> dict[TopicPartition, int]:
     """Return each partition's largest replica, which is its leader's."""
     client = KafkaClient(stage.settings)
     found: dict[TopicPartition, int] = {}
-    for answer in client.log_dirs(stage.brokers):
+    for answer in client.describe_log_dirs(stage.brokers):
         for replica in answer.replicas:
             tp = TopicPartition(replica.topic, replica.partition)
             found[tp] = max(found.get(tp, 0), replica.size_bytes)

@@ -80,7 +80,7 @@ class Reader:
     def _work(self) -> None:
         from confluent_kafka import Consumer
 
-        config = self._settings.confluent()
+        config = self._settings.librdkafka_config()
         logger = config.pop("logger")
         classic = {
             "session.timeout.ms": 10_000,
@@ -154,7 +154,7 @@ def produce(
             key = message.key()
             found[message.partition()].append(None if key is None else key.decode())
 
-    config = settings.confluent()
+    config = settings.librdkafka_config()
     logger = config.pop("logger")
     options = {
         "acks": "all",

@@ -200,11 +200,11 @@ def _rates(stage: Stage) -> Step:
     rows = [TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
     connection = connect(Address(stage.sandbox.bootstrap))
     try:
-        before = connection.client.offsets(rows, OffsetAt.LATEST)
+        before = connection.client.fetch_offsets(rows, OffsetAt.LATEST)
         stage.tell("counting what is produced to each broker")
         time.sleep(RATES_SECONDS)
-        after = connection.client.offsets(rows, OffsetAt.LATEST)
-        leader = {row.tp: row.leader for row in connection.client.describe().rows()}
+        after = connection.client.fetch_offsets(rows, OffsetAt.LATEST)
+        leader = {row.tp: row.leader for row in connection.client.describe_cluster().rows()}
     finally:
         connection.client.close()
     count = Counter[int]()

@@ -184,7 +184,7 @@ class Reader:
     def __init__(self, settings: ConnectionSettings, topic: str, partitions: int) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        config = settings.confluent()
+        config = settings.librdkafka_config()
         logger = config.pop("logger")
         self.seen: set[int] = set()
         self._stop = threading.Event()
@@ -218,7 +218,7 @@ class Reader:
 def _producer(settings: ConnectionSettings, heard: Callable[[str], None]) -> Any:
     from confluent_kafka import Producer as Client
 
-    config = settings.confluent()
+    config = settings.librdkafka_config()
     config.pop("logger")
     return Client(
         {

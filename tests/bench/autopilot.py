@@ -27,7 +27,7 @@ from core.autopilot.observation import LoadView, Observation, placement_imbalanc
 from core.autopilot.plan_choice import copied_bytes
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.cluster.metadata import Broker, PartitionRow, TopicPartition
-from core.cluster.state import ClusterState, frozen
+from core.cluster.state import ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest
@@ -181,7 +181,7 @@ class Placed:
         )
         sizes = np.repeat(self.month.sizes[whole], REPLICAS).astype(np.int64)
         lives = np.isin(self.state.replica_broker, list(alive))
-        return replace(self.state, brokers=brokers, size_bytes=sizes, in_sync=frozen(lives))
+        return replace(self.state, brokers=brokers, size_bytes=sizes, in_sync=read_only(lives))
 
     def begin(self, now: datetime, plan: Plan, state: ClusterState) -> datetime:
         """Start a run; return when it will have ended."""
@@ -208,7 +208,7 @@ class Placed:
             assert row is not None
             held[self.state.replica_slice(row)] = move.after
             leader[row] = move.after[0]
-        self.state = replace(self.state, replica_broker=frozen(held), leader=frozen(leader))
+        self.state = replace(self.state, replica_broker=read_only(held), leader=read_only(leader))
         self.running = None
         return True
 

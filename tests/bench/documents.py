@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from core.cluster.documents import arrow
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.text.json import json_text
 from tests.bench.measured import run_measured
 from tests.bench.report import leave
@@ -37,9 +37,9 @@ def play(form: str, partitions: int, most_seconds: float | None, rounds: int) ->
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cluster"
         if form == "JSON":
-            path.write_text(json_text(to_json(document)), encoding="utf-8")
+            path.write_text(json_text(document_to_json(document)), encoding="utf-8")
         else:
-            arrow.write(document, path)
+            arrow.write_arrow(document, path)
         played = [run_measured(str(path), program=READ) for _ in range(rounds)]
         size = path.stat().st_size
     assert all(int(one.output) == state.replica_count for one in played)

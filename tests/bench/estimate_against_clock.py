@@ -32,7 +32,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill, run
+from core.cluster.sandbox.workload import fill, run_workload
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from tests.bench.report import leave
 from tests.waiting import eventually
@@ -212,7 +212,7 @@ class Bench:
         client = KafkaClient(self.settings)
 
         def all_told() -> bool:  # a leader that has just changed does not
-            ends.update(client.offsets(tps, OffsetAt.LATEST))
+            ends.update(client.fetch_offsets(tps, OffsetAt.LATEST))
             return len(ends) == len(tps)
 
         try:
@@ -233,7 +233,7 @@ class Bench:
             (TopicLoad(row.topic, before, (each,) * len(before), MESSAGE_BYTES),), ()
         )
         stop = threading.Event()
-        producer = threading.Thread(target=run, args=(self.settings, workload, stop))
+        producer = threading.Thread(target=run_workload, args=(self.settings, workload, stop))
         producer.start()
         try:
             yield

@@ -73,7 +73,7 @@ def carry_out(path: Path) -> dict[str, Any]:
     from core.run.options import RunOptions, create_journal
 
     connection = connect(Address(f"sim:{path}"))
-    state = connection.client.describe()
+    state = connection.client.describe_cluster()
     plan = Plan(state.cluster_id)
     for index in range(state.partition_count):
         first, second, last = state.replicas(index)

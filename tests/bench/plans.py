@@ -21,7 +21,7 @@ import numpy as np
 
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument
-from core.cluster.state import ClusterState, frozen
+from core.cluster.state import ClusterState, read_only
 from core.load.load import Load
 from core.plan.planner.model.measures import HOSTED, SHOWN, Measure
 from core.plan.planner.model.placement import Placement
@@ -89,7 +89,7 @@ def _generated(state: ClusterState, load: Load, start: Placement) -> dict[str, A
     arriving = (rows[:, :, None] != start.problem.ids[start.at][:, None, :]).all(axis=2)
     sizes = start.problem.items[:, Measure.DISK]
     after = replace(
-        state, leader=frozen(rows[:, 0].copy()), replica_broker=frozen(rows.ravel().copy())
+        state, leader=read_only(rows[:, 0].copy()), replica_broker=read_only(rows.ravel().copy())
     )
     ends = np.abs(Placement(problem(after, load, band=BAND)).loads[:, SHOWN] - 1).max(axis=0)
     return {
@@ -101,7 +101,7 @@ def _generated(state: ClusterState, load: Load, start: Placement) -> dict[str, A
 def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[str, Any]:
     state, load = skewed(shape)
     saved = folder / "cluster.arrow"
-    arrow.write(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
+    arrow.write_arrow(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
     command = ("--from", str(saved), "plan", "suggest", "--json")
     played = [run_measured(*command) for _ in range(rounds)]
     found = json.loads(played[-1].output)

@@ -86,7 +86,7 @@ class PacedProducer:
     def _produce(self) -> None:
         from confluent_kafka import Producer
 
-        config = self._settings.confluent()
+        config = self._settings.librdkafka_config()
         logger = config.pop("logger")
         producer = Producer({**config, "acks": "all", "linger.ms": 0}, logger=logger)
         payload, sent, began = bytes(MESSAGE_BYTES), 0, time.monotonic()
@@ -145,7 +145,7 @@ class Flight:
     def _look(self) -> None:
         before: set[TopicPartition] = set()
         while not self._over.is_set():
-            now = set(self._client.reassignments())
+            now = set(self._client.fetch_reassignments())
             if before - now:
                 self._ends.append(time.monotonic())
             if now:
@@ -201,7 +201,7 @@ class Turns:
         away = [wait for at, wait in during if flight.is_away_from_ends(at)]
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
         self._client.alter_reassignments(back)
-        eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
+        eventually(lambda: not self._client.fetch_reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
             "moving_seconds": round(ended - began, 2),
@@ -228,7 +228,7 @@ class Turns:
             self._tool("--cancel")
             return window
         self._tool("--execute")
-        eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
+        eventually(lambda: not self._client.fetch_reassignments(), MOVED_SECONDS, every=0.1)
         return None
 
     def _trimtab(self) -> None:

@@ -79,7 +79,7 @@ async def shown_after(sandbox: Sandbox, protocol: str) -> dict[str, list[float]]
     """Return for each change the seconds until the screen, and the timeline, had it."""
     address = Address(sandbox.bootstrap)
     connection = connect(address)
-    state = connection.client.describe()
+    state = connection.client.describe_cluster()
     session = Session("bench", address=address, connection=connection)
     session.state, session.load = state, Load.unknown(state)
     app, ended = TrimtabApp(session), threading.Event()

@@ -53,7 +53,7 @@ def verify(sandbox: Sandbox, code: int) -> dict[str, Any]:
 
 def flip(sandbox: Sandbox, client: KafkaClient) -> dict[str, int]:
     """Turn a byte in the middle of one follower's log; return whose."""
-    state = client.describe()
+    state = client.describe_cluster()
     row = state.row(state.partitions_of(TOPIC)[PARTITIONS // 2])
     broker = row.replicas[-1]
     sandbox.stop(broker)
@@ -70,7 +70,7 @@ def flip(sandbox: Sandbox, client: KafkaClient) -> dict[str, int]:
         opened.seek(at)
         opened.write(bytes([before ^ 1]))
     sandbox.start(broker)
-    eventually(lambda: bool(client.describe().in_sync.all()), seconds=120.0, every=0.5)
+    eventually(lambda: bool(client.describe_cluster().in_sync.all()), seconds=120.0, every=0.5)
     return {"broker": broker, "partition": row.partition}
 
 

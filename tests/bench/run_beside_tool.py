@@ -58,13 +58,13 @@ class Watcher:
 
     def _look(self) -> None:
         deadline = time.monotonic() + MOVED_SECONDS
-        while not self.began or self._client.reassignments():
+        while not self.began or self._client.fetch_reassignments():
             if time.monotonic() > deadline:
                 return
-            if not self.began and self._client.reassignments():
+            if not self.began and self._client.fetch_reassignments():
                 self.began = time.monotonic()
             if self.began:
-                (answer,) = self._client.log_dirs([DESTINATION])
+                (answer,) = self._client.describe_log_dirs([DESTINATION])
                 arrived = sum(log.size_bytes for log in answer.replicas if log.topic == TOPIC)
                 self.samples.append((time.monotonic() - self.began, arrived))
             time.sleep(0.01)
@@ -108,7 +108,7 @@ class Turns:
         whole = time.monotonic() - began
         watcher.wait()
         self._client.alter_reassignments(dict.fromkeys(self._partitions, BEFORE))
-        eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
+        eventually(lambda: not self._client.fetch_reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
             "whole_seconds": round(whole, 2),

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from core.cluster.metadata import Broker, LogDir, Topic
-from core.cluster.state import ClusterState, frozen
+from core.cluster.state import ClusterState, read_only
 from core.load.load import Load
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -54,18 +54,18 @@ def skewed(shape: Shape) -> tuple[ClusterState, Load]:
         controller=0,
         brokers=tuple(Broker(b, rack=f"r{b % shape.racks}") for b in range(shape.brokers)),
         topics=tuple(Topic(f"topic-{t:06}") for t in range(topics)),
-        topic_of=frozen(topic),
-        partition=frozen(_numbers(topic, topics)),
-        leader=frozen(held[:, 0].copy()),
-        leader_epoch=frozen(np.zeros(partitions, np.int32)),
-        replica_start=frozen(np.arange(partitions + 1, dtype=np.int64) * shape.replicas),
-        replica_broker=frozen(held.ravel()),
-        in_sync=frozen(np.ones(count, np.bool_)),
-        adding=frozen(np.zeros(count, np.bool_)),
-        removing=frozen(np.zeros(count, np.bool_)),
-        size_bytes=frozen(np.repeat(sizes, shape.replicas).astype(np.int64)),
-        lag=frozen(np.zeros(count, np.int64)),
-        log_dir=frozen(np.full(count, -1, np.int32)),
+        topic_of=read_only(topic),
+        partition=read_only(_numbers(topic, topics)),
+        leader=read_only(held[:, 0].copy()),
+        leader_epoch=read_only(np.zeros(partitions, np.int32)),
+        replica_start=read_only(np.arange(partitions + 1, dtype=np.int64) * shape.replicas),
+        replica_broker=read_only(held.ravel()),
+        in_sync=read_only(np.ones(count, np.bool_)),
+        adding=read_only(np.zeros(count, np.bool_)),
+        removing=read_only(np.zeros(count, np.bool_)),
+        size_bytes=read_only(np.repeat(sizes, shape.replicas).astype(np.int64)),
+        lag=read_only(np.zeros(count, np.int64)),
+        log_dir=read_only(np.full(count, -1, np.int32)),
     )
     load = Load(rates, rates * readers, rates / 1000, None, None)
     return (_tight(state, load) if shape.tight else state), load

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.load.load import Float64
 from tests.terminal import Terminal
@@ -75,8 +75,8 @@ class BenchFeed:
         from core.cluster.simulation.demo import demo_spec
 
         cluster = SimulatedCluster(demo_spec(seed=7), 7)
-        state = cluster.describe()
-        self._state = with_logs(state, cluster.log_dirs([b.id for b in state.brokers]))
+        state = cluster.describe_cluster()
+        self._state = with_log_dirs(state, cluster.describe_log_dirs([b.id for b in state.brokers]))
         rates = {
             (topic.name, n): partition.in_bytes_per_s
             for topic in cluster.spec.topics

@@ -28,7 +28,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill, run
+from core.cluster.sandbox.workload import fill, run_workload
 from core.cluster.sandbox.workload_spec import Workload, skewed_workload
 from core.run.journal.journal import Journal, journal_path
 from core.run.journal.records import Sample
@@ -147,7 +147,7 @@ class Bench:
     @contextmanager
     def _produced(self, workload: Workload) -> Iterator[None]:
         stop = threading.Event()
-        producer = threading.Thread(target=run, args=(self.settings, workload, stop))
+        producer = threading.Thread(target=run_workload, args=(self.settings, workload, stop))
         producer.start()
         try:
             yield

@@ -22,7 +22,7 @@ import numpy as np
 
 from core.cluster.metadata import Broker, PartitionRow
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.state import ClusterState, frozen
+from core.cluster.state import ClusterState, read_only
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.store import Timeline
 from tests.bench.report import leave
@@ -67,7 +67,7 @@ def month() -> Iterator[ClusterState]:
         some = chosen[::3]
         leader[some] = state.replica_broker[state.replica_start[some] + rng.integers(0, 3)]
         at = began + timedelta(days=DAYS) * (look + 1) / looks
-        state = replace(state, fetched_at=at, leader=frozen(leader), in_sync=frozen(in_sync))
+        state = replace(state, fetched_at=at, leader=read_only(leader), in_sync=read_only(in_sync))
         yield state
 
 

@@ -82,14 +82,14 @@ class Place:
 
     def _has_read(self) -> bool:
         try:
-            groups = self._client.groups(GROUP)
+            groups = self._client.describe_groups(GROUP)
         except UnreachableError:
             return False  # coordinators begin with loading their groups
         return any(len(group.committed) == len(READ) * PARTITIONS for group in groups)
 
     def take_leaders_away(self) -> None:
         """Have every partition prefer its second replica: leaders stay where they are."""
-        state = self._client.describe()
+        state = self._client.describe_cluster()
         targets = {}
         for row in state.rows():
             if row.topic in TOPICS:
@@ -100,7 +100,7 @@ class Place:
         eventually(lambda: self._away() == len(targets), every=0.05)
 
     def _away(self) -> int:
-        rows = [row for row in self._client.describe().rows() if row.topic in TOPICS]
+        rows = [row for row in self._client.describe_cluster().rows() if row.topic in TOPICS]
         return sum(row.leader != row.replicas[0] for row in rows)
 
     def ours(self, pair: Pair) -> Spent:

@@ -106,7 +106,7 @@ class Brokers:
 
     def shown(self, resource: Resource, name: str) -> str | None:
         """Return a config as brokers show it now; None when it is not set, or not told."""
-        configs = self.client.configs([resource], [name])[resource]
+        configs = self.client.describe_configs([resource], [name])[resource]
         found = None if isinstance(configs, Fault) else configs.get(name)
         return found.value if found else None
 
@@ -192,24 +192,24 @@ class Brokers:
     def is_flying(self, run: str) -> bool:
         """Return whether moves of a run are in flight."""
         planned = {m.move.tp for m in self.history(run).moves}
-        return bool(planned & self.reassignments().keys())
+        return bool(planned & self.fetch_reassignments().keys())
 
     def dirs_now(self, broker: int) -> dict[TopicPartition, str]:
         """Return in which log dir a broker's replicas lie, as it tells now."""
-        (answer,) = self.client.log_dirs([broker])
+        (answer,) = self.client.describe_log_dirs([broker])
         here = [log for log in answer.replicas if not log.future]
         return {TopicPartition(log.topic, log.partition): log.log_dir for log in here}
 
     def replicas_now(self, tp: TopicPartition) -> tuple[int, ...]:
         """Return a partition's replicas, as a broker tells them now."""
-        state = self.client.describe()
+        state = self.client.describe_cluster()
         index = state.find(tp)
         return () if index is None else state.replicas(index)
 
-    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
+    def fetch_reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         """Return what is in flight; nothing while nobody answers."""
         try:
-            return self.client.reassignments()
+            return self.client.fetch_reassignments()
         except UnreachableError:
             return {}
 
@@ -253,7 +253,7 @@ class Brokers:
 
     def is_alive(self, broker: int) -> bool:
         with suppress(UnreachableError):
-            return any(b.id == broker and b.alive for b in self.client.describe().brokers)
+            return any(b.id == broker and b.alive for b in self.client.describe_cluster().brokers)
         return False
 
     def nodes_of(self, part: str, targets: Targets, before: Targets) -> tuple[int, ...]:
@@ -280,7 +280,7 @@ class Brokers:
 
         def leads() -> bool:
             with suppress(UnreachableError):
-                leader = self.client.describe().controller
+                leader = self.client.describe_cluster().controller
                 if leader is not None and self.sandbox.process(leader) is not None:
                     found.append(leader)
             return bool(found)
@@ -301,7 +301,7 @@ class Brokers:
 
     def _is_whole(self) -> bool:
         with suppress(UnreachableError):
-            state = self.client.describe()
+            state = self.client.describe_cluster()
             rows = [state.row(i) for i in range(state.partition_count)]
             return all(set(row.isr) >= set(row.replicas) - set(row.adding) for row in rows)
         return False

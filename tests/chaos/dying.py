@@ -127,9 +127,9 @@ class DoomedClient:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
-    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         self._lives.look()
-        return self._cluster.reassignments()
+        return self._cluster.fetch_reassignments()
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         brokers = [c for c in changes if c.resource.kind is ResourceKind.BROKER]
@@ -147,8 +147,10 @@ class DoomedClient:
     ) -> dict[TopicPartition, Fault | None]:
         return self._change(lambda: self._cluster.alter_reassignments(targets))
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
-        return self._change(lambda: self._cluster.cancel(partitions))
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
+        return self._change(lambda: self._cluster.cancel_reassignments(partitions))
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False

@@ -264,8 +264,8 @@ class Disturbed(Form):
 
     def _is_back(self, first: tuple[int, ...]) -> bool:
         """Let others take their move back, in the order that was; overridden it would never end."""
-        if self.moved in self.brokers.client.reassignments():
-            self.brokers.client.cancel([self.moved])
+        if self.moved in self.brokers.client.fetch_reassignments():
+            self.brokers.client.cancel_reassignments([self.moved])
             return False
         return self.brokers.replicas_now(self.moved) == first or self._is_moved(first)
 
@@ -279,7 +279,7 @@ class Disturbed(Form):
         eventually(is_settled)
 
     def _has_rate(self) -> bool:
-        (found,) = self.brokers.client.configs(
+        (found,) = self.brokers.client.describe_configs(
             [Resource.broker(self.broker)], [FOLLOWER_RATE]
         ).values()
         return isinstance(found, dict) and FOLLOWER_RATE in found

@@ -136,9 +136,9 @@ class Lives:
 
     def _judged(self, run: str, form: Form, history: RunState, part: str) -> list[str]:
         brokers, wrong = self._brokers, [*form.wrong(run)]
-        if flying := brokers.reassignments():
+        if flying := brokers.fetch_reassignments():
             wrong.append(f"still in flight: {', '.join(map(str, flying))}")
-            brokers.client.cancel(list(flying))
+            brokers.client.cancel_reassignments(list(flying))
         # With a node dead before it has changed anything, a run may say so and end.
         refused = part and history.ended is Outcome.FAILED and not history.preflight
         if history.ended not in form.ends and not refused:

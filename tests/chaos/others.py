@@ -51,7 +51,7 @@ class Others:
             self._did(f"moved {tp} to {target}")
 
     def cancel(self, tp: TopicPartition) -> None:
-        if self._cluster.cancel([tp])[tp] is None:
+        if self._cluster.cancel_reassignments([tp])[tp] is None:
             self.touched.add(tp)
             self.targets.pop(tp, None)
             self._did(f"cancelled {tp}")
@@ -77,7 +77,7 @@ class Others:
 
     def tidy(self) -> None:
         """Cancel what of theirs would never end; they do so once the weather has cleared."""
-        for tp, r in self._cluster.reassignments().items():
+        for tp, r in self._cluster.fetch_reassignments().items():
             if tp in self.touched and set(r.adding) & set(r.removing):
                 self.cancel(tp)
 
@@ -107,10 +107,10 @@ class Others:
 
 def own_configs(cluster: SimulatedCluster) -> dict[tuple[Resource, str], str | None]:
     """Return every config that is set on a topic, a broker or all brokers, by resource and name."""
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     topics = [Resource.topic(topic.name) for topic in state.topics]
     brokers = [Resource.broker(broker.id) for broker in state.brokers if broker.alive]
-    found = cluster.configs([*topics, *brokers])
+    found = cluster.describe_configs([*topics, *brokers])
     own: dict[tuple[Resource, str], str | None] = {
         (resource, name): value.value
         for resource, values in found.items()
@@ -118,7 +118,7 @@ def own_configs(cluster: SimulatedCluster) -> dict[tuple[Resource, str], str | N
         for name, value in values.items()
         if value.source in _OWN
     }
-    default = cluster.configs([EVERY_BROKER])[EVERY_BROKER]
+    default = cluster.describe_configs([EVERY_BROKER])[EVERY_BROKER]
     assert not isinstance(default, Fault)
     return own | {(EVERY_BROKER, name): value.value for name, value in default.items()}
 

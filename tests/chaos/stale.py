@@ -45,7 +45,7 @@ class Remembering:
         return next((a for at, a in reversed(self._past[resource]) if at <= moment), now)
 
     def _now(self, resource: Resource) -> Answer:
-        return self._cluster.configs([resource])[resource]
+        return self._cluster.describe_configs([resource])[resource]
 
 
 class Stale:
@@ -72,11 +72,11 @@ class Stale:
         self.hidden: set[tuple[Resource, str]] = set()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("describe", "reassignments", "list_entries"):
+        if name in ("describe_cluster", "fetch_reassignments", "fetch_list_entries"):
             self._before_reading()
         return getattr(self._cluster, name)
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, Answer]:
         self._before_reading()

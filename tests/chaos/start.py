@@ -23,7 +23,7 @@ def main(bootstrap: str, plan: str, options: str) -> None:
     address = Address(bootstrap)
     connection = connect(address)
     try:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
     finally:
         connection.client.close()
     run_options = RunOptions(

@@ -77,7 +77,7 @@ def _cluster(rng: Random) -> SimulatedCluster:
 
 
 def _plan(cluster: SimulatedCluster, rng: Random) -> Plan:
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     plan = Plan(state.cluster_id)
     for index in rng.sample(range(state.partition_count), rng.randint(30, 90)):
         plan = plan.with_target(state, state.tp(index), _target(rng, state.replicas(index)))
@@ -124,7 +124,7 @@ class Storm:
                 self.weather.sleep(self._rng.choice((0.0, 0.5, 4.0, 30.0)))
             history = lives.through(())
             self._did("the run has ended")
-            topics = frozenset(topic.name for topic in self.cluster.describe().topics)
+            topics = frozenset(topic.name for topic in self.cluster.describe_cluster().topics)
             # Others see to their own leavings before what is left is judged.
             self.weather.sleep(max(1.0, 2 * STORM_SECONDS - self.cluster.elapsed_seconds))
             wrong = list(self._complaints(history, topics))
@@ -203,18 +203,18 @@ class Storm:
         self._did(f"{what} of broker {broker}")
 
     def _foreign_move(self, tp: TopicPartition) -> None:
-        state = self.cluster.describe()
+        state = self.cluster.describe_cluster()
         index = state.find(tp)
         if index is not None:
             self.others.move(tp, _target(self._rng, state.replicas(index)[:3]))
 
     def _edit(self) -> None:
-        topics = [topic.name for topic in self.cluster.describe().topics]
+        topics = [topic.name for topic in self.cluster.describe_cluster().topics]
         random_edit(self.others, self._rng, topics, BROKERS)
         self.unsteady.forget()
 
     def _delete(self, topic: str) -> None:
-        if self.cluster.describe().topic(topic) is not None:
+        if self.cluster.describe_cluster().topic(topic) is not None:
             self.others.delete(topic)
 
     def _unsteady(self, *, loses: float, lags: bool) -> None:
@@ -234,7 +234,7 @@ class Storm:
             yield f"it ended as {history.ended.value}, and nothing says why"
         if history.crashed:
             yield history.crashed
-        state, listed = self.cluster.describe(), self.cluster.reassignments()
+        state, listed = self.cluster.describe_cluster(), self.cluster.fetch_reassignments()
         for m in history.moves:
             if not m.phase.ended:
                 yield f"{m.move.tp} is {m.phase.value}"

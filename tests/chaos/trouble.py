@@ -123,7 +123,7 @@ class Troubled(Form):
         if self.rng.random() < 0.5 and OURS not in self.touched:
             first = self.before[OURS]
             target = (*first[:2], UNINVOLVED)
-            if OURS in self.brokers.reassignments():
+            if OURS in self.brokers.fetch_reassignments():
                 return  # nobody overrides what is in flight
             self.touched.add(OURS)
             yield from self._submit(OURS, target)
@@ -138,19 +138,19 @@ class Troubled(Form):
 
     def _ends_what_never_ends(self) -> bool:
         """Let others cancel a move of theirs that was overridden in place and never ends."""
-        for tp, listed in self.brokers.client.reassignments().items():
+        for tp, listed in self.brokers.client.fetch_reassignments().items():
             if tp in self.touched and set(listed.adding) & set(listed.removing):
-                self.brokers.client.cancel([tp])
+                self.brokers.client.cancel_reassignments([tp])
         return True
 
     def wrong(self, run: str) -> Iterator[str]:
         """Take others' edits back, and yield which of them were not as they had left them."""
         brokers = self.brokers
-        eventually(lambda: not brokers.client.reassignments(), 120)
+        eventually(lambda: not brokers.client.fetch_reassignments(), 120)
         if (there := brokers.judges.replicas()[THEIR_PARTITION]) != self._their_target:
             yield f"{THEIR_PARTITION}, moved by others, has {there}, not {self._their_target}"
         for change in self._edited:
-            (now,) = brokers.client.configs([change.resource], [change.name]).values()
+            (now,) = brokers.client.describe_configs([change.resource], [change.name]).values()
             value = now[change.name].value if isinstance(now, dict) else str(now)
             if value != change.value:
                 yield f"{change.name} of {change.resource.name} is {value}, others' edit"
@@ -160,6 +160,6 @@ class Troubled(Form):
             brokers.make(SHORT_LAYOUTS)
         if OURS in self.touched:
             brokers.client.alter_reassignments({OURS: self.before[OURS]})
-            eventually(lambda: not brokers.client.reassignments(), 120)
+            eventually(lambda: not brokers.client.fetch_reassignments(), 120)
         brokers.revive()
         brokers.judges.settle_configs()

@@ -75,18 +75,18 @@ class Unsteady:
         self._state = None
         self._configs.clear()
 
-    def describe(self) -> ClusterState:
+    def describe_cluster(self) -> ClusterState:
         self._lose()
         now = self._cluster.elapsed_seconds
         if self._state is None or not self.lags or now - self._state[0] > LAG_SECONDS:
-            self._state = now, self._cluster.describe()
+            self._state = now, self._cluster.describe_cluster()
         return self._state[1]
 
-    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         self._lose()
-        return self._cluster.reassignments()
+        return self._cluster.fetch_reassignments()
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         self._lose()
@@ -95,7 +95,7 @@ class Unsteady:
         for resource in resources:
             at, whole = self._configs.get(resource, (-1.0, None))
             if whole is None or not self.lags or now - at > CONFIG_LAG_SECONDS:
-                whole = self._cluster.configs([resource])[resource]
+                whole = self._cluster.describe_configs([resource])[resource]
                 self._configs[resource] = now, whole
             if isinstance(whole, Fault):
                 answers[resource] = whole
@@ -111,8 +111,10 @@ class Unsteady:
     ) -> dict[TopicPartition, Fault | None]:
         return self._change(lambda: self._cluster.alter_reassignments(targets))
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
-        return self._change(lambda: self._cluster.cancel(partitions))
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
+        return self._change(lambda: self._cluster.cancel_reassignments(partitions))
 
     def _change(self, call: Callable[[], dict[Any, Fault | None]]) -> dict[Any, Fault | None]:
         self._lose()

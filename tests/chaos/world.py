@@ -114,7 +114,7 @@ def shared_cluster() -> SimulatedCluster:
 
 def sixty_moves(cluster: SimulatedCluster) -> Plan:
     """Return moves of every sort: a new leader, a new follower, all new, and order alone."""
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     plan = Plan(state.cluster_id)
     for p in range(10):
         for topic in TOPICS:
@@ -127,10 +127,10 @@ def sixty_moves(cluster: SimulatedCluster) -> Plan:
 
 def found(cluster: SimulatedCluster) -> Found:
     """Return what a run must leave as it is, but for the plan's replicas."""
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     resources = [EVERY_BROKER, *(Resource.broker(b.id) for b in state.brokers)]
     resources += [Resource.topic(topic.name) for topic in state.topics]
-    answers = cluster.configs(resources)
+    answers = cluster.describe_configs(resources)
     return Found(
         {r: a for r, a in answers.items() if not isinstance(a, Fault)},
         {state.tp(i): state.replicas(i) for i in range(state.partition_count)},
@@ -141,7 +141,7 @@ def complaints(cluster: SimulatedCluster, before: Found, history: RunState) -> I
     """Yield whatever of an ended run is not as it has to be; nothing when all is well."""
     now = found(cluster)
     yield from _changed(before.configs, now.configs)
-    listed = cluster.reassignments()
+    listed = cluster.fetch_reassignments()
     planned = {m.move.tp: m for m in history.moves}
     for tp, replicas in now.replicas.items():
         if tp == THEIRS:
@@ -172,18 +172,18 @@ def _changed(before: Configs, now: Configs) -> Iterator[str]:
 
 def unlimited(cluster: SimulatedCluster, plan: Plan, rate: int) -> Iterator[str]:
     """Yield what copies without a limit on its follower side, now."""
-    listed = cluster.reassignments()
+    listed = cluster.fetch_reassignments()
     for move in plan:
         now = listed.get(move.tp)
         if now is None or now.target != move.after:
             continue
-        pairs = cluster.configs([Resource.topic(move.tp.topic)], [FOLLOWER_LIST])
+        pairs = cluster.describe_configs([Resource.topic(move.tp.topic)], [FOLLOWER_LIST])
         (lists,) = pairs.values()
         value = "" if isinstance(lists, Fault) else lists[FOLLOWER_LIST].value or ""
         for broker in now.adding:
             if value != "*" and f"{move.tp.partition}:{broker}" not in value.split(","):
                 yield f"{move.tp} copies to {broker} and is not on the list"
-            (rates,) = cluster.configs([Resource.broker(broker)], [FOLLOWER_RATE]).values()
+            (rates,) = cluster.describe_configs([Resource.broker(broker)], [FOLLOWER_RATE]).values()
             if isinstance(rates, Fault):
                 continue
             limit = rates.get(FOLLOWER_RATE)

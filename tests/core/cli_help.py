@@ -15,7 +15,7 @@ from core import paths
 from core.cli.main import run as command_line
 from core.cluster.connect import Address, connect
 from core.cluster.metadata import TopicPartition
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.state import ClusterState
 from core.load.simulator import start_simulator
 from core.plan.formats.plan_file import dump
@@ -44,11 +44,11 @@ class Here:
         return code, captured.out, captured.err
 
     def state(self) -> ClusterState:
-        return self.client.describe()
+        return self.client.describe_cluster()
 
     def plan(self, *, moves: int = 2, skip: int = 0) -> Path:
         """Write a plan that moves the last replica of some partitions, smallest first."""
-        state = observe(self.client)
+        state = fetch_cluster_state(self.client)
         order = state.partition_size_bytes.argsort(kind="stable")
         plan = Plan(state.cluster_id)
         racks = {broker.id: broker.rack for broker in state.brokers}

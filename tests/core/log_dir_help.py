@@ -17,8 +17,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def replica_locations(client: ClusterClient, tp: TopicPartition) -> dict[int, tuple[str, ...]]:
     """Return where the replicas of a partition lie, by broker, and then their copies."""
-    state = client.describe()
-    answers = client.log_dirs([b.id for b in state.brokers if b.alive])
+    state = client.describe_cluster()
+    answers = client.describe_log_dirs([b.id for b in state.brokers if b.alive])
     found: dict[int, tuple[str, ...]] = {}
     for answer in answers:
         logs = [log for log in answer.replicas if (log.topic, log.partition) == tp]
@@ -34,7 +34,7 @@ def here(client: ClusterClient, tp: TopicPartition, broker: int) -> str:
 
 def across(client: SimulatedCluster, tp: TopicPartition, brokers: Sequence[int]) -> Move:
     """Return the move of a partition's replicas on `brokers` to the other log dir of each."""
-    state = client.describe()
+    state = client.describe_cluster()
     index = state.find(tp)
     assert index is not None
     held = state.replicas(index)
@@ -50,7 +50,7 @@ def across(client: SimulatedCluster, tp: TopicPartition, brokers: Sequence[int])
 
 
 def plan(client: SimulatedCluster, *moves: Move) -> Plan:
-    return Plan.of(moves, cluster_id=client.describe().cluster_id)
+    return Plan.of(moves, cluster_id=client.describe_cluster().cluster_id)
 
 
 def moving(step: Step) -> bool:

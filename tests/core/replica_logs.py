@@ -8,7 +8,7 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from run_help import MB, Faulty, cluster
 
-from core.cluster.client import OffsetAt, ReplicaRead
+from core.cluster.client import OffsetAt, ReplicaRecords
 from core.cluster.faults import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedClock, SimulatedCluster
@@ -52,7 +52,7 @@ class Replicas(Faulty):
         self.faults: dict[int, Fault] = {}
         self.read = 0
         self.client_clock = SimulatedClock(simulated)
-        self.replaced |= {"replica_offsets": self._offsets, "read_replicas": self._read}
+        self.replaced |= {"fetch_replica_offsets": self._offsets, "fetch_records": self._read}
 
     @classmethod
     def of(cls, logs: Mapping[int, Sequence[bytes]]) -> Replicas:
@@ -73,11 +73,11 @@ class Replicas(Faulty):
 
     def _read(
         self, real: Any, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+    ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
         self.read += 1
         return {(TP, b): self._given(b, offsets[TP], max_bytes) for b, offsets in asked.items()}
 
-    def _given(self, broker: int, at: int, max_bytes: int) -> ReplicaRead | Fault:
+    def _given(self, broker: int, at: int, max_bytes: int) -> ReplicaRecords | Fault:
         if broker in self.faults:
             return self.faults[broker]
         high = self.high.get(broker, self.end(broker))
@@ -91,4 +91,4 @@ class Replicas(Faulty):
                 found += body
         # Brokers cut where the room ends, and give the first batch whole.
         first_length = 12 + int.from_bytes(found[8:12], "big") if found else 0
-        return ReplicaRead(high, found[: max(max_bytes, min(first_length, len(found)))])
+        return ReplicaRecords(high, found[: max(max_bytes, min(first_length, len(found)))])

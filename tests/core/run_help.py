@@ -57,7 +57,7 @@ def cluster(layout: Mapping[str, Sequence[tuple[int, ...]]], **more: Any) -> Sim
 
 
 def plan_of(client: SimulatedCluster, targets: Mapping[tuple[str, int], tuple[int, ...]]) -> Plan:
-    state = client.describe()
+    state = client.describe_cluster()
     plan = Plan(state.cluster_id)
     for (topic, partition), target in targets.items():
         plan = plan.with_target(state, TopicPartition(topic, partition), target)
@@ -66,10 +66,10 @@ def plan_of(client: SimulatedCluster, targets: Mapping[tuple[str, int], tuple[in
 
 def throttles(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue]]:
     """Return every throttle config in the cluster with its source: what must end as found."""
-    state = client.describe()
+    state = client.describe_cluster()
     resources = [Resource.broker(b.id) for b in state.brokers]
     resources += [Resource.topic(topic.name) for topic in state.topics]
-    found = client.configs(resources, THROTTLES)
+    found = client.describe_configs(resources, THROTTLES)
     return {r: a for r, a in found.items() if not isinstance(a, Fault)}
 
 
@@ -94,7 +94,7 @@ class Run:
         self.client = client
         self.journal = create_journal(
             Address("sim:none"),
-            client.describe().cluster_id,
+            client.describe_cluster().cluster_id,
             plan,
             RunOptions(rate, **options),
             estimate,
@@ -139,7 +139,7 @@ class Run:
         return RunReading(self.view(living=living), self.journal.records(), self.runner.state)
 
     def replicas(self) -> dict[str, tuple[int, ...]]:
-        state = self.client.describe()
+        state = self.client.describe_cluster()
         return {
             str(m.move.tp): state.replicas(index)
             for m in self.runner.state.moves

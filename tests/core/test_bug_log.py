@@ -98,7 +98,7 @@ def test_what_a_damaged_document_holds_is_not_told(
     def broken(content: str, **_: object) -> NoReturn:
         raise ValueError(content)
 
-    monkeypatch.setattr("core.cluster.documents.reader.from_json", broken)
+    monkeypatch.setattr("core.cluster.documents.reader.parse_json", broken)
     assert cli.run(lambda _: None, ["--from", "zupf-file.json", "show"]) == ExitCode.FAILED
     assert "form JSON" in logged()
     assert "zupf" not in logged()

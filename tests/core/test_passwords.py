@@ -22,9 +22,9 @@ from core.cluster import connect as connecting
 from core.cluster.connect import (
     Address,
     address_arguments,
-    enter_password,
     missing_password,
-    take_password,
+    store_password,
+    try_password,
 )
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.daemons.process import Process
@@ -74,15 +74,15 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     assert pickle.loads(pickle.dumps(refused.value)).missing == wanted
     for wrong in ("", "wrong", "with a \0", PASSWORD * 100, PASSWORD * 1000):
         with pytest.raises(DocumentError):
-            take_password(address, wanted, wrong)
+            store_password(address, wanted, wrong)
         assert missing_password(address) == wanted
     with pytest.raises(WrongPasswordError):
-        take_password(address, wanted, PASSWORD + " ")
-    take_password(address, wanted, PASSWORD)
+        store_password(address, wanted, PASSWORD + " ")
+    store_password(address, wanted, PASSWORD)
     assert missing_password(address) is None
     settings = settings_of(address)
     settings.ssl_context()
-    assert settings.confluent()["ssl.key.password"] == PASSWORD
+    assert settings.librdkafka_config()["ssl.key.password"] == PASSWORD
     assert PASSWORD not in repr(settings)
 
 
@@ -97,7 +97,7 @@ def test_a_key_of_another_certificate_is_no_wrong_password(address: Address) -> 
     )
     (wanted.file.parent / "client.pem").write_text(key.read_text() + certificate.read_text())
     with pytest.raises(DocumentError) as refused:
-        take_password(address, wanted, PASSWORD)
+        store_password(address, wanted, PASSWORD)
     assert not isinstance(refused.value, WrongPasswordError)
 
 
@@ -106,7 +106,7 @@ def test_a_user_s_password_is_no_longer_than_processes_can_be_handed(
 ) -> None:
     address = login("PLAIN", 'username="ann"')
     with pytest.raises(DocumentError, match="too long"):
-        take_password(address, missing(address), "p" * 4096)
+        store_password(address, missing(address), "p" * 4096)
     assert known == {}
 
 
@@ -133,11 +133,11 @@ def test_a_user_without_a_password_is_asked_for_it(
     wanted = missing(address)
     assert (wanted.file, wanted.key) == (address.command_config, "sasl.jaas.config")
     assert "ann" in wanted.prompt
-    take_password(address, wanted, PASSWORD)
+    store_password(address, wanted, PASSWORD)
     assert missing_password(address) is None
     settings = settings_of(address)
-    assert settings.confluent()["sasl.password"] == PASSWORD
-    assert settings.kafka_python()["sasl_plain_password"] == PASSWORD
+    assert settings.librdkafka_config()["sasl.password"] == PASSWORD
+    assert settings.kafka_python_config()["sasl_plain_password"] == PASSWORD
 
 
 @pytest.mark.parametrize(
@@ -176,12 +176,12 @@ def test_a_user_s_password_is_what_the_cluster_takes(
         if answer is not None:
             raise answer
 
-    client = SimpleNamespace(describe=describe, close=lambda: None)
+    client = SimpleNamespace(describe_cluster=describe, close=lambda: None)
     monkeypatch.setattr(connecting, "connect", lambda address: SimpleNamespace(client=client))
     address = login("PLAIN", 'username="ann"')
     refused = isinstance(answer, LoginRefusedError)
     with pytest.raises(LoginRefusedError) if refused else nullcontext():
-        assert enter_password(address, missing(address), "p") is None
+        assert try_password(address, missing(address), "p") is None
     assert len(known) == known_after
 
 
@@ -209,7 +209,7 @@ def left_nowhere(process: Process, *folders: Path) -> None:
 def test_a_service_is_handed_it_and_leaves_it_nowhere(
     address: Address, started: list[Process], tmp_path: Path
 ) -> None:
-    take_password(address, missing(address), PASSWORD)
+    store_password(address, missing(address), PASSWORD)
     root = paths.load_root()
     more = ("--interval=1",)
     arguments = (*address_arguments(address), *more)
@@ -228,10 +228,10 @@ def test_a_service_is_handed_it_and_leaves_it_nowhere(
 def test_a_run_is_handed_it_and_says_that_it_is_gone_with_its_process(
     address: Address, started: list[Process], tmp_path: Path, known: dict[tuple[str, str], str]
 ) -> None:
-    take_password(address, missing(address), PASSWORD)
+    store_password(address, missing(address), PASSWORD)
     client = cluster({"t": [(1, 2)]})
     plan = plan_of(client, {("t", 0): (1, 3)})
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     run = start_run(address, cluster_id, plan, RunOptions(5 * MB), None)
     process = Process.of(read_run(cluster_id, run).pid or 0)
     assert process is not None

@@ -22,7 +22,7 @@ from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
-from core.cluster.observer import TOPIC_CONFIGS, observe
+from core.cluster.observer import TOPIC_CONFIGS, fetch_cluster_state
 from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.sandbox.topics import create_topics
 from core.errors import AccessDeniedError, ExitCode
@@ -45,11 +45,11 @@ def settings(tmp_path: Path, address: str, user: str, password: str) -> Connecti
 
 
 def reassignments(client: ClusterClient) -> object:
-    return client.reassignments()
+    return client.fetch_reassignments()
 
 
 def configs(client: ClusterClient) -> object:
-    return client.configs([Resource.broker(1)])
+    return client.describe_configs([Resource.broker(1)])
 
 
 Call = Callable[[ClusterClient], object]
@@ -57,9 +57,9 @@ Call = Callable[[ClusterClient], object]
 
 def test_a_user_with_rights_sees_the_cluster(tmp_path: Path, address: str) -> None:
     client = KafkaClient(settings(tmp_path, address, "admin", "right"))
-    assert [broker.id for broker in client.describe().brokers] == [1]
-    assert isinstance(client.configs([Resource.broker(1)])[Resource.broker(1)], dict)
-    (logs,) = client.log_dirs([1])
+    assert [broker.id for broker in client.describe_cluster().brokers] == [1]
+    assert isinstance(client.describe_configs([Resource.broker(1)])[Resource.broker(1)], dict)
+    (logs,) = client.describe_log_dirs([1])
     assert logs.error is None
     client.close()
 
@@ -67,7 +67,7 @@ def test_a_user_with_rights_sees_the_cluster(tmp_path: Path, address: str) -> No
 def test_a_wrong_password_is_refused(tmp_path: Path, address: str) -> None:
     client = KafkaClient(settings(tmp_path, address, "admin", "hush-hush"))
     with pytest.raises(AccessDeniedError, match="refuses this user name or password") as caught:
-        client.describe()
+        client.describe_cluster()
     assert "hush-hush" not in str(caught.value)
     assert "--command-config" in caught.value.next
     client.close()
@@ -90,11 +90,11 @@ def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
     with may_describe(admin, "guest"):
         eventually(lambda: sees(client, "hidden-configs"))
         with pytest.raises(AccessDeniedError):
-            client.configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS)
-        state = observe(client)
+            client.describe_configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS)
+        state = fetch_cluster_state(client)
         log_dirs, configs = rights(
-            lambda: client.log_dirs([1]),
-            lambda: client.configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS),
+            lambda: client.describe_log_dirs([1]),
+            lambda: client.describe_configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS),
         )
     eventually(lambda: not sees(client, "hidden-configs"))  # as the other tests expect it
     topic, (broker,) = state.topic("hidden-configs"), state.brokers
@@ -107,7 +107,7 @@ def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
 
 
 def sees(client: ClusterClient, topic: str) -> bool:
-    return client.describe().topic(topic) is not None
+    return client.describe_cluster().topic(topic) is not None
 
 
 NO_MOVES = "This user may not list partition reassignments."
@@ -135,7 +135,7 @@ def test_who_may_not_see_what_is_in_flight_sees_the_rest(
     client = KafkaClient(settings(tmp_path, address, "guest", "right"))
     with may_describe(admin, "guest", cluster=False):
         eventually(lambda: sees(client, "access"))
-        assert client.describe().moves_unknown == NO_MOVES
+        assert client.describe_cluster().moves_unknown == NO_MOVES
         asked = subprocess.run(
             [
                 *(Path(sys.executable).with_name("trimtab"), "-b", address),
@@ -161,14 +161,14 @@ def test_topics_that_may_not_be_described_are_found_in_log_dirs(
     admin = settings(tmp_path, address, "admin", "right")
     create_topics(admin, {"hidden": [(1,), (1,)], "open": [(1,)]})
     whole, guest = KafkaClient(admin), settings(tmp_path, address, "guest", "right")
-    known = {topic.name for topic in whole.describe().topics}
-    assert observe(whole).hidden == HiddenTopics()
+    known = {topic.name for topic in whole.describe_cluster().topics}
+    assert fetch_cluster_state(whole).hidden == HiddenTopics()
     client = KafkaClient(guest)
-    assert client.denied_topics(["hidden", "none"]) == {"hidden", "none"}
-    nothing = observe(client).hidden
+    assert client.fetch_denied_topics(["hidden", "none"]) == {"hidden", "none"}
+    nothing = fetch_cluster_state(client).hidden
     with may_describe(admin, "guest", topic="open"):
-        eventually(lambda: sees(client, "open") and client.log_dirs([1])[0].error is None)
-        state = observe(client)
+        eventually(lambda: sees(client, "open") and client.describe_log_dirs([1])[0].error is None)
+        state = fetch_cluster_state(client)
     eventually(lambda: not sees(client, "open"))
     client.close()
     whole.close()
@@ -195,7 +195,7 @@ def may_describe(
         ResourceType,
     )
 
-    acls = AdminClient(admin.confluent())
+    acls = AdminClient(admin.librdkafka_config())
     given = [
         (kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.DESCRIBE)
         for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, topic))
@@ -214,7 +214,7 @@ def may_describe(
 
 def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str) -> None:
     client = KafkaClient(settings(tmp_path, address, "guest", "right"))
-    (logs,) = client.log_dirs([1])
+    (logs,) = client.describe_log_dirs([1])
     assert logs.error is not None
     assert "CLUSTER_AUTHORIZATION_FAILED" in logs.error
     client.close()
@@ -268,8 +268,8 @@ def test_a_command_without_rights_says_what_to_do_next_and_changes_nothing(
     ]
     assert not list(home.rglob(f"*{SUFFIX}")), "no run was begun"
     client = KafkaClient(settings(tmp_path, address, "admin", "right"))
-    assert not client.reassignments()
-    state = client.describe()
+    assert not client.fetch_reassignments()
+    state = client.describe_cluster()
     row = state.find(TopicPartition("access", 0))
     assert row is not None
     assert state.replicas(row) == (1,)

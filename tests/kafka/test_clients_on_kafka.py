@@ -64,7 +64,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     finally:
         stop.set()
         worker.join()
-        delete_probe_topic(connection.client, connection.client.describe())
+        delete_probe_topic(connection.client, connection.client.describe_cluster())
         connection.client.close()
     assert said == []
     for seen in reports[-1].brokers:
@@ -96,7 +96,7 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
     def delete(report: ProbeReport) -> None:
         told.extend(one.text for one in report.told)
         if any(seen.fetch.messages for seen in report.brokers):
-            delete_probe_topic(client, client.describe())
+            delete_probe_topic(client, client.describe_cluster())
 
     try:
         with pytest.raises(IncompleteError, match="somebody has deleted it"):
@@ -115,6 +115,6 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
 def _topics(sandbox: Sandbox) -> set[str]:
     connection = connect(Address(sandbox.bootstrap))
     try:
-        return {topic.name for topic in connection.client.describe().topics}
+        return {topic.name for topic in connection.client.describe_cluster().topics}
     finally:
         connection.client.close()

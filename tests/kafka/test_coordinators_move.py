@@ -29,7 +29,7 @@ def group(besides=None):
     until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
-            (found,) = client.groups("moved-group")
+            (found,) = client.describe_groups("moved-group")
         except (UnreachableError, ValueError):  # its coordinator is still loading
             continue
         if found.committed and found.coordinator != besides:
@@ -40,7 +40,7 @@ def group(besides=None):
     raise SystemExit("no offsets are known, or it has not moved")
 
 first = group()
-state = client.describe()
+state = client.describe_cluster()
 rows = [state.row(i) for i in range(state.partition_count)]
 offsets = [row for row in rows if row.tp.topic == "__consumer_offsets"]
 client.alter_reassignments({r.tp: another_first(r) for r in offsets})

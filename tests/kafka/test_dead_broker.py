@@ -59,7 +59,7 @@ def test_waiting_for_a_broker_that_has_died_takes_no_processor(
     sandbox.kill(DEAD)
     for _ in range(2):  # at first its connection breaks, then there is none
         before = processor_seconds()
-        answers = client.configs([Resource.broker(1), BROKER])
+        answers = client.describe_configs([Resource.broker(1), BROKER])
         assert isinstance(answers[BROKER], Fault)
         assert isinstance(unset(client), Fault)
         assert processor_seconds() - before < MOST_SECONDS
@@ -69,7 +69,7 @@ def test_who_first_looks_while_it_is_down_knows_it_when_it_is_back(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
     sandbox.kill(DEAD)
-    eventually(lambda: not client.describe().broker_by_id[DEAD].alive)
+    eventually(lambda: not client.describe_cluster().broker_by_id[DEAD].alive)
     assert isinstance(unset(client), Fault)
     sandbox.start(DEAD)
     eventually(lambda: unset(client) is None)
@@ -83,11 +83,11 @@ def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_wa
     create_topics(settings, {"led-again": [(DEAD, 1)] * len(led)})
     late = KafkaClient(settings)
     try:
-        eventually(lambda: client.offsets(led, OffsetAt.LATEST).keys() == led)
+        eventually(lambda: client.fetch_offsets(led, OffsetAt.LATEST).keys() == led)
         sandbox.kill(DEAD)
-        eventually(lambda: not client.describe().broker_by_id[DEAD].alive)
-        eventually(lambda: late.offsets(led, OffsetAt.LATEST).keys() == led)
-        assert client.offsets(led, OffsetAt.LATEST).keys() == led
+        eventually(lambda: not client.describe_cluster().broker_by_id[DEAD].alive)
+        eventually(lambda: late.fetch_offsets(led, OffsetAt.LATEST).keys() == led)
+        assert client.fetch_offsets(led, OffsetAt.LATEST).keys() == led
         sandbox.start(DEAD)
         eventually(lambda: led_by(client, led) == {DEAD}, every=0.5)
         for who in (client, late):
@@ -100,23 +100,23 @@ def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_wa
 def led_by(client: KafkaClient, partitions: Collection[TopicPartition]) -> set[int]:
     """Give leaders back; return who leads."""
     client.elect_leaders(partitions)
-    state = client.describe()
+    state = client.describe_cluster()
     return {int(state.leader[row]) for one in partitions if (row := state.find(one)) is not None}
 
 
 def test_one_broker_s_broken_connection_is_not_the_cluster_s(sandbox: Sandbox) -> None:
     broken = [Fault("TRANSPORT", "Failed while waiting for response from broker")]
     admin = Admin(ConnectionSettings(sandbox.bootstrap))
-    admin.raise_if_nothing(broken, of_brokers=True)
+    admin.raise_if_all_failed(broken, of_brokers=True)
     with pytest.raises(UnreachableError):
-        admin.raise_if_nothing(broken)
+        admin.raise_if_all_failed(broken)
     admin.close()
 
 
 def test_every_broker_s_silence_is_the_cluster_s() -> None:
     admin = Admin(ConnectionSettings("127.0.0.1:1"))
     with pytest.raises(UnreachableError):
-        admin.raise_if_nothing([Fault("TRANSPORT", "")], of_brokers=True)
+        admin.raise_if_all_failed([Fault("TRANSPORT", "")], of_brokers=True)
 
 
 def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(

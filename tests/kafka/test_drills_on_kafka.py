@@ -10,8 +10,8 @@ from waiting import eventually
 
 from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, Connection, connect
-from core.cluster.drills.drill import DrillGround, DrillKind
-from core.cluster.drills.target import ground_of
+from core.cluster.drills.drill import DrillKind, DrillTarget
+from core.cluster.drills.target import find_drill_target
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import full_disk
@@ -40,23 +40,25 @@ def connection(side: Sandbox) -> Iterator[Connection]:
 
 
 @pytest.fixture(scope="module")
-def ground(side: Sandbox, connection: Connection) -> DrillGround:
-    eventually(lambda: side.loaded)
-    found = ground_of(Address(side.bootstrap), connection.client.describe().cluster_id)
+def ground(side: Sandbox, connection: Connection) -> DrillTarget:
+    eventually(lambda: side.has_workload)
+    found = find_drill_target(
+        Address(side.bootstrap), connection.client.describe_cluster().cluster_id
+    )
     assert found is not None
     return found
 
 
-def do(ground: DrillGround, connection: Connection, kind: DrillKind, on: str) -> None:
-    offers = ground.offers(connection.client.describe())
+def do(ground: DrillTarget, connection: Connection, kind: DrillKind, on: str) -> None:
+    offers = ground.offers(connection.client.describe_cluster())
     drills = [drill for offer in offers if offer.kind is kind for drill in offer.drills]
-    ground.carry_out(next(drill for drill in drills if drill.on == on))
+    ground.run(next(drill for drill in drills if drill.on == on))
 
 
-def test_a_consumer_joins_and_leaves(ground: DrillGround, connection: Connection) -> None:
+def test_a_consumer_joins_and_leaves(ground: DrillTarget, connection: Connection) -> None:
     def members(count: int) -> bool:
         try:
-            found = connection.client.groups("stock")
+            found = connection.client.describe_groups("stock")
         except UnreachableError:  # its coordinator is still coming up
             return False
         return len(found) == 1 and len(found[0].members) == count
@@ -68,7 +70,7 @@ def test_a_consumer_joins_and_leaves(ground: DrillGround, connection: Connection
     eventually(lambda: members(1), 30)
 
 
-def test_a_skewed_topic_gets_more_records(ground: DrillGround, connection: Connection) -> None:
+def test_a_skewed_topic_gets_more_records(ground: DrillTarget, connection: Connection) -> None:
     topics = {topic.name: topic for topic in skewed_workload((1, 2)).topics}
     more, as_ever = TopicPartition("payments.v2", 0), TopicPartition("orders", 0)
 
@@ -76,7 +78,7 @@ def test_a_skewed_topic_gets_more_records(ground: DrillGround, connection: Conne
         return topics[tp.topic].bytes_per_s[tp.partition] / topics[tp.topic].message_bytes
 
     def ends() -> dict[TopicPartition, int]:
-        return connection.client.offsets([more, as_ever], OffsetAt.LATEST)
+        return connection.client.fetch_offsets([more, as_ever], OffsetAt.LATEST)
 
     eventually(lambda: {more, as_ever} <= ends().keys(), 60)
     do(ground, connection, DrillKind.SKEW, "topic payments.v2")
@@ -94,12 +96,12 @@ def test_a_skewed_topic_gets_more_records(ground: DrillGround, connection: Conne
 
 
 def test_a_full_disk_takes_a_log_dir_offline_and_is_emptied(
-    side: Sandbox, ground: DrillGround, connection: Connection
+    side: Sandbox, ground: DrillTarget, connection: Connection
 ) -> None:
-    path = str(full_disk.fillable(side.node(2)))
+    path = str(full_disk.log_dir_to_fill(side.node(2)))
 
     def offline() -> list[str]:
-        (logs,) = connection.client.log_dirs([2])
+        (logs,) = connection.client.describe_log_dirs([2])
         return [log_dir.path for log_dir in logs.log_dirs if log_dir.error]
 
     do(ground, connection, DrillKind.FILL, "log dir disk-2 of broker 2")
@@ -110,14 +112,14 @@ def test_a_full_disk_takes_a_log_dir_offline_and_is_emptied(
 
 
 def test_what_a_drill_started_ends_with_the_sandbox(
-    side: Sandbox, ground: DrillGround, connection: Connection
+    side: Sandbox, ground: DrillTarget, connection: Connection
 ) -> None:
     do(ground, connection, DrillKind.KILL, "broker 1")
     assert Sandbox.open(NAME).process(1) is None
     do(ground, connection, DrillKind.START, "broker 1")
     do(ground, connection, DrillKind.JOIN, "group billing")
     marks = {str(node.properties) for node in side.nodes}
-    marks.add(str(folders.workload_mark(side.folder)))
+    marks.add(str(folders.workload_log(side.folder)))
     left = running_with(marks)
     assert len(left) == 4
     assert Sandbox.remove(NAME)

@@ -40,7 +40,7 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
 def placed(client: KafkaClient) -> dict[tuple[int, int], str]:
     """Return the log dir of each replica by partition and broker; none may be on its way."""
     found = {}
-    for answer in client.log_dirs([1, 2, 3, 4]):
+    for answer in client.describe_log_dirs([1, 2, 3, 4]):
         for log in answer.replicas:
             if log.topic == TOPIC:
                 assert not log.future
@@ -70,7 +70,7 @@ def verified(sandbox: Sandbox, plan: Path) -> str:
 
 
 def rates(client: KafkaClient) -> dict[Resource, Any]:
-    found = client.configs([Resource.broker(b) for b in (1, 2, 3, 4)], [LOG_DIRS_RATE])
+    found = client.describe_configs([Resource.broker(b) for b in (1, 2, 3, 4)], [LOG_DIRS_RATE])
     assert not any(isinstance(answer, Fault) for answer in found.values())
     return found
 
@@ -80,13 +80,13 @@ def test_suggested_carried_out_and_verified_by_kafkas_tool(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     plan, unset = tmp_path / "plan.json", rates(client)
-    (answer,) = client.log_dirs([1])
+    (answer,) = client.describe_log_dirs([1])
     one = answer.log_dirs[0].path
     # All replicas of broker 1 into one of its log dirs, by Kafka's protocol.
     client.alter_log_dirs({(TopicPartition(TOPIC, p), 1): one for p in range(PARTITIONS)})
 
     def together() -> bool:
-        (answer,) = client.log_dirs([1])
+        (answer,) = client.describe_log_dirs([1])
         logs = [log for log in answer.replicas if log.topic == TOPIC]
         return len(logs) == PARTITIONS and {log.log_dir for log in logs} == {one}
 
@@ -111,7 +111,7 @@ def test_suggested_carried_out_and_verified_by_kafkas_tool(
     assert rates(client) == unset
 
     # One replica back, the other to another broker, there into a log dir of our choice.
-    (answer,) = client.log_dirs([4])
+    (answer,) = client.describe_log_dirs([4])
     other = answer.log_dirs[1].path
     row = document["plan"]["partitions"][0]
     row |= {"replicas": [1, 4], "log_dirs": [one, other]}

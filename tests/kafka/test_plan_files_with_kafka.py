@@ -13,7 +13,7 @@ from waiting import eventually
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
@@ -66,7 +66,9 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
 
 def wait_until_done(client: KafkaClient, targets) -> None:
     eventually(
-        lambda: all(one.standing is Standing.DONE for one in verify(client.describe(), targets))
+        lambda: all(
+            one.standing is Standing.DONE for one in verify(client.describe_cluster(), targets)
+        )
     )
 
 
@@ -80,7 +82,7 @@ def without_log_dirs(text: str) -> str:
 
 
 def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafkas_tool):
-    state = client.describe()
+    state = client.describe_cluster()
     plan = Plan().with_move(state, P0, 2, 4).with_leader(state, P1, 3)
 
     executed = kafkas_tool.run("--execute", text=dump(plan))
@@ -95,7 +97,7 @@ def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafka
     assert f"Reassignment of partition {P0} is completed." in verified.stdout
     assert f"Reassignment of partition {P1} is completed." in verified.stdout
 
-    back = read_plan(rollback, client.describe())
+    back = read_plan(rollback, client.describe_cluster())
     assert [(move.tp, move.before, move.after) for move in back] == [
         (move.tp, move.before, move.after) for move in plan.inverse()
     ]
@@ -110,7 +112,7 @@ def test_we_carry_out_what_kafkas_tool_generates(client, kafkas_tool):
     )
     current, proposed = json_lines(generated.stdout)
 
-    state = observe(client)  # the tool names the log dirs that there are
+    state = fetch_cluster_state(client)  # the tool names the log dirs that there are
     assert read_plan(current, state).moves == ()
     plan = read_plan(proposed, state)
     targets = read_document(proposed).targets
@@ -137,6 +139,6 @@ def test_both_refuse_the_same_files(client, kafkas_tool, rows):
     text = json.dumps({"version": 1, "partitions": rows})
     refused = kafkas_tool.run("--execute", text=text)
     assert refused.returncode == 1, refused.stdout
-    assert client.reassignments() == {}
+    assert client.fetch_reassignments() == {}
     with pytest.raises(DocumentError):
-        read_plan(text, client.describe())
+        read_plan(text, client.describe_cluster())

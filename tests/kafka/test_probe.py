@@ -8,7 +8,7 @@ from waiting import eventually
 from core.clock import SystemClock
 from core.cluster.connect import Address, connect
 from core.cluster.probe import produce_latency as probing
-from core.cluster.probe.produce_latency import TOPIC_PREFIX, ProduceProbe, open_probe
+from core.cluster.probe.produce_latency import TOPIC_PREFIX, ProduceProbe, start_probe
 from core.cluster.sandbox.sandbox import Sandbox
 
 
@@ -22,7 +22,7 @@ def unnoted(what: str, **detail: object) -> None:
 
 
 def started(sandbox: Sandbox, name: str, brokers: tuple[int, ...]) -> ProduceProbe:
-    probe = open_probe(Address(sandbox.bootstrap), name, brokers, SystemClock(), unnoted)
+    probe = start_probe(Address(sandbox.bootstrap), name, brokers, SystemClock(), unnoted)
     assert probe is not None
     return probe
 
@@ -30,7 +30,7 @@ def started(sandbox: Sandbox, name: str, brokers: tuple[int, ...]) -> ProducePro
 def probe_topics(sandbox: Sandbox) -> list[str]:
     connection = connect(Address(sandbox.bootstrap))
     try:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
     finally:
         connection.client.close()
     return [topic.name for topic in state.topics if topic.name.startswith(TOPIC_PREFIX)]
@@ -41,7 +41,7 @@ def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
     try:
         eventually(lambda: {b for b, w in probe.windows().items() if len(w) > 1} == {1, 2, 3})
         found = probe.windows()
-        assert dict(probe.places) == {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
+        assert dict(probe.replicas_by_broker) == {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
         assert probe_topics(sandbox) == [f"{TOPIC_PREFIX}a"]
     finally:
         probe.close()
@@ -55,7 +55,7 @@ def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
 
 def test_a_probe_goes_on_with_the_topic_that_a_dead_process_has_left(sandbox: Sandbox) -> None:
     dead = started(sandbox, "b", (1, 2))
-    eventually(lambda: bool(dead.places))
+    eventually(lambda: bool(dead.replicas_by_broker))
     probe = started(sandbox, "b", (1, 2))
     try:
         eventually(lambda: set(probe.windows()) == {1, 2})
@@ -72,7 +72,7 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
     monkeypatch.setattr(probing, "START_SECONDS", 1.0)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 1.0)
     monkeypatch.setattr(probing, "TIMEOUT_SECONDS", 1.0)
-    probe = open_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock(), unnoted)
+    probe = start_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock(), unnoted)
     assert probe is not None
     eventually(lambda: bool(probe.trouble))
     probe.close()
@@ -81,4 +81,4 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
 
 
 def test_a_simulator_has_no_producers_to_feel_like() -> None:
-    assert open_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock(), unnoted) is None
+    assert start_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock(), unnoted) is None

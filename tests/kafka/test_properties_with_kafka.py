@@ -20,7 +20,7 @@ from secured import ODD_USER, SCRAM_LOGIN, SecuredBroker
 
 from core import java
 from core.cli.main import run
-from core.cluster.kafka.admin import quiet_admin
+from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.properties import parse_properties
 from core.cluster.kafka.connection.settings import MECHANISMS, ConnectionSettings
 from core.cluster.sandbox import kafka_jars
@@ -86,7 +86,7 @@ def refused(error: Py4JJavaError, *kinds: str) -> None:
 def kafka() -> Iterator[Kafka]:
     found = java.find_java()
     path = kafka_jars.classpath(
-        kafka_jars.kafka_jars(kafka_jars.KAFKA_VERSION, found, lambda _: None)
+        kafka_jars.fetch_jars(kafka_jars.KAFKA_VERSION, found, lambda _: None)
     )
     port, token, process = launch_gateway(
         classpath=path,
@@ -267,7 +267,7 @@ def test_who_kafka_lets_in_gets_in_with_each_library(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
     user, password, options, end = LOGINS[case]
-    admin = quiet_admin(ConnectionSettings(secured.at("PLAINTEXT")))
+    admin = create_admin_client(ConnectionSettings(secured.at("PLAINTEXT")))
     mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     made = UserScramCredentialUpsertion(user, mechanism, password.encode())
     for future in admin.alter_user_scram_credentials([made]).values():

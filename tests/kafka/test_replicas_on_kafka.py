@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from waiting import eventually
 
 from core.cli.main import run
-from core.cluster.client import OffsetAt, ReplicaRead
+from core.cluster.client import OffsetAt, ReplicaRecords
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
@@ -52,7 +52,7 @@ def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
         return run(lambda context: None, words), json.loads(capfd.readouterr().out)
 
     def all_in_sync() -> bool:
-        state = client.describe()
+        state = client.describe_cluster()
         return bool(state.in_sync[state.replica_slice(state.partitions_of(TOPIC)[0])].all())
 
     code, document = verify()
@@ -85,7 +85,7 @@ def test_records_are_read_however_they_are_packed(
     sandbox: Sandbox, client: KafkaClient, codec: str
 ) -> None:
     tp = TopicPartition(TOPIC, 1)
-    begin = client.offsets([tp], OffsetAt.LATEST)[tp]
+    begin = client.fetch_offsets([tp], OffsetAt.LATEST)[tp]
     producer = Producer(
         {"bootstrap.servers": sandbox.bootstrap, "compression.type": codec, "linger.ms": 100}
     )
@@ -94,9 +94,9 @@ def test_records_are_read_however_they_are_packed(
         producer.produce(TOPIC, value, partition=1)
     assert producer.flush(30) == 0
 
-    def read() -> ReplicaRead:
-        answer = client.read_replicas({4: {tp: begin}}, 1_000_000)[tp, 4]
-        assert isinstance(answer, ReplicaRead)
+    def read() -> ReplicaRecords:
+        answer = client.fetch_records({4: {tp: begin}}, 1_000_000)[tp, 4]
+        assert isinstance(answer, ReplicaRecords)
         return answer
 
     # A follower hears of the high watermark with its next fetch.

@@ -144,17 +144,17 @@ class Cluster:
     def throttles(self) -> dict[Resource, dict[str, ConfigValue]]:
         resources = [Resource.broker(b) for b in self.sandbox.broker_ids]
         resources += [Resource.topic(topic) for topic in self.topics]
-        answers = self.client.configs(resources, NAMES)
+        answers = self.client.describe_configs(resources, NAMES)
         return {r: a for r, a in answers.items() if isinstance(a, dict)}
 
     def replicas(self, topic: str, partition: int) -> tuple[int, ...]:
-        state = self.client.describe()
+        state = self.client.describe_cluster()
         row = state.find(TopicPartition(topic, partition))
         assert row is not None
         return state.replicas(row)
 
     def in_sync(self, tp: TopicPartition) -> tuple[int, ...]:
-        state = self.client.describe()
+        state = self.client.describe_cluster()
         index = state.find(tp)
         assert index is not None
         return state.row(index).isr
@@ -202,7 +202,7 @@ def static_leader_rate(sandbox: Sandbox) -> Iterator[Resource]:
     sandbox.stop(node.id)
     sandbox.start(node.id)
     client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
-    eventually(lambda: client.describe().broker_by_id[node.id].alive)
+    eventually(lambda: client.describe_cluster().broker_by_id[node.id].alive)
     client.close()
 
 
@@ -295,7 +295,7 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
     plan = cluster.plan({("run-e", 0): (1, 4)})
     applied = cluster.trimtab("apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach")
     run = json.loads(applied.stdout)["run"]
-    eventually(lambda: bool(cluster.client.reassignments()))
+    eventually(lambda: bool(cluster.client.fetch_reassignments()))
     os.kill(cluster.show(run)["pid"], signal.SIGKILL)
     eventually(lambda: cluster.show(run)["state"] == "died")
     shown = cluster.trimtab("runs", "show", run)
@@ -305,7 +305,7 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
     assert cluster.follow("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
     listed = cluster.trimtab("throttles", "ls")
     assert f"set by run {run}, whose process has died" in listed.stdout
-    cluster.client.cancel([TopicPartition("run-e", 0)])
+    cluster.client.cancel_reassignments([TopicPartition("run-e", 0)])
 
 
 @pytest.mark.scenario
@@ -326,7 +326,7 @@ def test_a_broker_that_was_down_is_limited_from_its_return_on(
         )  # fmt: skip
         assert applied.returncode == ExitCode.DONE, applied.stderr
         run = json.loads(applied.stdout)["run"]
-        eventually(lambda: moving in cluster.client.reassignments())
+        eventually(lambda: moving in cluster.client.fetch_reassignments())
     finally:
         cluster.sandbox.start(2)
 
@@ -335,7 +335,7 @@ def test_a_broker_that_was_down_is_limited_from_its_return_on(
         return LEADER_RATE in configs and configs[LEADER_RATE].value == "1000000"
 
     eventually(limited)
-    assert moving in cluster.client.reassignments(), "while data still flows"
+    assert moving in cluster.client.fetch_reassignments(), "while data still flows"
     assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
     assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
     eventually(lambda: cluster.replicas("run-g", 0) == (1, 2, 3))
@@ -354,7 +354,7 @@ def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
     applied = cluster.trimtab("apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach")
     assert applied.returncode == ExitCode.DONE, applied.stderr
     run = json.loads(applied.stdout)["run"]
-    eventually(lambda: TopicPartition("run-h", 0) in cluster.client.reassignments())
+    eventually(lambda: TopicPartition("run-h", 0) in cluster.client.fetch_reassignments())
     delete_topics(cluster.settings, ["run-h"])
     cluster.topics.remove("run-h")
     ended = cluster.follow("runs", "attach", run)

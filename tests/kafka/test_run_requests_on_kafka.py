@@ -31,7 +31,7 @@ def begin(cluster: Cluster, targets: dict[tuple[str, int], tuple[int, ...]]) -> 
     applied = cluster.trimtab("apply", cluster.plan(targets), *start)
     assert applied.returncode == ExitCode.DONE, applied.stderr
     run = str(json.loads(applied.stdout)["run"])
-    eventually(lambda: bool(cluster.client.reassignments()))
+    eventually(lambda: bool(cluster.client.fetch_reassignments()))
     return run
 
 
@@ -58,7 +58,7 @@ def test_a_run_is_paused_resumed_sped_up_and_rolled_back(cluster: Cluster) -> No
     eventually(lambda: cluster.replicas("ask-a", 0) == (2, 1))
     eventually(lambda: cluster.replicas("ask-order", 0) == (1, 2))
     eventually(lambda: cluster.throttles() == before)
-    assert not cluster.client.reassignments()
+    assert not cluster.client.fetch_reassignments()
 
 
 @pytest.mark.scenario

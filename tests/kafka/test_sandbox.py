@@ -86,9 +86,9 @@ def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:
 
 def test_the_cluster_is_described_while_its_controller_is_away(side: Sandbox) -> None:
     client = KafkaClient(ConnectionSettings(side.bootstrap))
-    assert client.describe().controller == 100
+    assert client.describe_cluster().controller == 100
     side.kill(100)
-    state = client.describe()
+    state = client.describe_cluster()
     assert state.controller is None
     assert [broker.id for broker in state.brokers] == [7]
     Sandbox.open(SIDE).start(100)

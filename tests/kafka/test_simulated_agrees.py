@@ -96,7 +96,7 @@ class Story:
 
     def _picture(self) -> Any:
         client = self.cluster.client
-        state = client.describe()
+        state = client.describe_cluster()
         return {
             "rows": {
                 str(row.tp): (row.replicas, sorted(row.isr), row.leader, row.adding, row.removing)
@@ -106,7 +106,7 @@ class Story:
             "alive": [broker.id for broker in state.brokers if broker.alive],
             "in flight": {
                 str(tp): (r.replicas, r.adding, r.removing)
-                for tp, r in sorted(client.reassignments().items())
+                for tp, r in sorted(client.fetch_reassignments().items())
             },
         }
 
@@ -114,7 +114,7 @@ class Story:
         resources = [Resource.topic(t) for t in LAYOUT] + [Resource.broker(b) for b in BROKERS]
         names = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
         told = {}
-        for resource, values in self.cluster.client.configs(resources, names).items():
+        for resource, values in self.cluster.client.describe_configs(resources, names).items():
             assert not isinstance(values, Fault), (resource, values)
             told[resource.name] = sorted(
                 (name, found.value, found.source)
@@ -145,7 +145,7 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
         story.answer(f"{resource.name} {name} {op.value} {value}", faults)
 
     def quiet() -> bool:
-        return not client.reassignments() and bool(client.describe().in_sync.all())
+        return not client.fetch_reassignments() and bool(client.describe_cluster().in_sync.all())
 
     story.tell("at first")
     leaders = ",".join(f"{p}:{b}" for p in range(4) for b in BROKERS)
@@ -176,12 +176,12 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
     story.answer("again", client.alter_reassignments({moved: (3, 4)}))
     story.answer("back", client.alter_reassignments({returned: (1, 3)}))
     story.tell("resubmitted")
-    story.answer("cancelled", client.cancel([*cancelled, overridden, returned]))
-    story.answer("cancelled twice", client.cancel(cancelled))
+    story.answer("cancelled", client.cancel_reassignments([*cancelled, overridden, returned]))
+    story.answer("cancelled twice", client.cancel_reassignments(cancelled))
     story.tell("cancelled, seen")
 
     cluster.kill(4)
-    story.until(lambda: not client.describe().broker_by_id[4].alive)
+    story.until(lambda: not client.describe_cluster().broker_by_id[4].alive)
     story.tell("killed")
     story.answer(
         "to the dead", client.alter_reassignments({TopicPartition("agree.alone", 1): (4,)})
@@ -192,9 +192,9 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
     story.answer("elect the dead", elect(cluster, [TopicPartition("agree.fenced", 0)]))
     story.tell("moving to the dead and beside it")
     cluster.start(4)
-    story.until(lambda: client.describe().broker_by_id[4].alive)
+    story.until(lambda: client.describe_cluster().broker_by_id[4].alive)
     four = Resource.broker(4)
-    story.until(lambda: not isinstance(client.configs([four])[four], Fault))
+    story.until(lambda: not isinstance(client.describe_configs([four])[four], Fault))
 
     for topic in ("agree.pairs", "agree.cancelled"):
         change(Resource.topic(topic), FOLLOWER_LIST, ConfigOp.DELETE)
@@ -228,14 +228,14 @@ def elect(
 
 
 def row_of(client: ClusterClient, tp: TopicPartition) -> PartitionRow:
-    state = client.describe()
+    state = client.describe_cluster()
     index = state.find(tp)
     assert index is not None
     return state.row(index)
 
 
 def _all_preferred(client: ClusterClient) -> bool:
-    rows = [row for row in client.describe().rows() if row.topic in LAYOUT]
+    rows = [row for row in client.describe_cluster().rows() if row.topic in LAYOUT]
     return all(row.leader == row.replicas[0] for row in rows)
 
 

@@ -57,7 +57,7 @@ class Played:
         )
         planned = len(document["plan"]["partitions"])
         assert verified.stdout.count("is completed.") == planned, verified.stdout
-        state = self._client.describe()
+        state = self._client.describe_cluster()
         return {p: state.replicas(row) for p, row in enumerate(state.partitions_of(TOPIC))}
 
     def _trimtab(self, *arguments: str) -> Any:

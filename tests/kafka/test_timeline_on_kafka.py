@@ -89,7 +89,7 @@ def test_a_throttle_that_somebody_sets_is_told(
 ) -> None:
     monkeypatch.setattr(throttle_news, "POLL_SECONDS", 0.0)
     client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
-    state = client.describe()
+    state = client.describe_cluster()
     news = throttle_news.ThrottleEvents(client, state.cluster_id, SystemClock())
     news.news(state)
     two = Resource.broker(2)

@@ -17,7 +17,7 @@ from waiting import eventually
 
 from core import passwords, paths
 from core.cli.main import run
-from core.cluster.connect import Address, address_arguments, enter_password, missing_password
+from core.cluster.connect import Address, address_arguments, missing_password, try_password
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS
 from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import ExitCode, LoginRefusedError, TrimtabError
@@ -135,8 +135,8 @@ def test_a_password_that_was_typed_serves_both_libraries_and_other_processes(
     missing = missing_password(address)
     assert missing is not None
     with pytest.raises(refused):
-        enter_password(address, missing, "wrong")
-    assert enter_password(address, missing, "right") is None
+        try_password(address, missing, "wrong")
+    assert try_password(address, missing, "right") is None
     code, _, err = command(*words)  # by librdkafka
     assert code == ExitCode.DONE, err
     code, out, err = command(*words[:2], "show", "--json")

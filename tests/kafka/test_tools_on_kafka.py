@@ -171,7 +171,10 @@ def test_a_share_group_is_listed_as_kafkas_tool_lists_it(
     reading = threading.Thread(target=sandbox.tool, args=(consumer, *words))
     reading.start()
     try:
-        eventually(lambda: [g.id for g in client.active_groups(10).others] == [id], every=0.2)
+        eventually(
+            lambda: [g.id for g in client.describe_active_groups(10).other_groups] == [id],
+            every=0.2,
+        )
         code, out = ours(sandbox, capfd, "groups", id, "--json")
         told = theirs(sandbox, "GroupsCommand", "--list")
     finally:

@@ -88,8 +88,8 @@ async def _render(shot: Shot, root: Path) -> str:
 
     from core import paths
     from core.cluster.connect import Address, Connection
-    from core.cluster.documents.cluster_document import read_groups
-    from core.cluster.log_dirs import with_logs
+    from core.cluster.documents.cluster_document import fetch_document_groups
+    from core.cluster.log_dirs import with_log_dirs
     from core.cluster.metadata import TopicPartition
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
@@ -103,14 +103,14 @@ async def _render(shot: Shot, root: Path) -> str:
     if shot.recorded:
         cluster, timeline = recorded_night(SEED)
         os.environ["TRIMTAB_HOME"] = str(root)
-        file = paths.timeline_file(cluster.describe().cluster_id)
+        file = paths.timeline_file(cluster.describe_cluster().cluster_id)
         file.parent.mkdir(parents=True)
         file.write_bytes(timeline)
     else:
         cluster = SimulatedCluster(demo_spec(SEED), SEED)
     look = run_at(cluster, shot.run) if shot.run else None
-    state = cluster.describe()
-    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = cluster.describe_cluster()
+    state = with_log_dirs(state, cluster.describe_log_dirs([broker.id for broker in state.brokers]))
     import numpy as np
 
     rates = {
@@ -134,7 +134,7 @@ async def _render(shot: Shot, root: Path) -> str:
             connection = Connection(cluster, cluster.clock, Address("sim:"))
             app.post_message(FeedMessage(Connected(connection)))
         app.post_message(FeedMessage(picture))
-        app.post_message(FeedMessage(GroupsChanged(read_groups(cluster) or ())))
+        app.post_message(FeedMessage(GroupsChanged(fetch_document_groups(cluster) or ())))
         await rested(pilot)
         if look is not None:
             app.post_message(FeedMessage(RunChanged(look.view)))

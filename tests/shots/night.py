@@ -30,7 +30,7 @@ def recorded_night(seed: int) -> tuple[SimulatedCluster, bytes]:
     with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as home:
         os.environ["TRIMTAB_HOME"] = home
         record_death(cluster)
-        return cluster, paths.timeline_file(cluster.describe().cluster_id).read_bytes()
+        return cluster, paths.timeline_file(cluster.describe_cluster().cluster_id).read_bytes()
 
 
 def record_death(cluster: SimulatedCluster) -> None:
@@ -40,7 +40,7 @@ def record_death(cluster: SimulatedCluster) -> None:
     from core.watch.timeline.recorder import Recorder
     from core.watch.timeline.store import Timeline
 
-    timeline = Timeline.write(paths.timeline_file(cluster.describe().cluster_id))
+    timeline = Timeline.write(paths.timeline_file(cluster.describe_cluster().cluster_id))
     recorder = Recorder(cluster, cluster.clock, timeline)
 
     def live(seconds: float) -> None:
@@ -50,7 +50,7 @@ def record_death(cluster: SimulatedCluster) -> None:
             cluster.clock.sleep(LOOK_SECONDS)
 
     live(QUIET_SECONDS)
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     moved = next(tp for tp in map(state.tp, range(state.partition_count)) if tp.topic == "audit")
     replicas = state.replicas(state.find(moved) or 0)
     other = next(b for b in state.broker_by_id if b not in replicas and b != DEAD_BROKER)

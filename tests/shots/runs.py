@@ -51,7 +51,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
     with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as home:
         os.environ["TRIMTAB_HOME"] = home
         options = RunOptions(RUN_RATE, cluster_name="prod-eu", batch_size=MOVES - 2)
-        address, cluster_id = Address("sim:pictures"), cluster.describe().cluster_id
+        address, cluster_id = Address("sim:pictures"), cluster.describe_cluster().cluster_id
         journal = create_journal(address, cluster_id, plan, options, None, at=cluster.now)
         runner = Executor(journal, cluster, cluster.clock)
         begun = cluster.elapsed_seconds
@@ -82,14 +82,14 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
 
 
 def _plan(cluster: SimulatedCluster) -> Plan:
-    from core.cluster.log_dirs import with_logs
+    from core.cluster.log_dirs import with_log_dirs
     from core.load.load import Load
     from core.plan.checks.catalogue import Severity
     from core.plan.checks.drop import drop_finding
     from core.plan.plan import Plan
 
-    state = cluster.describe()
-    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = cluster.describe_cluster()
+    state = with_log_dirs(state, cluster.describe_log_dirs([broker.id for broker in state.brokers]))
     plan = Plan(state.cluster_id)
     for row in state.partition_size_bytes.argsort(kind="stable").tolist():
         tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else DEAD_BROKER

@@ -12,7 +12,7 @@ import numpy as np
 from hands import operated, rested
 from textual.pilot import Pilot
 
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
@@ -32,8 +32,8 @@ NOW = 1000.0
 def demo_picture(brokers: int = 12) -> tuple[ClusterState, Load]:
     """Return the demo's cluster, whose broker 7 is hot and 12 almost idle, and its load."""
     cluster = SimulatedCluster(demo_spec(3, brokers, 900), 3)
-    state = cluster.describe()
-    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = cluster.describe_cluster()
+    state = with_log_dirs(state, cluster.describe_log_dirs([broker.id for broker in state.brokers]))
     rates = {
         TopicPartition(topic.name, n): partition.in_bytes_per_s
         for topic in cluster.spec.topics

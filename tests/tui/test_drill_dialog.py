@@ -22,7 +22,7 @@ from core.cluster.drills.drill import (
     broker_drill,
     disk_drill,
     group_drill,
-    skews,
+    skew_drills,
 )
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
@@ -46,11 +46,11 @@ class Ground:
             Offer(DrillKind.KILL, tuple(broker_drill(DrillKind.KILL, b) for b in (1, 2, 7))),
             Offer(DrillKind.START, (broker_drill(DrillKind.START, 3),)),
             Offer(DrillKind.JOIN, why_not="no load runs on it"),
-            Offer(DrillKind.SKEW, skews(state, {"orders", "payments.v2"})),
+            Offer(DrillKind.SKEW, skew_drills(state, {"orders", "payments.v2"})),
             Offer(DrillKind.FILL, (disk_drill(DrillKind.FILL, 2, "/x/disk-2"),)),
         )
 
-    def carry_out(self, drill: Drill) -> bool:
+    def run(self, drill: Drill) -> bool:
         self.done.append(drill)
         if self.trouble is not None:
             raise self.trouble

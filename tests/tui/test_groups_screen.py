@@ -225,14 +225,14 @@ class Changing:
 
     def __init__(self, simulated: SimulatedCluster) -> None:
         self._simulated = simulated
-        self.found: Sequence[Group] | Exception = simulated.groups()
+        self.found: Sequence[Group] | Exception = simulated.describe_groups()
         self.looks = 0
         self.lost: tuple[Fault, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._simulated, name)
 
-    def groups(
+    def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         self.looks += 1
@@ -292,7 +292,7 @@ async def test_all_that_is_not_known_of_groups_is_told(
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no: TOPIC.")
 
-    monkeypatch.setattr(changing, "offsets", denied, raising=False)
+    monkeypatch.setattr(changing, "fetch_offsets", denied, raising=False)
     changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"), Fault("BROKER_NOT_AVAILABLE"))
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         told = [line for line in body(pilot).split("\n") if "▲" in line][:2]
@@ -320,7 +320,7 @@ async def test_ends_that_may_not_be_known_are_one_sentence(
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no: TOPIC.")
 
-    monkeypatch.setattr(changing, "offsets", denied, raising=False)
+    monkeypatch.setattr(changing, "fetch_offsets", denied, raising=False)
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         assert "The ends of logs are not known, and no lag: The cluster says no" in body(pilot)
 
@@ -447,7 +447,7 @@ async def test_a_saved_document_without_groups_says_so(
 async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: bool) -> None:
     simulated = a_cluster()
     session = of(simulated)
-    session.state = simulated.describe()
+    session.state = simulated.describe_cluster()
     session.load = Load.unknown(session.state)
     mark = "#" if ascii_only else "◆"
 

@@ -95,9 +95,11 @@ async def test_on_the_partitions_it_is_there_too() -> None:
 
 def test_a_dead_broker_is_not_said_twice() -> None:
     cluster = SimulatedCluster(small_spec({"t": [(7, 2)]}, brokers=(2, 7)), seed=1)
-    assert [v.id for v in client_verdicts(report(FAILING), cluster.describe())] == ["clients-7"]
+    assert [v.id for v in client_verdicts(report(FAILING), cluster.describe_cluster())] == [
+        "clients-7"
+    ]
     cluster.stop_broker(7)
-    assert client_verdicts(report(FAILING), cluster.describe()) == ()
+    assert client_verdicts(report(FAILING), cluster.describe_cluster()) == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus
     from core.cluster.connect import Connection
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.drills.drill import DrillGround
+    from core.cluster.drills.drill import DrillTarget
     from core.cluster.state import ClusterState
     from core.load.snapshot.format import LoadSnapshot
     from core.plan.estimate.calibration import Calibration
@@ -33,7 +33,7 @@ class Connected:
 class DrillGroundFound:
     """The cluster was made for drills."""
 
-    ground: DrillGround
+    ground: DrillTarget
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class Feed:
         self._send(Connected(connection))
         observer = Observer(connection.client, connection.clock, self._monotonic)
         if seen is not None:
-            observer.first_look(lambda: seen)
+            observer.first_state(lambda: seen)
             self._state_known.set()
         asked = False
         try:
@@ -197,19 +197,19 @@ class Feed:
                 try:
                     if self._picture.state is None:
                         # Sizes and configs can wait until there is something to look at.
-                        state = observer.first_look(connection.client.describe)
+                        state = observer.first_state(connection.client.describe_cluster)
                     else:
                         self._painted.wait()
                         state = observer.poll(at_once=asked)
                 except TrimtabError as error:
                     self._send(ClusterLost(error))
-                    wait = max(RETRY_SECONDS, observer.next_due())
+                    wait = max(RETRY_SECONDS, observer.seconds_until_due())
                     asked = self._wait(wait, observer.ping, lost=True)
                     continue
-                wait = max(0.05, observer.next_due())
+                wait = max(0.05, observer.seconds_until_due())
                 due = self._monotonic() + min(wait, PING_SECONDS)
                 patience = _patience(observer.slow_call_seconds(wait))
-                every = observer.renewed_every_seconds
+                every = observer.state_interval_seconds
                 self._take(state, Freshness(observer.metadata_at, every, due, patience))
                 self._state_known.set()
                 asked = self._wait(wait, observer.ping)
@@ -228,9 +228,9 @@ class Feed:
         hidden = state.hidden
         if hidden is None:  # nobody has looked yet
             return
-        if not hidden.is_whole and self._hidden_topics != hidden.count:
+        if not hidden.is_complete and self._hidden_topics != hidden.count:
             self._send(Trouble(TrimtabError(hidden.sentence, next=hidden.remedy)))
-        self._hidden_topics = 0 if hidden.is_whole else hidden.count
+        self._hidden_topics = 0 if hidden.is_complete else hidden.count
 
     def _first_look(self) -> ClusterState | None:
         """Return what the fork saw; None when there is none, or it ended without an answer."""
@@ -261,7 +261,7 @@ class Feed:
         self._state_known.wait()
         address = self._target.address
         state = self._picture.state
-        if state is not None and address is not None and not address.simulated:
+        if state is not None and address is not None and not address.is_simulated:
             watch_clients(state.cluster_id, self._send, self._stopped)
 
     def _read_autopilot(self) -> None:

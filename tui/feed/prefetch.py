@@ -37,7 +37,7 @@ class Prefetch:
     @staticmethod
     def suits(address: Address) -> bool:
         """Return whether a fork is worth it and safe (macOS's own libraries do not survive one)."""
-        return not address.simulated and sys.platform == "linux"
+        return not address.is_simulated and sys.platform == "linux"
 
     def result(self) -> ClusterState | None:
         """Wait for what was seen; None when the process ended without an answer.
@@ -70,7 +70,7 @@ def _look(address: Address, answering: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     try:
         try:
-            seen: object = connect(address).client.describe()
+            seen: object = connect(address).client.describe_cluster()
         except TrimtabError as error:
             seen = error
         with os.fdopen(answering, "wb") as pipe:

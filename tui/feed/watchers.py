@@ -120,7 +120,7 @@ def watch_groups(
     connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
 ) -> None:
     """Follow consumer groups slowly; when they cannot be listed they stay what they were."""
-    from core.cluster.documents.cluster_document import read_groups
+    from core.cluster.documents.cluster_document import fetch_document_groups
 
     known: tuple[DocumentGroup, ...] | None = None
     attempts = Attempts(send, "The list of groups")
@@ -130,7 +130,7 @@ def watch_groups(
         with attempts.attempt():
             try:
                 if now is not None:
-                    groups = read_groups(now.client, known)
+                    groups = fetch_document_groups(now.client, known)
                     if groups is not None or known is not None:
                         send(GroupsChanged(groups))
                     known = known if groups is None else groups
@@ -180,10 +180,10 @@ def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag)
 
     A cluster that is lost meanwhile is told of by what reads its picture.
     """
-    from core.cluster.drills.target import ground_of
+    from core.cluster.drills.target import find_drill_target
 
     try:
-        ground = ground_of(address, cluster_id)
+        ground = find_drill_target(address, cluster_id)
     except UnreachableError:
         return
     if ground is not None:

@@ -11,7 +11,7 @@ from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
-    from core.cluster.drills.drill import Drill, DrillGround, Offer
+    from core.cluster.drills.drill import Drill, DrillTarget, Offer
     from core.cluster.state import ClusterState
     from tui.global_actions.drill_dialog import DrillDialog
 
@@ -64,7 +64,7 @@ class Drills(AppBase):
         self.push_screen(dialog, answered)
         self._have_looked(dialog, ground, state)
 
-    def _have_looked(self, dialog: DrillDialog, ground: DrillGround, state: ClusterState) -> None:
+    def _have_looked(self, dialog: DrillDialog, ground: DrillTarget, state: ClusterState) -> None:
         self.run_in_background(
             "drill", lambda: ground.offers(state), lambda found: self.Offered(dialog, found)
         )
@@ -87,7 +87,7 @@ class Drills(AppBase):
         else:
             dialog.offer(found)
 
-    def _carry_out(self, ground: DrillGround, drill: Drill) -> None:
+    def _carry_out(self, ground: DrillTarget, drill: Drill) -> None:
         if why := self.session.read_only_words:  # it may have become so while it was asked
             self.say(why, "look")
             return

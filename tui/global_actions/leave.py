@@ -227,7 +227,7 @@ class LeaveWithPlan(AppBase):
         """Return whether there is a plan, and a cluster that may be met again."""
         address = self.session.address
         return bool(len(self.session.plan_to_keep)) and not (
-            address is not None and address.simulated
+            address is not None and address.is_simulated
         )
 
     def save_plan_on_exit(self) -> None:
@@ -263,7 +263,7 @@ class LeaveWithPlan(AppBase):
         with self._settling:
             session, kept = self.session, self._kept
             plan, address = session.plan_to_keep, session.address
-            if plan.cluster_id is None or (address is not None and address.simulated):
+            if plan.cluster_id is None or (address is not None and address.is_simulated):
                 return
             if kept is None:
                 if self._answer == "drop":

@@ -38,7 +38,7 @@ class ProbeSwitch(AppBase):
         if not session.writable or session.address is None:
             screen.say(f"Read-only: {session.read_only_because}.", "look")
             return
-        if session.address.simulated:
+        if session.address.is_simulated:
             screen.say("A simulated cluster has no clients to probe it.")
             return
         if self._switching:

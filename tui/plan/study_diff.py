@@ -78,7 +78,7 @@ def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
         and one.topics == other.topics
         and [_lasting(b) for b in one.brokers] == [_lasting(b) for b in other.brokers]
         and all(_same(getattr(one, name), getattr(other, name)) for name in _COLUMNS)
-        and one.dir_copies == other.dir_copies
+        and one.future_replicas == other.future_replicas
         and _what_is_hidden(one) == _what_is_hidden(other)
         and one.moves_unknown == other.moves_unknown
         and one.balancer_topics == other.balancer_topics

@@ -44,7 +44,7 @@ def why_nothing(session: Session, error: TrimtabError | None, *, looked: bool) -
             "A saved document has no past.",
             "Open the cluster itself: what happens there is recorded while this is open.",
         )
-    if session.address.simulated:
+    if session.address.is_simulated:
         return (
             "Simulated clusters are not recorded.",
             "They are gone with their demo. On real brokers a recorder runs beside this "

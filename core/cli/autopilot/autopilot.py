@@ -247,7 +247,7 @@ def _on(
     if mode is Mode.ACT:
         context.require_writable()
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
     if mode is Mode.ACT:
         context.require_writable(state)
     cluster_id = state.cluster_id

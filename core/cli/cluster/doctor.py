@@ -200,12 +200,12 @@ def logout() -> Finding:
 def cluster(context: Context) -> Iterator[Finding]:
     """Look at the named cluster: reachability, rights, clocks."""
     from core.cluster.configs import Resource
-    from core.cluster.observer import TOPIC_CONFIGS, find_hidden
+    from core.cluster.observer import TOPIC_CONFIGS, find_hidden_topics
 
     try:
         with context.connected() as connection:
             client = connection.client
-            state = client.describe()
+            state = client.describe_cluster()
             alive = [broker.id for broker in state.brokers if broker.alive]
             yield Finding(
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
@@ -213,9 +213,9 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield from properties(connection.address)
             topics = [Resource.topic(topic.name) for topic in state.topics]
             yield _right_to_moves(state)
-            logs = client.log_dirs(alive)
-            yield from rights(lambda: logs, lambda: client.configs(topics, TOPIC_CONFIGS))
-            yield hidden_topics(find_hidden(client.denied_topics, state, logs))
+            logs = client.describe_log_dirs(alive)
+            yield from rights(lambda: logs, lambda: client.describe_configs(topics, TOPIC_CONFIGS))
+            yield hidden_topics(find_hidden_topics(client.fetch_denied_topics, state, logs))
             yield from probes(state)
     except AccessDeniedError as error:
         remedy = f"{error.next} It takes DESCRIBE on the cluster."

@@ -87,9 +87,9 @@ def elect(
     the ISR, and the records that it has not copied are lost.
     """
     from core.cluster.leaders import (
-        imbalance,
+        fetch_rebalance_settings,
+        leader_imbalance,
         preferred_elections,
-        rebalance_settings,
         unclean_elections,
     )
 
@@ -106,14 +106,14 @@ def elect(
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
-        state = report_unknown(client.describe())
+        state = report_unknown(client.describe_cluster())
         if not dry_run:
             context.require_writable(state)
         rows = _select_rows(state, topics, partitions)
-        brokers = imbalance(state, rows)
-        settings = rebalance_settings(client, state)
+        brokers = leader_imbalance(state, rows)
+        settings = fetch_rebalance_settings(client, state)
         found = (unclean_elections if unclean else preferred_elections)(state, rows)
-        able = [election for election in found if not election.hindrance]
+        able = [election for election in found if not election.obstacle]
         if not as_json:
             write_text(_imbalance_text(brokers, settings), None)
         asks = bool(not dry_run and able and not yes)
@@ -125,7 +125,7 @@ def elect(
             say(line)
         if asks:
             _confirm(context, state, unclean)
-        outcomes = [_Outcome(e, "left", e.hindrance) for e in found if e.hindrance]
+        outcomes = [_Outcome(e, "left", e.obstacle) for e in found if e.obstacle]
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
         elif able:
@@ -157,14 +157,14 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
     """Return the row indices of what was asked for; raises UsageError when that is nothing."""
     import numpy as np
 
-    from core.cluster.leaders import rows_of
+    from core.cluster.leaders import partition_rows
     from core.patterns import matching, named
 
     names = [topic.name for topic in state.topics]
     if topics is not None:
-        return rows_of(state, matching(topics, "--topics", names, "topic"))
+        return partition_rows(state, matching(topics, "--topics", names, "topic"))
     if partitions is None:
-        return rows_of(state, None)
+        return partition_rows(state, None)
     rows = []
     for word in partitions.split(","):
         tp = _partition(word.strip())
@@ -215,9 +215,9 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _outcome(election: Election, fault: Fault | None) -> _Outcome:
-    from core.cluster.faults import leads_already
+    from core.cluster.faults import is_leader_elected
 
-    if fault is None or leads_already(fault):
+    if fault is None or is_leader_elected(fault):
         return _Outcome(election, "elected", "" if fault is None else "it leads already")
     return _Outcome(election, "left" if fault.name in _NOT_AVAILABLE else "failed", str(fault))
 

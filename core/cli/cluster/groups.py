@@ -83,7 +83,7 @@ def groups(
 def _nothing_matches(client: ClusterClient, regex: str) -> None:
     from core.patterns import matching
 
-    matching(regex, "The id", [group.id for group in client.groups()], "group")
+    matching(regex, "The id", [group.id for group in client.describe_groups()], "group")
 
 
 def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:

@@ -44,7 +44,7 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
     if seconds is not None and seconds <= 0:
         raise UsageError("The time must be positive.", next="Try --for 10m.")
     context.require_writable()
-    if context.require_address().simulated:
+    if context.require_address().is_simulated:
         raise UsageError("A simulated cluster has no clients.", next="Try `trimtab sandbox up`.")
     if remove:
         _remove(context, yes, as_json)
@@ -65,7 +65,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
     say_warnings()
     root = paths.load_root()
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
         context.require_writable(state)
         layout.mark(root)
         with hold_lease(lease_file(root, state.cluster_id, ROLE)) as ours:
@@ -193,7 +193,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
     from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
 
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
         context.require_writable(state)
         running = probe_process(state.cluster_id)
         if running is not None:

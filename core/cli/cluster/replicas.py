@@ -75,7 +75,7 @@ def verify(
             "--for 0s leaves no time to compare.", next="Give a longer time, like --for 10m."
         )
     with context.connected() as connection:
-        state = report_unknown(connection.client.describe())
+        state = report_unknown(connection.client.describe_cluster())
         rows = _select_rows(state, topics)
         progress = _ComparisonProgress()
         try:

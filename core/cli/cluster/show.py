@@ -14,7 +14,11 @@ from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, fill_file, write_text
 from core.cluster.documents import arrow
-from core.cluster.documents.cluster_document import ClusterDocument, read_groups, to_json
+from core.cluster.documents.cluster_document import (
+    ClusterDocument,
+    document_to_json,
+    fetch_document_groups,
+)
 from core.cluster.documents.reader import read_document
 from core.errors import UsageError
 from core.text.terminal import in_ascii
@@ -64,9 +68,9 @@ def show(
     if as_json or as_arrow:
         document = fetch_document(context)
         if output is not None and as_arrow:
-            fill_file(partial(arrow.write, document), output)
+            fill_file(partial(arrow.write_arrow, document), output)
         else:
-            emit(to_json(document), output)
+            emit(document_to_json(document), output)
         return
     from core.load.view.heat import Metric, Order
     from core.load.view.text import heat_text
@@ -119,5 +123,5 @@ def fetch_live_document(state: ClusterState, load: Load, client: ClusterClient) 
         state,
         load.in_bytes_per_s,
         load.out_bytes_per_s,
-        read_groups(client),
+        fetch_document_groups(client),
     )

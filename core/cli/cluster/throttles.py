@@ -40,7 +40,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     from core.run.reporting.runs import unreadable, with_throttles
 
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
         found, unread = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
         say(wrong)
@@ -78,7 +78,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     context.require_writable()
     named = [_resource(name) for name in names]
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
         context.require_writable(state)
         for one in named:
             _require_exists(state, one)
@@ -95,7 +95,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
             say(_table(found.cleared).removesuffix("\n"))
             name = context.target.called(state.cluster_id)
             confirm(name, "clear them", "Clearing", "nothing was changed")
-        now = connection.client.describe(), with_throttles(state.cluster_id)
+        now = connection.client.describe_cluster(), with_throttles(state.cluster_id)
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:
             raise IncompleteError(
                 "The cluster's throttles have changed; nothing was cleared.",

@@ -167,7 +167,7 @@ class Context:
         connection = connect(self.require_address())
         try:
             yield connection
-            for broker, address in connection.silent().items():
+            for broker, address in connection.silent_brokers().items():
                 say(
                     f"Broker {broker} ({address}) does not answer: what only it knows is "
                     "missing here."
@@ -180,7 +180,7 @@ class Context:
 
         Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
         """
-        from core.cluster.observer import observe
+        from core.cluster.observer import fetch_cluster_state
         from core.load.lookup import newest_load, read_saved_cluster
 
         self.require_target()
@@ -188,7 +188,7 @@ class Context:
             state, load = read_saved_cluster(self.target.from_file)
             return report_unknown(state), load
         with self.connected() as connection:
-            state = report_unknown(observe(connection.client))
+            state = report_unknown(fetch_cluster_state(connection.client))
         return state, newest_load(state, self.target.snapshots)
 
 
@@ -196,7 +196,7 @@ def report_unknown(state: ClusterState) -> ClusterState:
     """Say what of the cluster may not be seen; return it. Who must know asks `require_moves`."""
     if state.moves_unknown:
         say(f"What is in flight is not shown: {state.moves_unknown}")
-    if state.hidden is not None and not state.hidden.is_whole:
+    if state.hidden is not None and not state.hidden.is_complete:
         say(state.hidden.advice)
     return state
 

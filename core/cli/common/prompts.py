@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from core.cluster.connect import Address, missing_password, take_password
+from core.cluster.connect import Address, missing_password, store_password
 from core.errors import UsageError
 from core.passwords import PasswordMissingError, WrongPasswordError
 from core.text.terminal import printable
@@ -47,7 +47,7 @@ def ask_passwords(address: Address) -> None:
         for left in reversed(range(TRIES)):
             password = click.prompt(printable(prompt, lines=True), hide_input=True, err=True)
             try:
-                take_password(address, missing, password)
+                store_password(address, missing, password)
                 break
             except WrongPasswordError as error:
                 if not left:

@@ -53,7 +53,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
             say(f"{event.at:%H:%M:%S} {event.rows:,} replicas, {event.with_rates:,} rates known")
 
     with context.connected() as connection:
-        cluster_id = connection.client.describe().cluster_id
+        cluster_id = connection.client.describe_cluster().cluster_id
         with hold_lease(lease_file(root, cluster_id, "collector")) as ours:
             if not ours:
                 raise RefusedError(

@@ -226,7 +226,7 @@ def resolve_cluster_id(context: Context, root: Path, cluster_id: str | None) -> 
         return cluster_id
     if context.target.address is not None:
         with context.connected() as connection:
-            return connection.client.describe().cluster_id
+            return connection.client.describe_cluster().cluster_id
     collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
     known = sorted(collected | set(cluster_ids(root)))
     if len(known) == 1:

@@ -75,7 +75,7 @@ def _picture(
     context: Context,
 ) -> tuple[ClusterState, Load, tuple[DocumentGroup, ...] | None]:
     """Return the cluster, its load and its groups; None where it is not known which."""
-    from core.cluster.documents.cluster_document import read_groups
+    from core.cluster.documents.cluster_document import fetch_document_groups
     from core.cluster.documents.reader import read_document
     from core.load.lookup import document_load
 
@@ -86,7 +86,7 @@ def _picture(
     state, load = context.picture()
     try:
         with context.connected() as connection:
-            return state, load, read_groups(connection.client)
+            return state, load, fetch_document_groups(connection.client)
     except AccessDeniedError as error:
         say(f"Consumer groups are left out: {error.title}")
         return state, load, None

@@ -93,7 +93,7 @@ def check(
     rate = None if throttle is None else parse_rate(throttle)
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
-    state.require_moves()
+    state.require_known_moves()
     wanted = bind(document, state)
     known = calibration(state.cluster_id)
     if rate is None:

@@ -35,7 +35,7 @@ def document(
         **burden_document(bears),
         "reached": found.reached,
         "notes": [*found.notes, *_notes(estimate)],
-        "hidden_topics": hidden.to_json(hidden_topics),
+        "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
         "plan": to_document(found.plan),
     }
 

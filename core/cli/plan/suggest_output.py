@@ -45,7 +45,7 @@ def document(
         **burden_document(bears),
         "reached": reached,
         "notes": [*found.notes, *time_notes(estimate)],
-        "hidden_topics": hidden.to_json(hidden_topics),
+        "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
         "reasons": [
             {
                 "topic": tp.topic,

@@ -12,7 +12,7 @@ from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, write_text
 from core.cli.plan.plan_file import read_plan_document
 from core.cluster.client import ClusterClient
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
 from core.plan.formats.plan_file import PlanDocument, refuse_other_cluster
@@ -37,7 +37,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
     context.require_target()
     if context.target.from_file is not None:
         state, _ = context.picture()
-        state.require_moves()
+        state.require_known_moves()
     else:
         with context.connected() as connection:
             state = _described(connection.client, document)
@@ -74,11 +74,11 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
 
 def _described(client: ClusterClient, document: PlanDocument) -> ClusterState:
     """Return the cluster, with log dirs where the plan names any."""
-    state = client.describe()
-    state.require_moves()
+    state = client.describe_cluster()
+    state.require_known_moves()
     asked = {b for tp in document.log_dirs for b in document.targets[tp]}
     alive = sorted(b.id for b in state.brokers if b.alive and b.id in asked)
-    return with_logs(state, client.log_dirs(alive)) if alive else state
+    return with_log_dirs(state, client.describe_log_dirs(alive)) if alive else state
 
 
 def _dirs_document(found: Verification) -> dict[str, list[str | None]]:

@@ -38,12 +38,12 @@ def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
 
 def show_external(context: Context, *, as_json: bool, output: Path | None) -> int:
     """Show others' moves once."""
-    from core.cluster.observer import observe
+    from core.cluster.observer import fetch_cluster_state
     from core.run.external.moves import foreign_moves
 
     with context.connected() as connection:
-        state = observe(connection.client)
-    state.require_moves()
+        state = fetch_cluster_state(connection.client)
+    state.require_known_moves()
     moves = foreign_moves(state, own_partitions(state.cluster_id))
     if as_json:
         emit(_document(state, moves), output)
@@ -58,7 +58,7 @@ def show_external(context: Context, *, as_json: bool, output: Path | None) -> in
 def follow_external(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
     from core.cli.runs.follow import DETACHED
-    from core.cluster.observer import observe
+    from core.cluster.observer import fetch_cluster_state
     from core.run.external.moves import ForeignWatch
 
     watch, told = ForeignWatch(), ""
@@ -66,8 +66,8 @@ def follow_external(context: Context, *, as_json: bool) -> int:
         try:
             while True:
                 began = time.monotonic()
-                state = observe(connection.client)
-                state.require_moves()
+                state = fetch_cluster_state(connection.client)
+                state.require_known_moves()
                 mine = own_partitions(state.cluster_id)
                 watch.take(state, mine)
                 moves = watch.look(state, mine)

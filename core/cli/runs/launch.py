@@ -91,14 +91,14 @@ class LaunchOptions:
 
 def fetch_live_cluster(address: Address) -> LiveCluster:
     """Return what is there now; raises UnreachableError when the cluster does not answer."""
-    from core.cluster.observer import observe
+    from core.cluster.observer import fetch_cluster_state
 
     ask_passwords(address)
     connection = connect(address)
     try:
-        state = observe(connection.client)
+        state = fetch_cluster_state(connection.client)
         return LiveCluster(
-            address, state, connection.client.reassignments(), connection.clock.now()
+            address, state, connection.client.fetch_reassignments(), connection.clock.now()
         )
     finally:
         connection.client.close()
@@ -214,11 +214,11 @@ def launch(
 
 def _fetch_groups(address: Address) -> tuple[DocumentGroup, ...] | None:
     """Return who reads what; None where it is not known which groups there are."""
-    from core.cluster.documents.cluster_document import read_groups
+    from core.cluster.documents.cluster_document import fetch_document_groups
 
     connection = connect(address)
     try:
-        return read_groups(connection.client)
+        return fetch_document_groups(connection.client)
     except AccessDeniedError:
         return None
     finally:

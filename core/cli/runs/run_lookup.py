@@ -21,7 +21,7 @@ def resolve_clusters(context: Context) -> tuple[str, ...]:
     if context.target.address is None:
         return clusters_with_runs()
     with context.connected() as connection:
-        return (connection.client.describe().cluster_id,)
+        return (connection.client.describe_cluster().cluster_id,)
 
 
 def resolve_run(context: Context, run: str | None) -> tuple[str, str]:

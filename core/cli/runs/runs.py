@@ -53,7 +53,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     named = resolve_clusters(context)
     if context.target.address is not None and not as_json:
         with context.connected() as connection:
-            report_external(named[0], report_unknown(connection.client.describe()))
+            report_external(named[0], report_unknown(connection.client.describe_cluster()))
     found = [run for cluster_id in named for run in list_runs(cluster_id)]
     for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
         say(wrong)
@@ -107,7 +107,7 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
     view = reading.view
     if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
-            if connection.client.describe().cluster_id == cluster_id:
+            if connection.client.describe_cluster().cluster_id == cluster_id:
                 left = fetch_leftovers(connection.client, view.leftovers)
                 reading = replace(reading, view=replace(view, leftovers=left))
             else:

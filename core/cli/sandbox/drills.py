@@ -18,7 +18,7 @@ from core.cluster.drills.drill import (
     controller_drill,
     disk_drill,
     group_drill,
-    skews,
+    skew_drills,
 )
 from core.errors import UsageError
 
@@ -97,7 +97,7 @@ def skew(
         raise UsageError("No target is given.", next="Give --topic, --broker or --undo.")
     sandbox = Sandbox.open(name)
     if undo:
-        now = load_overrides.read(sandbox.wanted).skew
+        now = load_overrides.read_overrides(sandbox.overrides_path).skew
         drill = Drill(DrillKind.EVEN, "all topics" if now is None else now.of)
     else:
         drill = _skew(sandbox, topic, broker, times)
@@ -116,7 +116,7 @@ def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
 
     sandbox = Sandbox.open(name)
     kind = DrillKind.EMPTY if undo else DrillKind.FILL
-    drill = disk_drill(kind, node, str(full_disk.fillable(sandbox.node(node))))
+    drill = disk_drill(kind, node, str(full_disk.log_dir_to_fill(sandbox.node(node))))
     _run_drill(sandbox, drill, as_json)
 
 
@@ -144,22 +144,22 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
         raise UsageError(f"The load has no topic {topic!r}.", next=f"It has {known}.")
     connection = connect(Address(sandbox.bootstrap))
     try:
-        state = connection.client.describe()
+        state = connection.client.describe_cluster()
     finally:
         connection.client.close()
     wanted = f"topic {topic}" if broker is None else f"what broker {broker} leads"
-    for drill in skews(state, topic_names(), times):
+    for drill in skew_drills(state, topic_names(), times):
         if drill.on == wanted:
             return drill
     raise UsageError(f"No records are sent to {wanted}.", next="Choose another target.")
 
 
 def _apply_drill(sandbox: Sandbox, drill: Drill) -> str | None:
-    from core.cluster.drills.sandbox_target import SandboxGround
+    from core.cluster.drills.sandbox_target import SandboxTarget
     from core.watch.timeline.publisher import run_drill
 
     say_warnings()
-    return run_drill(SandboxGround(sandbox), drill)
+    return run_drill(SandboxTarget(sandbox), drill)
 
 
 def _run_drill(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:

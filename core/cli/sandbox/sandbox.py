@@ -114,7 +114,7 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
 
     from core.cluster.kafka.connection.settings import ConnectionSettings
     from core.cluster.sandbox.sandbox import Sandbox
-    from core.cluster.sandbox.workload import run
+    from core.cluster.sandbox.workload import run_workload
     from core.cluster.sandbox.workload_spec import skewed_workload
     from core.daemons.process import Process
     from core.units import parse_rate
@@ -135,7 +135,7 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     workload = skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s)
     say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(run, settings, workload, stop, found.wanted)
+        working = pool.submit(run_workload, settings, workload, stop, found.overrides_path)
         try:
             wait([working])
         except KeyboardInterrupt:

@@ -60,7 +60,7 @@ def resolve_recorded_cluster(context: Context, cluster_id: str | None) -> str:
         return cluster_id
     if context.target.address is not None:
         with context.connected() as connection:
-            return connection.client.describe().cluster_id
+            return connection.client.describe_cluster().cluster_id
     folder = paths.timeline_file("x").parent
     known = sorted(path.stem for path in folder.glob("*.timeline"))
     if len(known) == 1:

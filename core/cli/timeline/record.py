@@ -49,7 +49,7 @@ def record_here(context: Context, as_json: bool) -> None:
     say_warnings()
     root = paths.load_root()
     with context.connected() as connection:
-        cluster_id = connection.client.describe().cluster_id
+        cluster_id = connection.client.describe_cluster().cluster_id
         layout.mark(root)
         with hold_lease(lease_file(root, cluster_id, ROLE)) as ours:
             if not ours:

@@ -309,7 +309,7 @@ def _print_state_at(
 ) -> None:
     import numpy as np
 
-    from core.cluster.documents.cluster_document import ClusterDocument, to_json
+    from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
     from core.watch.timeline.coverage import find_gaps
 
     state = timeline.state_at(moment)
@@ -323,4 +323,4 @@ def _print_state_at(
     for gap in find_gaps(timeline, moment, moment, now):
         say(f"{gap.text} This is the cluster as of before that.")
     unknown = np.full(state.partition_count, np.nan)
-    emit(to_json(ClusterDocument(state, unknown, unknown)), output)
+    emit(document_to_json(ClusterDocument(state, unknown, unknown)), output)

@@ -110,7 +110,7 @@ def create(
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
-        state = client.describe()
+        state = client.describe_cluster()
         if replicas is not None:
             layout = parse_layout(replicas)
             refuse(state, topic, max(map(len, layout)))
@@ -231,7 +231,7 @@ def alter(
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
-        state = client.describe()
+        state = client.describe_cluster()
         require_topic(state, topic)
         now = len(state.partitions_of(topic))
         layout: list[Replicas] = []
@@ -279,7 +279,7 @@ def alter(
                 _confirm(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
             # To ask may have taken long.
             if layout or lists or deleted:
-                refuse_moving(client.describe())
+                refuse_moving(client.describe_cluster())
             writer = audited(client, state.cluster_id, None)
             if changes:
                 refused = writer.alter_configs(changes).get(Resource.topic(topic))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from core.cluster.configs import (
     MIN_INSYNC,
     REMOTE_STORAGE,
-    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
+    InheritedConfig,
     is_remote,
 )
 from core.errors import RefusedError
@@ -54,12 +54,12 @@ def build_config_effects(
         if change.op is ConfigOp.SET:
             after = change.value
         elif value is not None and value.source is ConfigSource.TOPIC:
-            after = _default(value.beneath)
+            after = _default(value.inherited)
         found.append(ConfigEffect(change.name, before, after))
     return found
 
 
-def _default(beneath: Beneath | None) -> str | None:
+def _default(beneath: InheritedConfig | None) -> str | None:
     """Return what shows where a topic sets nothing, in the topic's unit."""
     if beneath is None or beneath.value is None:
         return None

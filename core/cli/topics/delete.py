@@ -28,7 +28,7 @@ def delete(
 
     Refused while a topic moves, and for Kafka's internal topics.
     """
-    from core.cluster.topics import INTERNAL
+    from core.cluster.topics import INTERNAL_TOPICS
     from core.run.audited_client import audited
     from core.run.external.conflicts import refuse_if_moving
 
@@ -36,11 +36,11 @@ def delete(
     names = tuple(dict.fromkeys(names))
     with context.connected() as connection:
         client = connection.client
-        state = client.describe()
+        state = client.describe_cluster()
         context.require_writable(state)
         for name in names:
             require_topic(state, name)
-            if name in INTERNAL and allow != "internal":
+            if name in INTERNAL_TOPICS and allow != "internal":
                 raise RefusedError(
                     f"{name} is Kafka's own: the state of groups or transactions is lost with it.",
                     next="Add --allow internal to delete it anyway.",
@@ -58,7 +58,7 @@ def delete(
                     of="topic",
                 )
         # To ask may have taken long.
-        refuse_if_moving(client.describe(), names, "deleted")
+        refuse_if_moving(client.describe_cluster(), names, "deleted")
         answers = audited(client, state.cluster_id, None).delete_topics(names)
         gone = [name for name in names if answers.get(name) is None]
         wait_until_visible(

@@ -101,10 +101,10 @@ def plan_replicas(
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         return in_turn(racks, partitions, rf, start=start % len(racks))
-    from core.cluster.observer import observe
+    from core.cluster.observer import fetch_cluster_state
     from core.load.lookup import newest_load
 
-    state = observe(client)
+    state = fetch_cluster_state(client)
     load = newest_load(state, context.target.snapshots)
     found = by_load(state, load, partitions, rf, expected)
     for note in (*without_rack(state), *without_room(state, load, found, expected)):

@@ -43,7 +43,7 @@ def wait_until_visible(
     silent = ""
     while True:
         try:
-            if holds(connection.client.describe()):
+            if holds(connection.client.describe_cluster()):
                 return
             silent = ""
         except UnreachableError as error:
@@ -62,7 +62,7 @@ def fetch_topic_configs(client: ClusterClient, names: Sequence[str]) -> dict[str
     if not names:
         return {}
     try:
-        answers = client.configs([Resource.topic(name) for name in names])
+        answers = client.describe_configs([Resource.topic(name) for name in names])
     except (AccessDeniedError, UnreachableError) as error:
         return dict.fromkeys(names, Fault("NOT_KNOWN", error.title))
     missing = Fault("UNKNOWN_TOPIC_OR_PARTITION", "the topic is gone meanwhile")
@@ -78,7 +78,9 @@ def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) ->
     from core.cluster.faults import Fault
 
     try:
-        answers = client.configs([Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC])
+        answers = client.describe_configs(
+            [Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC]
+        )
     except (AccessDeniedError, UnreachableError):
         return None
     told = (a.get(MIN_INSYNC) for a in answers.values() if not isinstance(a, Fault))
@@ -89,21 +91,23 @@ def describe_content(
     client: ClusterClient, state: ClusterState, topics: Sequence[str]
 ) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
-    from core.cluster.groups import UNDESCRIBED
-    from core.cluster.log_dirs import with_logs
+    from core.cluster.groups import UNDESCRIBABLE
+    from core.cluster.log_dirs import with_log_dirs
     from core.plan.impact.clients import kinds_unknown
 
     sized, lost, more = state, "", ""
     groups: tuple[Group, ...] = ()
     try:
-        sized = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        sized = with_log_dirs(
+            state, client.describe_log_dirs([b.id for b in state.brokers if b.alive])
+        )
         faults: list[Fault] = []
-        groups = client.groups(lost=faults.append)
+        groups = client.describe_groups(lost=faults.append)
         faults += [
             fault
             for group in groups
-            if group.protocol not in UNDESCRIBED
-            and group.reads_unknown
+            if group.protocol not in UNDESCRIBABLE
+            and group.has_unknown_reads
             and (fault := group.fault or group.committed_fault)
         ]
         kinds = kinds_unknown([group.protocol for group in groups])

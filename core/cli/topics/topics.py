@@ -41,12 +41,12 @@ for command in (*topic_changes.COMMANDS, topic_delete.delete):
 @click.pass_obj
 def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
     """List topics, all or those whose whole name matches REGEX."""
-    from core.cluster.topics import healths
+    from core.cluster.topics import topic_health
     from core.text.tables import text_table
 
     with context.connected() as connection:
         state = _described_whole(connection.client)
-    found = healths(state, _names(state, regex))
+    found = topic_health(state, _names(state, regex))
     if as_json:
         emit([_health_json(health) for health in found], output)
         return
@@ -86,10 +86,10 @@ def describe(
 
 def _described_whole(client: ClusterClient) -> ClusterState:
     """Return the cluster, and say which topics are none of what is listed."""
-    from core.cluster.observer import observe_hidden
+    from core.cluster.observer import fetch_hidden_topics
 
-    state = client.describe()
-    return report_unknown(replace(state, hidden=observe_hidden(client, state)))
+    state = client.describe_cluster()
+    return report_unknown(replace(state, hidden=fetch_hidden_topics(client, state)))
 
 
 def _names(state: ClusterState, regex: str | None) -> list[str]:
@@ -101,9 +101,9 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
     from core.cluster.faults import Fault
-    from core.cluster.topics import healths
+    from core.cluster.topics import topic_health
 
-    (health,) = healths(state, [name])
+    (health,) = topic_health(state, [name])
     known = {} if isinstance(configs, Fault) else configs
     least = known.get(MIN_INSYNC)
     min_insync = int(least.value) if least is not None and least.value else None
@@ -130,11 +130,11 @@ def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict
                 "value": value.value,
                 "source": value.source.value,
                 "default": None
-                if value.beneath is None
+                if value.inherited is None
                 else {
-                    "name": value.beneath.name,
-                    "value": value.beneath.value,
-                    "source": value.beneath.source.value,
+                    "name": value.inherited.name,
+                    "value": value.inherited.value,
+                    "source": value.inherited.source.value,
                 },
             }
             for config, value in sorted(known.items())

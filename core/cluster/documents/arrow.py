@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
-from core.cluster.documents.json_object import WrongError, once
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
+from core.cluster.documents.json_object import InvalidDocumentError, reject_duplicate_keys
 from core.cluster.metadata import NO_LEADER, UNKNOWN
-from core.cluster.state import ClusterState, frozen
+from core.cluster.state import ClusterState, read_only
 
 MAGIC = b"ARROW1"
 _HEADER = b"trimtab.cluster"
@@ -44,7 +44,7 @@ class Columns:
     arrays: Mapping[str, Array]
 
 
-def write(document: ClusterDocument, path: Path) -> None:
+def write_arrow(document: ClusterDocument, path: Path) -> None:
     """Write a document into `path`, in its place: a file that is read meanwhile is another's care.
 
     Raises OSError.
@@ -63,7 +63,7 @@ def write(document: ClusterDocument, path: Path) -> None:
     )
     none = replace(none, hidden=state.hidden)
     empty = replace(document, state=none, in_bytes_per_s=np.zeros(0), out_bytes_per_s=np.zeros(0))
-    header = to_json(empty) | {"log_dir_paths": list(state.log_dir_paths)}
+    header = document_to_json(empty) | {"log_dir_paths": list(state.log_dir_paths)}
     starts = pa.array(state.replica_start.astype(np.int32))
     columns = {name: pa.array(getattr(state, name)) for name in _ROWS}
     columns |= {name: pa.array(getattr(document, name)) for name in _RATES}
@@ -74,7 +74,7 @@ def write(document: ClusterDocument, path: Path) -> None:
         writer.write_table(table)
 
 
-def read(content: bytes | Path) -> Columns:
+def read_arrow(content: bytes | Path) -> Columns:
     """Return what an Arrow file holds; raises WrongError for one that is not ours, or damaged.
 
     Nothing is done with columns before pyarrow has looked at all of them: on a list that reaches
@@ -90,22 +90,22 @@ def read(content: bytes | Path) -> Columns:
         table = table.combine_chunks()
         header = _header(table.schema.metadata or {})
     except (pa.ArrowException, OSError, MemoryError, ValueError, RecursionError) as error:
-        raise WrongError("it is damaged, or not whole") from error
+        raise InvalidDocumentError("it is damaged, or not whole") from error
     arrays: dict[str, Array] = {}
     start = np.zeros(1, np.int64)
     for name, kind in _TYPES.items():
         column = table.column(name)
         if column.null_count and name not in _RATES:
-            raise WrongError(f"its column {name} has a value that is missing")
+            raise InvalidDocumentError(f"its column {name} has a value that is missing")
         values = column.chunk(0) if column.num_chunks else column.combine_chunks()
         if name in _LISTS:
             ends = _values(name, values.offsets, np.dtype(np.int32)).astype(np.int64)
             values, ends = values.flatten(), ends - ends[0]
             if name != _LISTS[0] and not np.array_equal(start, ends):
-                raise WrongError("its columns are not of one length")
+                raise InvalidDocumentError("its columns are not of one length")
             start = ends
         arrays[name] = _values(name, values, np.dtype(kind))
-    _check(header, start, arrays)
+    _check_columns(header, start, arrays)
     return Columns(header, start, arrays)
 
 
@@ -114,27 +114,27 @@ def _check_schema(schema: Any) -> None:
     import pyarrow as pa
 
     if _HEADER not in (schema.metadata or {}):
-        raise WrongError("it is an Arrow file of something else")
+        raise InvalidDocumentError("it is an Arrow file of something else")
     for name, kind in _TYPES.items():
         found = schema.get_all_field_indices(name)
         if len(found) != 1:
-            raise WrongError(f"it has {'two columns' if found else 'no column'} {name}")
+            raise InvalidDocumentError(f"it has {'two columns' if found else 'no column'} {name}")
         type = schema.field(found[0]).type
         if name in _LISTS:
             if not pa.types.is_list(type):
-                raise WrongError(f"its column {name} holds {type}, not lists")
+                raise InvalidDocumentError(f"its column {name} holds {type}, not lists")
             type = type.value_type
         if type != pa.from_numpy_dtype(kind):
-            raise WrongError(f"its column {name} holds {type}, not {np.dtype(kind)}")
+            raise InvalidDocumentError(f"its column {name} holds {type}, not {np.dtype(kind)}")
 
 
 def _header(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
-    header: object = json.loads(metadata[_HEADER], object_pairs_hook=once)
+    header: object = json.loads(metadata[_HEADER], object_pairs_hook=reject_duplicate_keys)
     if not isinstance(header, dict) or not isinstance(header.get("topics"), list):
-        raise WrongError("it has no topics")
+        raise InvalidDocumentError("it has no topics")
     paths = header.get("log_dir_paths", [])
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise WrongError("its 'log_dir_paths' is not a list of paths")
+        raise InvalidDocumentError("its 'log_dir_paths' is not a list of paths")
     return header
 
 
@@ -145,7 +145,7 @@ def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
     """
     if values.null_count:
         if name not in _RATES:
-            raise WrongError(f"its column {name} has a value that is missing")
+            raise InvalidDocumentError(f"its column {name} has a value that is missing")
         return np.asarray(values.to_numpy(zero_copy_only=False)).astype(kind)
     if kind == np.bool_:
         bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
@@ -156,48 +156,48 @@ def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
     return found[values.offset :]
 
 
-def _check(header: Mapping[str, Any], start: Array, arrays: Mapping[str, Array]) -> None:
+def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str, Array]) -> None:
     """Raise WrongError where columns do not fit together, or hold what cannot be."""
     rows, replicas = len(arrays["partition"]), int(start[-1])
     counts = np.diff(start)
     if rows and int(counts.min()) < 1:
-        raise WrongError("a partition has no replicas")
+        raise InvalidDocumentError("a partition has no replicas")
     if len(start) != rows + 1 or any(len(arrays[name]) != replicas for name in _LISTS):
-        raise WrongError("its columns are not of one length")
+        raise InvalidDocumentError("its columns are not of one length")
     topic, number = arrays["topic_of"], arrays["partition"]
     if rows and not (topic.min() >= 0 and topic.max() < len(header["topics"])):
-        raise WrongError("a partition is of no topic")
+        raise InvalidDocumentError("a partition is of no topic")
     ascending = (np.diff(topic) > 0) | ((np.diff(topic) == 0) & (np.diff(number) > 0))
     if not ascending.all():
-        raise WrongError("its partitions are not in order")
+        raise InvalidDocumentError("its partitions are not in order")
     brokers = arrays["replica_broker"]
     if replicas and brokers.min() < 0:
-        raise WrongError("a replica is on no broker")
+        raise InvalidDocumentError("a replica is on no broker")
     owner = np.repeat(np.arange(rows), counts)
     for apart in range(1, int(counts.max(initial=1))):
         if ((owner[apart:] == owner[:-apart]) & (brokers[apart:] == brokers[:-apart])).any():
-            raise WrongError("a partition is twice on one broker")
+            raise InvalidDocumentError("a partition is twice on one broker")
     leader = arrays["leader"]
     led = np.bincount(owner, leader[owner] == brokers, minlength=rows) > 0
     if not (led | (leader == NO_LEADER)).all():
-        raise WrongError("a partition is led by none of its replicas")
+        raise InvalidDocumentError("a partition is led by none of its replicas")
     for name in ("partition", "leader_epoch", "size_bytes", "lag", "log_dir"):
         least = 0 if name == "partition" else UNKNOWN
         if (arrays[name] < least).any():
-            raise WrongError(f"its column {name} has a value that cannot be")
+            raise InvalidDocumentError(f"its column {name} has a value that cannot be")
     if (arrays["log_dir"] >= len(header.get("log_dir_paths", ()))).any():
-        raise WrongError("a replica is in a log dir that is not named")
+        raise InvalidDocumentError("a replica is in a log dir that is not named")
     for name in _RATES:
         rates = arrays[name]
         if ((rates < 0) | (rates >= 2**63)).any():
-            raise WrongError(f"its column {name} has a value that is no rate")
+            raise InvalidDocumentError(f"its column {name} has a value that is no rate")
 
 
-def state_of(columns: Columns, header: ClusterState) -> ClusterState:
+def build_state(columns: Columns, header: ClusterState) -> ClusterState:
     """Return the state of these columns, with the brokers and topics that the header tells."""
 
     def column(name: str) -> Any:
-        return frozen(columns.arrays[name])
+        return read_only(columns.arrays[name])
 
     return replace(
         header,
@@ -205,7 +205,7 @@ def state_of(columns: Columns, header: ClusterState) -> ClusterState:
         partition=column("partition"),
         leader=column("leader"),
         leader_epoch=column("leader_epoch"),
-        replica_start=frozen(columns.replica_start),
+        replica_start=read_only(columns.replica_start),
         replica_broker=column("replica_broker"),
         in_sync=column("in_sync"),
         adding=column("adding"),

@@ -60,12 +60,12 @@ class DocumentGroup:
             group.state,
             group.members,
             {}
-            if group.reads_unknown
+            if group.has_unknown_reads
             else {
                 tp: max(0, ends[tp] - at) if tp in ends else None
                 for tp, at in group.committed.items()
             },
-            unknown=group.reads_unknown,
+            unknown=group.has_unknown_reads,
             type=group.protocol,
         )
 
@@ -79,7 +79,7 @@ class DocumentGroup:
         return {**given, **self.lag}
 
 
-def read_groups(
+def fetch_document_groups(
     client: ClusterClient, before: Sequence[DocumentGroup] | None = None
 ) -> tuple[DocumentGroup, ...] | None:
     """Return the groups that `client` lists, with their lags. Raises what its calls raise.
@@ -90,20 +90,20 @@ def read_groups(
     told of all.
     """
     lost: list[Fault] = []
-    groups = client.groups(lost=lost.append)
+    groups = client.describe_groups(lost=lost.append)
     listed = {group.id for group in groups}
     missing = [group for group in before or () if group.id not in listed]
     if lost and (GROUPS_HIDDEN in lost or not missing):
         return None
     read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
-    ends = client.offsets(read, OffsetAt.LATEST) if read else {}
+    ends = client.fetch_offsets(read, OffsetAt.LATEST) if read else {}
     found = [DocumentGroup.of(group, ends) for group in groups]
     if lost:
         found += (DocumentGroup(group.id, "unknown", (), {}, unknown=True) for group in missing)
     return tuple(sorted(found, key=lambda group: group.id))
 
 
-def to_json(document: ClusterDocument) -> dict[str, Any]:
+def document_to_json(document: ClusterDocument) -> dict[str, Any]:
     """Return the document as plain JSON values."""
     state, groups = document.state, document.groups
     return {
@@ -112,7 +112,11 @@ def to_json(document: ClusterDocument) -> dict[str, Any]:
         "fetched_at": format_time(state.fetched_at),
         "controller": state.controller,
         **({"moves_unknown": state.moves_unknown} if state.moves_unknown else {}),
-        **({} if state.hidden is None else {"hidden_topics": hidden.to_json(state.hidden)}),
+        **(
+            {}
+            if state.hidden is None
+            else {"hidden_topics": hidden.hidden_topics_to_json(state.hidden)}
+        ),
         "brokers": [_broker_json(broker) for broker in state.brokers],
         "topics": [
             {
@@ -154,9 +158,9 @@ def _partition_json(document: ClusterDocument, index: int) -> dict[str, Any]:
     detail = [
         {
             "broker": broker,
-            "size_bytes": _known(size),
+            "size_bytes": _or_none(size),
             "log_dir": state.log_dir_paths[place] if place >= 0 else None,
-            "lag": _known(lag),
+            "lag": _or_none(lag),
         }
         for broker, size, place, lag in zip(
             row.replicas,
@@ -170,14 +174,14 @@ def _partition_json(document: ClusterDocument, index: int) -> dict[str, Any]:
         "topic": row.topic,
         "partition": row.partition,
         "leader": row.leader,
-        "leader_epoch": _known(row.leader_epoch),
+        "leader_epoch": _or_none(row.leader_epoch),
         "replicas": list(row.replicas),
         "isr": list(row.isr),
         "adding": list(row.adding),
         "removing": list(row.removing),
-        "size_bytes": _known(int(state.partition_size_bytes[index])),
-        "in_bytes_per_s": _finite(float(document.in_bytes_per_s[index])),
-        "out_bytes_per_s": _finite(float(document.out_bytes_per_s[index])),
+        "size_bytes": _or_none(int(state.partition_size_bytes[index])),
+        "in_bytes_per_s": _finite_or_none(float(document.in_bytes_per_s[index])),
+        "out_bytes_per_s": _finite_or_none(float(document.out_bytes_per_s[index])),
         "replica_detail": detail,
     }
 
@@ -208,9 +212,9 @@ def _group_json(group: DocumentGroup) -> dict[str, Any]:
     }
 
 
-def _known(value: int) -> int | None:
+def _or_none(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None

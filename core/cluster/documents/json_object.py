@@ -15,16 +15,16 @@ _T = TypeVar("_T")
 _D = TypeVar("_D")
 
 
-class WrongError(Exception):
+class InvalidDocumentError(Exception):
     """What is wrong, and where in the document."""
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object as JSON is read; of a key twice in it, one value would be lost unsaid."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise WrongError(f'it has "{twice}" twice in one object')
+        raise InvalidDocumentError(f'it has "{twice}" twice in one object')
     return found
 
 
@@ -33,7 +33,7 @@ class JsonObject:
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):
-            raise WrongError(f"{where} is not an object")
+            raise InvalidDocumentError(f"{where} is not an object")
         self._value: dict[str, Any] = value
         self.where = where
 
@@ -47,12 +47,12 @@ class JsonObject:
         if value is None:
             if default is not ...:
                 return default
-            raise WrongError(f"{self.where} has no {key!r}")
+            raise InvalidDocumentError(f"{self.where} has no {key!r}")
         # JSON's true is no number, whatever Python says.
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise WrongError(f"{key!r} of {self.where} is not {_KINDS[kind]}")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is not {_KINDS[kind]}")
         if kind is int and not -(2**63) <= value < 2**63:
-            raise WrongError(f"{key!r} of {self.where} is out of range")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is out of range")
         return value
 
     def has(self, key: str) -> bool:
@@ -68,7 +68,7 @@ class JsonObject:
         """Return an id, a partition's number or an epoch: what Kafka holds in 32 bits."""
         value = self.get(key, int, *default)
         if not least <= value < 2**31:
-            raise WrongError(f"{key!r} of {self.where} is out of range")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is out of range")
         return value
 
     def rate(self, key: str) -> float:
@@ -76,29 +76,29 @@ class JsonObject:
         if value is None:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise WrongError(f"{key!r} of {self.where} is not a rate")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is not a rate")
         if value >= 2**63:
-            raise WrongError(f"{key!r} of {self.where} is out of range")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is out of range")
         return float(value)
 
     def capacity(self, key: str) -> float | None:
         value = self.rate(key)
         if value < 1:
-            raise WrongError(f"{key!r} of {self.where} is less than 1 byte/s")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is less than 1 byte/s")
         return None if math.isnan(value) else value
 
     def size(self, key: str) -> int | None:
         value = self.get(key, int, None)
         if value is not None and value < 0:
-            raise WrongError(f"{key!r} of {self.where} is negative")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is negative")
         return value
 
     def ids(self, key: str, *, required: bool = False) -> tuple[int, ...]:
         values = self.get(key, list) if required else self.get(key, list, [])
         if not all(type(v) is int and 0 <= v < 2**31 for v in values):
-            raise WrongError(f"{key!r} of {self.where} is not a list of broker ids")
+            raise InvalidDocumentError(f"{key!r} of {self.where} is not a list of broker ids")
         if len(set(values)) != len(values):
-            raise WrongError(f"{key!r} of {self.where} names a broker twice")
+            raise InvalidDocumentError(f"{key!r} of {self.where} names a broker twice")
         return tuple(values)
 
     def time(self, key: str) -> datetime | None:
@@ -108,7 +108,7 @@ class JsonObject:
         try:
             return parse_time(text)
         except UsageError as error:
-            raise WrongError(f"{key!r} of {self.where} is not a time") from error
+            raise InvalidDocumentError(f"{key!r} of {self.where} is not a time") from error
 
     def each(self, key: str, *, required: bool = False) -> list[JsonObject]:
         values = self.get(key, list) if required else self.get(key, list, [])

@@ -16,10 +16,14 @@ import numpy as np
 from core import bug_log, files
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import FORMAT, ClusterDocument, DocumentGroup
-from core.cluster.documents.json_object import JsonObject, WrongError, once
+from core.cluster.documents.json_object import (
+    InvalidDocumentError,
+    JsonObject,
+    reject_duplicate_keys,
+)
 from core.cluster.groups import Member
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import (
     NO_LEADER,
     UNKNOWN,
@@ -42,9 +46,9 @@ def read_document(path: Path) -> ClusterDocument:
     """
     name = "The document on stdin" if path == files.STDIN else str(path)
     try:
-        if _begins(path, arrow.MAGIC):
+        if _starts_with(path, arrow.MAGIC):
             bug_log.note("document", {"form": "Arrow"})
-            document = from_arrow(arrow.read(path), _written_at(path))
+            document = parse_arrow(arrow.read_arrow(path), _written_at(path))
         else:
             content = files.read_input(path)
             is_arrow = content.startswith(arrow.MAGIC)  # through a pipe
@@ -52,9 +56,9 @@ def read_document(path: Path) -> ClusterDocument:
                 "document", {"form": "Arrow" if is_arrow else "JSON", "bytes": len(content)}
             )
             document = (
-                from_arrow(arrow.read(content), _written_at(path))
+                parse_arrow(arrow.read_arrow(content), _written_at(path))
                 if is_arrow
-                else from_json(_json(content, name), _written_at(path))
+                else parse_json(_load_json(content, name), _written_at(path))
             )
         groups = None if document.groups is None else len(document.groups)
         bug_log.note("cluster", lambda: document.state.counts | {"groups": groups})
@@ -63,21 +67,21 @@ def read_document(path: Path) -> ClusterDocument:
         raise DocumentError(
             f"{name} cannot be read: {error.strerror}.", next="Name a file made by show --json."
         ) from error
-    except WrongError as error:
+    except InvalidDocumentError as error:
         raise DocumentError(
             f"{name} is not a cluster document: {error}.", next=_MAKE_ONE
         ) from error
 
 
-def _json(content: bytes, name: str) -> object:
+def _load_json(content: bytes, name: str) -> object:
     try:
-        return json.loads(content, object_pairs_hook=once)
+        return json.loads(content, object_pairs_hook=reject_duplicate_keys)
     except (ValueError, RecursionError) as error:
         wrong = f"is not JSON: {error}" if content.strip() else "is empty"
         raise DocumentError(f"{name} {wrong}.", next=_MAKE_ONE) from error
 
 
-def _begins(path: Path, magic: bytes) -> bool:
+def _starts_with(path: Path, magic: bytes) -> bool:
     """Return whether a file begins so; stdin and pipes are read once only."""
     if path == files.STDIN or not path.is_file():
         return False
@@ -91,7 +95,7 @@ def _written_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def from_json(
+def parse_json(
     document: object, written_at: datetime, holders: Collection[int] = ()
 ) -> ClusterDocument:
     """Return the document of plain JSON values, as old as `written_at` when it does not say.
@@ -101,14 +105,14 @@ def from_json(
     root = JsonObject(document, "the document")
     format_name = root.get("format", str, FORMAT)
     if not format_name.startswith("trimtab.cluster/"):
-        raise WrongError(f"its format is {format_name!r}")
+        raise InvalidDocumentError(f"its format is {format_name!r}")
     if format_name != FORMAT:
-        raise WrongError(f"its format is {format_name}, and this trimtab reads {FORMAT}")
+        raise InvalidDocumentError(f"its format is {format_name}, and this trimtab reads {FORMAT}")
     partitions = root.each("partitions", required=True)
-    rows = [_partition(p) for p in partitions]
-    _check_twice("partition", [str(row.tp) for row in rows])
-    brokers = [_broker(b) for b in root.each("brokers", required=True)]
-    _check_twice("broker", [str(broker.id) for broker in brokers])
+    rows = [_parse_partition(p) for p in partitions]
+    _check_unique("partition", [str(row.tp) for row in rows])
+    brokers = [_parse_broker(b) for b in root.each("brokers", required=True)]
+    _check_unique("broker", [str(broker.id) for broker in brokers])
     holding = {broker for row in rows for broker in row.replicas}.union(holders)
     gone = sorted(holding - {broker.id for broker in brokers})
     brokers += [Broker(broker, alive=False) for broker in gone]
@@ -117,12 +121,12 @@ def from_json(
         fetched_at=root.time("fetched_at") or written_at,
         controller=root.get("controller", int, None),
         brokers=brokers,
-        topics=[_topic(t) for t in root.each("topics")],
+        topics=[_parse_topic(t) for t in root.each("topics")],
         partitions=rows,
         moves_unknown=root.get("moves_unknown", str, ""),
     )
-    described = replace(described, hidden=_hidden(root, brokers))
-    state = with_logs(described, _logs(brokers, partitions))
+    described = replace(described, hidden=_parse_hidden_topics(root, brokers))
+    state = with_log_dirs(described, _parse_logs(brokers, partitions))
     rates = {
         name: np.full(state.partition_count, np.nan)
         for name in ("in_bytes_per_s", "out_bytes_per_s")
@@ -134,11 +138,11 @@ def from_json(
             column[index] = reader.rate(name)
     # An empty list says that there are none; without one nobody knows.
     listed = root.get("groups", list, None) is not None
-    groups = tuple(_group(g) for g in root.each("groups")) if listed else None
+    groups = tuple(_parse_group(g) for g in root.each("groups")) if listed else None
     return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
 
 
-def _hidden(document: JsonObject, brokers: Collection[Broker]) -> HiddenTopics | None:
+def _parse_hidden_topics(document: JsonObject, brokers: Collection[Broker]) -> HiddenTopics | None:
     """Return what is hidden; null is unknown, and without the key nobody has looked.
 
     A broker that is down tells nothing, whether the document names it for that or not.
@@ -154,7 +158,7 @@ def _hidden(document: JsonObject, brokers: Collection[Broker]) -> HiddenTopics |
     if topics is None and not why:
         why = "the document does not tell"
     logs = tuple(
-        HiddenLogs(
+        HiddenLogDir(
             log.id("broker"),
             log.get("path", str),
             log.size("topics") or 0,
@@ -168,27 +172,27 @@ def _hidden(document: JsonObject, brokers: Collection[Broker]) -> HiddenTopics |
     return HiddenTopics(topics or 0, logs, unknown, why)
 
 
-def from_arrow(columns: arrow.Columns, written_at: datetime) -> ClusterDocument:
+def parse_arrow(columns: arrow.Columns, written_at: datetime) -> ClusterDocument:
     """Return the document of an Arrow file; raises WrongError."""
     holders = np.unique(columns.arrays["replica_broker"]).tolist()
-    header = from_json({**columns.header, "partitions": []}, written_at, holders)
+    header = parse_json({**columns.header, "partitions": []}, written_at, holders)
     names = [topic.name for topic in header.state.topics]
     if names != [topic["name"] for topic in columns.header["topics"]]:
-        raise WrongError("its topics are not in order")
-    state = arrow.state_of(columns, header.state)
+        raise InvalidDocumentError("its topics are not in order")
+    state = arrow.build_state(columns, header.state)
     rates = (columns.arrays["in_bytes_per_s"], columns.arrays["out_bytes_per_s"])
     return ClusterDocument(state, *rates, header.groups)
 
 
-def _check_twice(what: str, names: list[str]) -> None:
+def _check_unique(what: str, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise WrongError(f"{what} {name} is in it twice")
+            raise InvalidDocumentError(f"{what} {name} is in it twice")
         seen.add(name)
 
 
-def _broker(reader: JsonObject) -> Broker:
+def _parse_broker(reader: JsonObject) -> Broker:
     return Broker(
         id=reader.id("id"),
         rack=reader.get("rack", str, None),
@@ -209,17 +213,17 @@ def _broker(reader: JsonObject) -> Broker:
     )
 
 
-def _topic_name(reader: JsonObject, key: str) -> str:
+def _parse_topic_name(reader: JsonObject, key: str) -> str:
     """Return a name that a terminal can be shown; Kafka's own are far narrower."""
     name = reader.get(key, str)
     if not name or not name.isprintable():
-        raise WrongError(f"{key!r} of {reader.where} is not a topic's name")
+        raise InvalidDocumentError(f"{key!r} of {reader.where} is not a topic's name")
     return name
 
 
-def _topic(reader: JsonObject) -> Topic:
+def _parse_topic(reader: JsonObject) -> Topic:
     return Topic(
-        _topic_name(reader, "name"),
+        _parse_topic_name(reader, "name"),
         reader.get("id", str, None),
         reader.get("min_insync", int, None),
         reader.get("retention_ms", int, None),
@@ -229,12 +233,12 @@ def _topic(reader: JsonObject) -> Topic:
     )
 
 
-def _partition(reader: JsonObject) -> PartitionRow:
+def _parse_partition(reader: JsonObject) -> PartitionRow:
     replicas = reader.ids("replicas", required=True)
     if not replicas:
-        raise WrongError(f"{reader.where} has no replicas")
+        raise InvalidDocumentError(f"{reader.where} has no replicas")
     row = PartitionRow(
-        topic=_topic_name(reader, "topic"),
+        topic=_parse_topic_name(reader, "topic"),
         partition=reader.id("partition"),
         leader=reader.id("leader", least=NO_LEADER),
         replicas=replicas,
@@ -245,7 +249,9 @@ def _partition(reader: JsonObject) -> PartitionRow:
         leader_epoch=reader.id("leader_epoch", UNKNOWN, least=UNKNOWN),
     )
     if row.leader not in (NO_LEADER, *replicas):
-        raise WrongError(f"{row.tp} is led by broker {row.leader}, which is none of its replicas")
+        raise InvalidDocumentError(
+            f"{row.tp} is led by broker {row.leader}, which is none of its replicas"
+        )
     details = tuple(detail.id("broker") for detail in reader.each("replica_detail"))
     for key, brokers in (
         ("isr", row.isr),
@@ -255,13 +261,13 @@ def _partition(reader: JsonObject) -> PartitionRow:
     ):
         for broker in brokers:
             if broker not in replicas:
-                raise WrongError(
+                raise InvalidDocumentError(
                     f"{row.tp} has broker {broker} in {key!r}, which is none of its replicas"
                 )
     return row
 
 
-def _logs(brokers: list[Broker], partitions: list[JsonObject]) -> list[BrokerLogs]:
+def _parse_logs(brokers: list[Broker], partitions: list[JsonObject]) -> list[BrokerLogs]:
     """Return what brokers would have said of their logs; a size for the whole partition is taken
     as its leader's when no detail tells more."""
     replicas: dict[int, list[ReplicaLog]] = {broker.id: [] for broker in brokers}
@@ -281,7 +287,7 @@ def _logs(brokers: list[Broker], partitions: list[JsonObject]) -> list[BrokerLog
     return [BrokerLogs(b.id, b.log_dirs, tuple(replicas[b.id])) for b in brokers]
 
 
-def _group(reader: JsonObject) -> DocumentGroup:
+def _parse_group(reader: JsonObject) -> DocumentGroup:
     def tp(item: JsonObject) -> TopicPartition:
         return TopicPartition(item.get("topic", str), item.get("partition", int))
 

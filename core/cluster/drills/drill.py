@@ -15,7 +15,7 @@ SKEW_TIMES = 5.0
 
 
 class DrillKind(Enum):
-    """What can be done. `UNDOES` says which ends which."""
+    """What can be done. `UNDONE_BY` says which ends which."""
 
     KILL = "kill"
     STOP = "stop"
@@ -28,7 +28,7 @@ class DrillKind(Enum):
     EMPTY = "empty"
 
 
-UNDOES = {
+UNDONE_BY = {
     DrillKind.START: (DrillKind.KILL, DrillKind.STOP),
     DrillKind.LEAVE: (DrillKind.JOIN,),
     DrillKind.EVEN: (DrillKind.SKEW,),
@@ -57,7 +57,7 @@ class Offer:
     why_not: str = ""
 
 
-class DrillGround(Protocol):
+class DrillTarget(Protocol):
     """A cluster that was made for it."""
 
     @property
@@ -65,7 +65,7 @@ class DrillGround(Protocol):
         """Return what it is called."""
 
     @property
-    def timeline(self) -> str | None:
+    def timeline_id(self) -> str | None:
         """Return the cluster's id, which its timeline is kept by; None where none is kept."""
 
     def offers(self, state: ClusterState) -> tuple[Offer, ...]:
@@ -74,7 +74,7 @@ class DrillGround(Protocol):
         Raises UnreachableError, or UsageError when it has gone.
         """
 
-    def carry_out(self, drill: Drill) -> bool:
+    def run(self, drill: Drill) -> bool:
         """Do it; returns when it is done, False where there was nothing to do.
 
         Raises TrimtabError when it could not be done.
@@ -84,7 +84,7 @@ class DrillGround(Protocol):
         """Give back what was opened to look; what was done stays."""
 
 
-def told(drill: Drill) -> str:
+def describe_drill(drill: Drill) -> str:
     """Return what was done, as a clause in the past tense for whoever did it."""
     match drill.kind:
         case DrillKind.KILL:
@@ -126,7 +126,7 @@ def group_drill(kind: DrillKind, group: str) -> Drill:
     return Drill(kind, f"group {group}", group=group)
 
 
-def skews(
+def skew_drills(
     state: ClusterState, topics: Collection[str], times: float = SKEW_TIMES
 ) -> tuple[Drill, ...]:
     """Return all ways to skew the load to these topics: to one, or to what a broker leads now."""

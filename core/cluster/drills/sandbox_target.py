@@ -13,7 +13,7 @@ from core.cluster.drills.drill import (
     broker_drill,
     disk_drill,
     group_drill,
-    skews,
+    skew_drills,
 )
 from core.cluster.sandbox import full_disk, load_overrides
 from core.cluster.sandbox.load_overrides import Skew
@@ -23,13 +23,13 @@ from core.cluster.sandbox.workload_spec import group_ids, topic_names
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UsageError
 
-NOTICED_SECONDS = 30.0
+MAX_NOTICE_SECONDS = 30.0
 """How long a broker may take to notice that its disk is full; it looks every five seconds."""
 NO_LOAD = "no load runs on it: trimtab sandbox load starts one"
 NO_DEV_FULL = "this system has no /dev/full, by which a disk is filled without taking space"
 
 
-class SandboxGround:
+class SandboxTarget:
     """One sandbox, found anew for each drill: others may start and stop its brokers too."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -40,7 +40,7 @@ class SandboxGround:
         return f"sandbox {self._sandbox}"
 
     @property
-    def timeline(self) -> str:
+    def timeline_id(self) -> str:
         return self._cluster_id
 
     def _open(self) -> Sandbox:
@@ -58,19 +58,19 @@ class SandboxGround:
         return (
             Offer(DrillKind.KILL, _brokers(DrillKind.KILL, up), "no broker is up"),
             Offer(DrillKind.STOP, _brokers(DrillKind.STOP, up), "no broker is up"),
-            *_there(Offer(DrillKind.START, _brokers(DrillKind.START, down))),
+            *_unless_empty(Offer(DrillKind.START, _brokers(DrillKind.START, down))),
             *_load_offers(sandbox, state),
             Offer(
                 DrillKind.FILL,
                 _disks(DrillKind.FILL, [node for node in up if node not in full])
-                if full_disk.possible()
+                if full_disk.is_supported()
                 else (),
-                "no broker is up" if full_disk.possible() else NO_DEV_FULL,
+                "no broker is up" if full_disk.is_supported() else NO_DEV_FULL,
             ),
-            *_there(Offer(DrillKind.EMPTY, _disks(DrillKind.EMPTY, full))),
+            *_unless_empty(Offer(DrillKind.EMPTY, _disks(DrillKind.EMPTY, full))),
         )
 
-    def carry_out(self, drill: Drill) -> bool:
+    def run(self, drill: Drill) -> bool:
         sandbox = self._open()
         match drill.kind:
             case DrillKind.KILL:
@@ -84,7 +84,7 @@ class SandboxGround:
             case DrillKind.EMPTY:
                 return _empty(sandbox, sandbox.node(_id(drill)))
             case _:
-                return _sway(sandbox, drill)
+                return _override_load(sandbox, drill)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -95,7 +95,7 @@ def _id(drill: Drill) -> int:
     return drill.broker
 
 
-def _there(offer: Offer) -> tuple[Offer, ...]:
+def _unless_empty(offer: Offer) -> tuple[Offer, ...]:
     """Return an offer to undo something if there is something to undo."""
     return (offer,) if offer.drills else ()
 
@@ -105,35 +105,37 @@ def _brokers(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
 
 
 def _disks(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
-    return tuple(disk_drill(kind, node.id, str(full_disk.fillable(node))) for node in nodes)
+    return tuple(disk_drill(kind, node.id, str(full_disk.log_dir_to_fill(node))) for node in nodes)
 
 
 # -- the load --------------------------------------------------------------------------------------
 
 
 def _load_offers(sandbox: Sandbox, state: ClusterState) -> tuple[Offer, ...]:
-    if not sandbox.loaded:
+    if not sandbox.has_workload:
         return (Offer(DrillKind.JOIN, why_not=NO_LOAD), Offer(DrillKind.SKEW, why_not=NO_LOAD))
-    now = load_overrides.read(sandbox.wanted)
+    now = load_overrides.read_overrides(sandbox.overrides_path)
     there = {topic.name for topic in state.topics}
     joined = tuple(group for group, more in sorted(now.more.items()) if more)
     even = () if now.skew is None else (Drill(DrillKind.EVEN, now.skew.of),)
     return (
         Offer(DrillKind.JOIN, tuple(group_drill(DrillKind.JOIN, id) for id in group_ids())),
-        *_there(Offer(DrillKind.LEAVE, tuple(group_drill(DrillKind.LEAVE, id) for id in joined))),
-        Offer(DrillKind.SKEW, skews(state, topic_names() & there), "its topics are gone"),
-        *_there(Offer(DrillKind.EVEN, even)),
+        *_unless_empty(
+            Offer(DrillKind.LEAVE, tuple(group_drill(DrillKind.LEAVE, id) for id in joined))
+        ),
+        Offer(DrillKind.SKEW, skew_drills(state, topic_names() & there), "its topics are gone"),
+        *_unless_empty(Offer(DrillKind.EVEN, even)),
     )
 
 
-def _sway(sandbox: Sandbox, drill: Drill) -> bool:
+def _override_load(sandbox: Sandbox, drill: Drill) -> bool:
     """Tell the workload; it looks ten times a second."""
-    if not sandbox.loaded:
+    if not sandbox.has_workload:
         raise UsageError(
             f"No load runs on sandbox {sandbox.name!r}.",
             next=f"Start one: trimtab sandbox load --detach --name {sandbox.name}",
         )
-    now = load_overrides.read(sandbox.wanted)
+    now = load_overrides.read_overrides(sandbox.overrides_path)
     if drill.kind is DrillKind.SKEW:
         if not drill.partitions:
             raise UsageError(f"Nothing is sent to {drill.on}.", next="Choose another one.")
@@ -151,7 +153,7 @@ def _sway(sandbox: Sandbox, drill: Drill) -> bool:
         if more < 0:
             raise UsageError(f"No consumer was added to {drill.on}.")
         now = replace(now, more={**now.more, drill.group: more})
-    load_overrides.write(sandbox.wanted, now)
+    load_overrides.write_overrides(sandbox.overrides_path, now)
     return True
 
 
@@ -162,7 +164,7 @@ def _empty(sandbox: Sandbox, node: Node) -> bool:
     """Make room in a broker's log dir, and start the broker anew, which takes it back."""
     if not full_disk.is_full(node):
         return False
-    full_disk.empty(node)
+    full_disk.empty_disk(node)
     sandbox.stop(node.id)
     sandbox.start(node.id)
     return True
@@ -172,24 +174,24 @@ def _fill(sandbox: Sandbox, node: Node) -> bool:
     """Fill a broker's log dir, and return once the broker says that it is offline."""
     if full_disk.is_full(node):
         return False
-    if not full_disk.possible():
+    if not full_disk.is_supported():
         raise TrimtabError(f"No disk can be filled here: {NO_DEV_FULL}.")
     if sandbox.process(node.id) is None:
         raise UsageError(f"Broker {node.id} is not up.", next="Start it first.")
-    path = str(full_disk.fillable(node))
+    path = str(full_disk.log_dir_to_fill(node))
     connection = connect(Address(node.address))
-    deadline = time.monotonic() + NOTICED_SECONDS
+    deadline = time.monotonic() + MAX_NOTICE_SECONDS
     try:
         while True:
             if not full_disk.is_full(node):  # not yet, or it was just being written
-                full_disk.fill(node)
-            (logs,) = connection.client.log_dirs([node.id])
+                full_disk.fill_disk(node)
+            (logs,) = connection.client.describe_log_dirs([node.id])
             if any(log_dir.path == path and log_dir.error for log_dir in logs.log_dirs):
                 return True
             if time.monotonic() > deadline:
-                full_disk.empty(node)
+                full_disk.empty_disk(node)
                 raise TrimtabError(
-                    f"Broker {node.id} has not noticed within {NOTICED_SECONDS:.0f} s that "
+                    f"Broker {node.id} has not noticed within {MAX_NOTICE_SECONDS:.0f} s that "
                     f"{path} is full; it has room again.",
                     next=f"Its log: {node.server_log}",
                 )

@@ -9,23 +9,23 @@ from core.cluster.drills.drill import (
     broker_drill,
     disk_drill,
     group_drill,
-    skews,
+    skew_drills,
 )
 from core.cluster.simulation.client import SimulatorClient
 from core.cluster.state import ClusterState
 
 
-class SimulatorGround:
+class SimulatorTarget:
     """The simulated cluster at the other end of a socket. Its brokers are only ever killed."""
 
     name = "the simulated cluster"
-    timeline = None
+    timeline_id = None
 
     def __init__(self, client: SimulatorClient) -> None:
         self._client = client
 
     def offers(self, state: ClusterState) -> tuple[Offer, ...]:
-        faults = self._client.faults()
+        faults = self._client.fetch_faults()
         up = [broker for broker in state.brokers if broker.alive]
         down = tuple(b.id for b in state.brokers if not b.alive and b.id not in faults.full)
         joined = (group for group, more in sorted(faults.more.items()) if more)
@@ -41,14 +41,14 @@ class SimulatorGround:
             Offer(DrillKind.START, tuple(broker_drill(DrillKind.START, b) for b in down)),
             Offer(DrillKind.JOIN, tuple(group_drill(DrillKind.JOIN, g) for g in faults.more)),
             Offer(DrillKind.LEAVE, tuple(group_drill(DrillKind.LEAVE, g) for g in joined)),
-            Offer(DrillKind.SKEW, skews(state, {topic.name for topic in state.topics})),
+            Offer(DrillKind.SKEW, skew_drills(state, {topic.name for topic in state.topics})),
             Offer(DrillKind.EVEN, () if of is None else (Drill(DrillKind.EVEN, of),)),
             Offer(DrillKind.FILL, tuple(fill)),
             Offer(DrillKind.EMPTY, tuple(empty)),
         )
         return tuple(offer for offer in offers if offer.drills)
 
-    def carry_out(self, drill: Drill) -> bool:
+    def run(self, drill: Drill) -> bool:
         client = self._client
         match drill.kind:
             case DrillKind.KILL | DrillKind.STOP:
@@ -62,7 +62,7 @@ class SimulatorGround:
             case DrillKind.SKEW:
                 client.skew(drill.on, drill.times, drill.partitions)
             case DrillKind.EVEN:
-                client.even()
+                client.clear_skew()
             case DrillKind.FILL:
                 client.fill_disk(_id(drill), self._last_log_dir(_id(drill)))
             case DrillKind.EMPTY:
@@ -75,7 +75,7 @@ class SimulatorGround:
         self._client.close()
 
     def _last_log_dir(self, broker: int) -> str:
-        (logs,) = self._client.log_dirs([broker])
+        (logs,) = self._client.describe_log_dirs([broker])
         return logs.log_dirs[-1].path
 
 

@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from core.cluster.faults import AllDeniedError, Fault
-from core.cluster.kafka.connection.diagnosis import Trouble, denied, unreachable
+from core.cluster.kafka.connection.diagnosis import ConnectionFailure, access_denied, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka.wire import Wire, fault
+from core.cluster.kafka.wire import Wire, fault_from_code
 
 DESTROY_SECONDS = 1.0
 """How long it is waited for; a client that is looking a name up may take much longer."""
 
 
-class Handle:
+class ClosableClient:
     """A client (AdminClient, Producer or Consumer) that can be closed while others call it.
 
     It is closed once nobody has it any more, and when the process ends: a client whose threads run
@@ -28,7 +28,7 @@ class Handle:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._calls = _Calls()
+        self._calls = _CallCounter()
         self._end = weakref.finalize(self, _destroy, client, self._calls)
 
     def __getattr__(self, name: str) -> Any:
@@ -49,7 +49,7 @@ class Handle:
         self._end()
 
 
-class _Calls:
+class _CallCounter:
     """Counts the calls that are under way: beneath one, nothing may be destroyed."""
 
     def __init__(self) -> None:
@@ -77,19 +77,19 @@ class _Calls:
             return self._changed.wait_for(lambda: self._count == 0, DESTROY_SECONDS)
 
 
-def _destroy(client: Any, calls: _Calls) -> None:
+def _destroy(client: Any, calls: _CallCounter) -> None:
     if not calls.close():
         return  # it is worse to destroy it beneath a call
-    thread = threading.Thread(target=_exit, args=(client,), name="destroy", daemon=True)
+    thread = threading.Thread(target=_destroy_client, args=(client,), name="destroy", daemon=True)
     try:
         thread.start()
     except RuntimeError:  # no thread begins while the interpreter ends
-        _exit(client)
+        _destroy_client(client)
     else:
         thread.join(DESTROY_SECONDS)
 
 
-def _exit(client: Any) -> None:
+def _destroy_client(client: Any) -> None:
     if hasattr(client, "purge"):  # a producer would wait until all that it has is acknowledged
         client.purge()
     client.__exit__(None, None, None)
@@ -97,18 +97,18 @@ def _exit(client: Any) -> None:
 
 _ANSWER_SECONDS = 6.0
 """How long an answer is waited for, which leaves time to say why there is none."""
-REOPENED_SECONDS = 5.0
+MIN_REOPEN_SECONDS = 5.0
 """How often it is opened anew at most, for who leads what it asks for."""
-_ANYBODY_SECONDS = 3.0
+_ANY_BROKER_SECONDS = 3.0
 _CLOSE_SECONDS = 1.0
-_NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
+_NO_BROKER = ("ALL_BROKERS_DOWN", "TRANSPORT")
 
 
-def quiet_admin(settings: ConnectionSettings) -> Handle:
+def create_admin_client(settings: ConnectionSettings) -> ClosableClient:
     """Return a confluent-kafka AdminClient that is quick to connect again and never prints."""
     from confluent_kafka.admin import AdminClient
 
-    config = settings.confluent()
+    config = settings.librdkafka_config()
     logger = config.pop("logger")
     client = AdminClient(
         {
@@ -123,7 +123,7 @@ def quiet_admin(settings: ConnectionSettings) -> Handle:
         },
         logger=logger,
     )
-    return Handle(client)
+    return ClosableClient(client)
 
 
 class Admin:
@@ -135,12 +135,12 @@ class Admin:
 
     def __init__(self, settings: ConnectionSettings, wire: Wire | None = None) -> None:
         self._settings, self._wire = settings, wire
-        self.seconds = settings.seconds(_ANSWER_SECONDS)
+        self.seconds = settings.scaled_seconds(_ANSWER_SECONDS)
         """How long one answer is waited for."""
-        self.heard_at = -math.inf
+        self.last_answer_at = -math.inf
         """When an answer has come last, of one broker at least (monotonic seconds)."""
         self._opening = threading.Lock()
-        self._opened: Handle | None = None
+        self._opened: ClosableClient | None = None
         self._knows: frozenset[int] = frozenset()
         self._opened_at = -math.inf
 
@@ -154,26 +154,26 @@ class Admin:
         finally:
             self._opening.release()
 
-    def forget(self) -> None:
+    def reopen(self) -> None:
         """Open the client anew for the next call: it remembers for minutes who was asked what."""
         with self._opening:
             self._opened = None
 
     @property
-    def known(self) -> int:
+    def known_broker_count(self) -> int:
         """Return how many brokers it knows; 0 before it was opened."""
         return len(self._knows)
 
-    def hear(self) -> None:
+    def record_answer(self) -> None:
         """Note that an answer has come."""
-        self.heard_at = time.monotonic()
+        self.last_answer_at = time.monotonic()
 
-    def hear_any(self, answers: Iterable[object]) -> None:
+    def record_answers(self, answers: Iterable[object]) -> None:
         """Note that an answer has come if any of these is one: silence is a fault, too."""
         if not all(isinstance(a, Fault) and _is_silence(a) for a in answers):
-            self.hear()
+            self.record_answer()
 
-    def client(self) -> Handle:
+    def client(self) -> ClosableClient:
         """Return the AdminClient, opened if need be; raise where no cluster answers."""
         from confluent_kafka import KafkaException
 
@@ -181,28 +181,28 @@ class Admin:
             self._wire.manager()
         with self._opening:
             if self._opened is None:
-                admin = quiet_admin(self._settings)
+                admin = create_admin_client(self._settings)
                 # Asked first, because every other call waits much longer for a cluster in vain.
                 try:
                     there = admin.describe_cluster(
-                        request_timeout=self._settings.seconds(CONNECT_SECONDS)
+                        request_timeout=self._settings.scaled_seconds(CONNECT_SECONDS)
                     ).result()
                     self._knows = frozenset(node.id for node in there.nodes)
                     if self._wire is not None:
-                        self._wire.refuse_other(there.cluster_id)
+                        self._wire.check_cluster_id(there.cluster_id)
                 except KafkaException as error:
                     # Brokers name any one of them as the controller, for some seconds also one that
                     # has just died: it is waited for, though a cluster is there.
                     waited = error.args[0].name() in ("_TIMED_OUT", "_DESTROY_BROKER")
-                    self._knows = _brokers_of(admin) if waited else frozenset()
+                    self._knows = _fetch_broker_ids(admin) if waited else frozenset()
                     if not self._knows:
                         admin.close()
-                        raise self.explained(error, opened=False) from error
+                        raise self.explain(error, opened=False) from error
                 self._opened, self._opened_at = admin, time.monotonic()
-                self.hear()
+                self.record_answer()
             return self._opened
 
-    def keep_up(self, brokers: Collection[int]) -> None:
+    def reopen_if_unknown(self, brokers: Collection[int]) -> None:
         """Open the client anew for the next call where brokers are up that it cannot know.
 
         It learns for a quarter of an hour of none that comes back after it was opened.
@@ -211,27 +211,27 @@ class Admin:
             if self._opened is not None and not self._knows.issuperset(brokers):
                 self._opened = None
 
-    def forget_leaders(self) -> bool:
+    def reopen_for_leaders(self) -> bool:
         """Open the client anew for the next call, unless that was just done; return whether.
 
         It remembers for a quarter of an hour who led what it was asked for.
         """
         with self._opening:
-            if time.monotonic() - self._opened_at < REOPENED_SECONDS:
+            if time.monotonic() - self._opened_at < MIN_REOPEN_SECONDS:
                 return False
             self._opened = None
             return True
 
-    def forget_if_in_vain(self, answers: Iterable[object]) -> None:
+    def reopen_after_timeout(self, answers: Iterable[object]) -> None:
         """Open the client anew for the next call where a broker was waited for in vain.
 
         It may not know a broker that came up after it was opened, and asks one that died again and
         again, long after the cluster names it no more.
         """
         if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers):
-            self.forget()
+            self.reopen()
 
-    def raise_if_nothing(self, answers: Iterable[object], *, of_brokers: bool = False) -> None:
+    def raise_if_all_failed(self, answers: Iterable[object], *, of_brokers: bool = False) -> None:
         """Raise when every answer is that nobody may ask, or that nobody answers.
 
         Brokers answer for themselves, so where only they were asked, their silence says nothing
@@ -240,44 +240,44 @@ class Admin:
         faults = [answer if isinstance(answer, Fault) else None for answer in answers]
         if faults and faults[0] is not None and all(f and _is_denial(f) for f in faults):
             raise AllDeniedError(faults[0])
-        if faults and all(f is not None and f.name in _NOBODY for f in faults):
-            if of_brokers and _anybody_answers(self.client()):
+        if faults and all(f is not None and f.name in _NO_BROKER for f in faults):
+            if of_brokers and _has_answering_broker(self.client()):
                 return
             raise unreachable(self._settings, str(faults[0]), self._troubles())
 
-    def explained(self, error: Any, *, opened: bool = True) -> Exception:
+    def explain(self, error: Any, *, opened: bool = True) -> Exception:
         """Return what to raise for librdkafka's error: no rights, or nobody answers."""
-        failure = fault_of(error)
+        failure = to_fault(error)
         if _is_denial(failure):
-            return denied(f"The cluster says no: {failure.name}.")
+            return access_denied(f"The cluster says no: {failure.name}.")
         return unreachable(self._settings, str(failure) if opened else "", self._troubles())
 
-    def _troubles(self) -> Sequence[Trouble]:
-        return () if self._wire is None else self._wire.troubles()
+    def _troubles(self) -> Sequence[ConnectionFailure]:
+        return () if self._wire is None else self._wire.failures()
 
 
-def _anybody_answers(admin: Handle) -> bool:
-    return bool(_brokers_of(admin))
+def _has_answering_broker(admin: ClosableClient) -> bool:
+    return bool(_fetch_broker_ids(admin))
 
 
-def _brokers_of(admin: Handle) -> frozenset[int]:
+def _fetch_broker_ids(admin: ClosableClient) -> frozenset[int]:
     """Return the brokers that any of them names; none where none answers."""
     from confluent_kafka import KafkaException
 
     try:
-        return frozenset(admin.list_topics(timeout=_ANYBODY_SECONDS).brokers)
+        return frozenset(admin.list_topics(timeout=_ANY_BROKER_SECONDS).brokers)
     except KafkaException:
         return frozenset()
 
 
-def settled(future: Any) -> Any:
+def result_or_fault(future: Any) -> Any:
     """Return a future's answer, or the fault that came instead."""
     from confluent_kafka import KafkaException
 
     try:
         return future.result()
     except KafkaException as error:
-        return fault_of(error)
+        return to_fault(error)
 
 
 def _is_denial(failure: Fault) -> bool:
@@ -285,17 +285,17 @@ def _is_denial(failure: Fault) -> bool:
 
 
 def _is_silence(failure: Fault) -> bool:
-    return "TIMED_OUT" in failure.name or failure.name in _NOBODY
+    return "TIMED_OUT" in failure.name or failure.name in _NO_BROKER
 
 
-def fault_of(error: Any) -> Fault:
+def to_fault(error: Any) -> Fault:
     """Return librdkafka's error by Kafka's name; its own (negative) codes are told apart."""
     from confluent_kafka import KafkaException
 
     inner = error.args[0] if isinstance(error, KafkaException) else error
     code = inner.code()
     if code > 0:
-        found = fault(code, inner.str())
+        found = fault_from_code(code, inner.str())
         assert found is not None
         return found
     names = {

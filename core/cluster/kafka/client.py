@@ -1,8 +1,8 @@
 """KafkaClient: real brokers behind ClusterClient.
 
 confluent-kafka does most configs, offsets and groups; kafka-python what librdkafka lacks. That
-includes `describe`: librdkafka's metadata has neither topic ids nor leader epochs nor fenced
-brokers, and asking it for topic ids takes four times as long as reading the whole answer here.
+includes `describe_cluster`: librdkafka's metadata has neither topic ids nor leader epochs nor
+fenced brokers, and asking it for topic ids takes four times as long as reading all of it here.
 Elections are kafka-python's, too: librdkafka waits for the controller that it once heard of.
 Each library is loaded at its first call.
 """
@@ -16,33 +16,33 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRead
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
 from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.configs import (
     CLUSTER_WIDE,
-    alter_cluster_wide,
+    alter_cluster_defaults,
     alter_configs,
-    list_entries,
+    describe_configs,
+    describe_topic_configs,
+    fetch_list_entries,
     only_brokers,
-    read_configs,
-    topic_configs,
 )
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.groups import (
-    active_groups,
-    committed,
-    groups,
-    other_active_groups,
-    other_groups,
+    describe_active_consumer_groups,
+    describe_consumer_groups,
+    describe_other_active_groups,
+    describe_other_groups,
+    fetch_committed,
 )
-from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
-from core.cluster.kafka.metadata import denied_topics, describe, ping
-from core.cluster.kafka.offsets import offsets, read_replicas, replica_offsets
-from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, reassignments
+from core.cluster.kafka.log_dirs import alter_log_dirs, describe_log_dirs
+from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics, ping
+from core.cluster.kafka.offsets import fetch_offsets, fetch_records, fetch_replica_offsets
+from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, fetch_reassignments
 from core.cluster.kafka.topics import add_partitions, create_topics, delete_topics
 from core.cluster.kafka.wire import Wire
 from core.cluster.log_dirs import BrokerLogs
@@ -63,42 +63,44 @@ class KafkaClient:
         self._admin = Admin(settings, self._wire)
 
     @property
-    def heard_at(self) -> float:
+    def last_answer_at(self) -> float:
         """Return when any broker has last answered anything (monotonic seconds)."""
-        return max(self._wire.heard_at, self._admin.heard_at)
+        return max(self._wire.last_answer_at, self._admin.last_answer_at)
 
     def explain(self, detail: str) -> TrimtabError:
         """Return why the cluster does not answer, having looked; `detail` is all that is seen."""
-        return unreachable(self._settings, detail, self._wire.troubles())
+        return unreachable(self._settings, detail, self._wire.failures())
 
-    def silent(self) -> Mapping[int, str]:
+    def silent_brokers(self) -> Mapping[int, str]:
         """Return the addresses of brokers that did not answer when they were last asked."""
-        troubles = self._wire.troubles(waiting=False)
+        troubles = self._wire.failures(waiting=False)
         return {t.broker: t.address for t in troubles if t.broker is not None}
 
     def ping(self) -> None:
         ping(self._wire)
 
-    def describe(self) -> ClusterState:
-        state = describe(self._wire)
-        self._admin.keep_up([broker.id for broker in state.brokers if broker.alive])
+    def describe_cluster(self) -> ClusterState:
+        state = describe_cluster(self._wire)
+        self._admin.reopen_if_unknown([broker.id for broker in state.brokers if broker.alive])
         return state
 
-    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
-        return log_dirs(self._wire, brokers)
+    def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+        return describe_log_dirs(self._wire, brokers)
 
-    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
-        return denied_topics(self._wire, names)
+    def fetch_denied_topics(self, names: Collection[str]) -> frozenset[str]:
+        return fetch_denied_topics(self._wire, names)
 
-    def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        return reassignments(self._wire)
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        return fetch_reassignments(self._wire)
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
     ) -> dict[TopicPartition, Fault | None]:
         return alter_reassignments(self._wire, targets)
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
         return alter_reassignments(self._wire, dict.fromkeys(partitions))
 
     def alter_log_dirs(
@@ -106,27 +108,27 @@ class KafkaClient:
     ) -> dict[tuple[TopicPartition, int], Fault | None]:
         return alter_log_dirs(self._wire, moves)
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         topics = [] if names is None else [r for r in resources if r.kind is ResourceKind.TOPIC]
         others = [r for r in resources if names is None or r.kind is not ResourceKind.TOPIC]
-        answers = topic_configs(self._admin, topics, names or ())
-        answers |= read_configs(self._wire, others, names)
-        self._admin.raise_if_nothing(answers.values(), of_brokers=only_brokers(answers))
+        answers = describe_topic_configs(self._admin, topics, names or ())
+        answers |= describe_configs(self._wire, others, names)
+        self._admin.raise_if_all_failed(answers.values(), of_brokers=only_brokers(answers))
         return answers
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         answers = alter_configs(self._admin, [c for c in changes if c.resource != CLUSTER_WIDE])
         ours = [change for change in changes if change.resource == CLUSTER_WIDE]
         if ours:
-            answers[CLUSTER_WIDE] = alter_cluster_wide(self._wire, ours)
+            answers[CLUSTER_WIDE] = alter_cluster_defaults(self._wire, ours)
         return answers
 
-    def list_entries(
+    def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        return list_entries(self._admin, lists)
+        return fetch_list_entries(self._admin, lists)
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
@@ -142,31 +144,31 @@ class KafkaClient:
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
         return delete_topics(self._wire, names)
 
-    def offsets(
+    def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
-        self._admin.keep_up(self._wire.brokers)
-        return offsets(self._admin, partitions, at)
+        self._admin.reopen_if_unknown(self._wire.brokers)
+        return fetch_offsets(self._admin, partitions, at)
 
-    def replica_offsets(
+    def fetch_replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return replica_offsets(self._wire, asked, at)
+        return fetch_replica_offsets(self._wire, asked, at)
 
-    def read_replicas(
+    def fetch_records(
         self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
-        return read_replicas(self._wire, asked, max_bytes)
+    ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
+        return fetch_records(self._wire, asked, max_bytes)
 
-    def groups(
+    def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        self._admin.keep_up(self._wire.brokers)
-        committed_by = partial(committed, self._wire)
+        self._admin.reopen_if_unknown(self._wire.brokers)
+        committed_by = partial(fetch_committed, self._wire)
         silent: list[Fault] = []
-        consumers = groups(self._admin, matching, committed_by, silent.append)
+        consumers = describe_consumer_groups(self._admin, matching, committed_by, silent.append)
         silent_again: list[Fault] = []
-        others = other_groups(self._wire, matching, committed_by, silent_again.append)
+        others = describe_other_groups(self._wire, matching, committed_by, silent_again.append)
         if GROUPS_HIDDEN in silent_again:
             silent.append(GROUPS_HIDDEN)
         if lost is not None:
@@ -176,8 +178,8 @@ class KafkaClient:
         consumers = tuple(group for group in consumers if group.id not in known)
         return tuple(sorted((*consumers, *others), key=lambda group: group.id))
 
-    def active_groups(self, most: int) -> ActiveGroups:
-        self._admin.keep_up(self._wire.brokers)
+    def describe_active_groups(self, most: int) -> ActiveGroups:
+        self._admin.reopen_if_unknown(self._wire.brokers)
         self._wire.manager()  # connected once, before both: where nobody answers, it takes long
         lost: list[Fault] = []
         others: list[Group] = []
@@ -185,45 +187,45 @@ class KafkaClient:
 
         def ask_others() -> None:
             try:
-                others.extend(other_active_groups(self._wire, lost.append))
+                others.extend(describe_other_active_groups(self._wire, lost.append))
             except Exception as error:  # noqa: BLE001 - it is raised where it was asked
                 errors.append(error)
 
         # Side by side: each waits for a broker that hangs.
         aside = threading.Thread(target=ask_others, name="kafka-groups", daemon=True)
         aside.start()
-        active = active_groups(self._admin, most)
+        active = describe_active_consumer_groups(self._admin, most)
         aside.join()
         if errors:
             raise errors.pop()
-        complete = active.complete and all(fault == GROUPS_HIDDEN for fault in lost)
-        return replace(active, others=tuple(others), complete=complete)
+        complete = active.is_complete and all(fault == GROUPS_HIDDEN for fault in lost)
+        return replace(active, other_groups=tuple(others), is_complete=complete)
 
     def close(self) -> None:
         self._admin.close()
         self._wire.close()
 
 
-class Watched(Protocol):
+class AnswerMonitor(Protocol):
     """What tells when it was answered last, and finds out why it is answered no more."""
 
     @property
-    def heard_at(self) -> float: ...
+    def last_answer_at(self) -> float: ...
 
     def explain(self, detail: str) -> Exception: ...
 
 
-def with_deadline(client: ClusterClient, watched: Watched, seconds: float) -> ClusterClient:
+def with_deadline(client: ClusterClient, watched: AnswerMonitor, seconds: float) -> ClusterClient:
     """Return `client` whose calls raise UnreachableError after so long without any answer.
 
     As long as answers come, a call may last. One that is given up goes on in a thread that ends
     nothing and holds up nothing.
     """
-    return cast("ClusterClient", _Deadlined(client, watched, seconds))
+    return cast("ClusterClient", _ClientWithDeadline(client, watched, seconds))
 
 
-class _Deadlined:
-    def __init__(self, client: ClusterClient, watched: Watched, seconds: float) -> None:
+class _ClientWithDeadline:
+    def __init__(self, client: ClusterClient, watched: AnswerMonitor, seconds: float) -> None:
         self._client, self._watched, self._seconds = client, watched, seconds
 
     def __getattr__(self, name: str) -> Any:
@@ -259,4 +261,4 @@ class _Deadlined:
         return answer.pop()
 
     def _left(self, began: float) -> float:
-        return max(began, self._watched.heard_at) + self._seconds - time.monotonic()
+        return max(began, self._watched.last_answer_at) + self._seconds - time.monotonic()

@@ -14,17 +14,17 @@ from dataclasses import replace
 from typing import Any
 
 from core.cluster.configs import (
-    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
+    InheritedConfig,
     Resource,
     ResourceKind,
 )
 from core.cluster.faults import Fault
-from core.cluster.kafka.admin import Admin, settled
-from core.cluster.kafka.wire import Wire, fault
+from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.wire import Wire, fault_from_code
 
 Configs = dict[str, ConfigValue]
 
@@ -34,11 +34,11 @@ RETENTION = "retention.ms"
 _RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 """What brokers have it as, the one that counts before others."""
 _KINDS = {ResourceKind.TOPIC: 2, ResourceKind.BROKER: 4}
-_AT_ONCE = 500
+_MAX_TOPICS = 500
 """Topics in one request: each has some forty configs with their synonyms, and time is bounded."""
 
 
-def read_configs(
+def describe_configs(
     wire: Wire, resources: Collection[Resource], names: Collection[str] | None
 ) -> dict[Resource, Configs | Fault]:
     """Return configs, all or only `names`; brokers answer themselves, side by side.
@@ -50,17 +50,17 @@ def read_configs(
     topics = [r for r in resources if r.kind is ResourceKind.TOPIC]
     brokers = [r for r in resources if r.kind is ResourceKind.BROKER and r != CLUSTER_WIDE]
     answers: dict[Resource, Configs | Fault] = {}
-    for first in range(0, len(topics), _AT_ONCE):
-        answers |= _from_any(wire, topics[first : first + _AT_ONCE], names)
+    for first in range(0, len(topics), _MAX_TOPICS):
+        answers |= _describe_from_any(wire, topics[first : first + _MAX_TOPICS], names)
     if names is None:
-        answers = _with_retention(wire, answers)
-    answers |= _from_each(wire, brokers, names)
+        answers = _with_inherited_retention(wire, answers)
+    answers |= _describe_from_each(wire, brokers, names)
     if CLUSTER_WIDE in resources:
-        answers |= _from_any(wire, [CLUSTER_WIDE], names)
+        answers |= _describe_from_any(wire, [CLUSTER_WIDE], names)
     return answers
 
 
-def source(number: int) -> ConfigSource:
+def config_source(number: int) -> ConfigSource:
     """Return who set a config, by Kafka's number for it."""
     return _SOURCES.get(int(number), ConfigSource.UNKNOWN)
 
@@ -74,7 +74,7 @@ _SOURCES = {
 }
 
 
-def _from_any(
+def _describe_from_any(
     wire: Wire, resources: Sequence[Resource], names: Collection[str] | None
 ) -> Mapping[Resource, Configs | Fault]:
     request = _request(resources, names)
@@ -82,23 +82,23 @@ def _from_any(
     async def ask(manager: Any, node: int) -> Any:
         return await manager.send(request, node_id=node)
 
-    results = {result.resource_name: _answer(result) for result in wire.read(ask).results}
+    results = {result.resource_name: _parse_result(result) for result in wire.ask_any(ask).results}
     return {r: results[r.name] for r in resources}
 
 
-def _from_each(
+def _describe_from_each(
     wire: Wire, brokers: Collection[Resource], names: Collection[str] | None
 ) -> Mapping[Resource, Configs | Fault]:
-    answers = wire.each({int(r.name): _request([r], names) for r in brokers})
+    answers = wire.ask_each({int(r.name): _request([r], names) for r in brokers})
     return {
         Resource.broker(broker): Fault("REQUEST_TIMED_OUT", str(answer))
         if isinstance(answer, Exception)
-        else _answer(answer.results[0])
+        else _parse_result(answer.results[0])
         for broker, answer in answers.items()
     }
 
 
-def _with_retention(
+def _with_inherited_retention(
     wire: Wire, answers: Mapping[Resource, Configs | Fault]
 ) -> dict[Resource, Configs | Fault]:
     """Tell beneath a retention.ms that is set what brokers have it as.
@@ -112,18 +112,20 @@ def _with_retention(
         if not isinstance(configs, Fault)
         and (value := configs.get(RETENTION)) is not None
         and value.source is ConfigSource.TOPIC
-        and value.beneath is None
+        and value.inherited is None
     ]
-    beneath = _retention_of_brokers(wire) if bare else None
+    beneath = _fetch_broker_retention(wire) if bare else None
     for resource, configs, value in bare if beneath else ():
-        found[resource] = configs | {RETENTION: replace(value, beneath=beneath)}
+        found[resource] = configs | {RETENTION: replace(value, inherited=beneath)}
     return found
 
 
-def _retention_of_brokers(wire: Wire) -> Beneath | None:
+def _fetch_broker_retention(wire: Wire) -> InheritedConfig | None:
     """Return what one broker has, in its finest unit; None where none tells."""
     for broker in sorted(wire.brokers):
-        told = _from_each(wire, [Resource.broker(broker)], _RETENTIONS)[Resource.broker(broker)]
+        told = _describe_from_each(wire, [Resource.broker(broker)], _RETENTIONS)[
+            Resource.broker(broker)
+        ]
         if isinstance(told, Fault):
             if "AUTHORIZATION" in told.name:
                 return None
@@ -131,7 +133,7 @@ def _retention_of_brokers(wire: Wire) -> Beneath | None:
         for name in _RETENTIONS:
             value = told.get(name)
             if value is not None and value.value is not None:
-                return Beneath(name, value.value, value.source)
+                return InheritedConfig(name, value.value, value.source)
     return None
 
 
@@ -153,18 +155,22 @@ def _request(resources: Collection[Resource], names: Collection[str] | None) -> 
     )
 
 
-def _answer(result: Any) -> Configs | Fault:
-    refused = fault(result.error_code, result.error_message)
-    return refused or {config.name: _value(config) for config in result.configs}
+def _parse_result(result: Any) -> Configs | Fault:
+    refused = fault_from_code(result.error_code, result.error_message)
+    return refused or {config.name: _parse_config(config) for config in result.configs}
 
 
-def _value(config: Any) -> ConfigValue:
+def _parse_config(config: Any) -> ConfigValue:
     """Return a config; its synonyms come nearest first, what is set for the topic before all."""
-    beneath = [s for s in config.synonyms or () if source(s.source) is not ConfigSource.TOPIC]
+    beneath = [
+        s for s in config.synonyms or () if config_source(s.source) is not ConfigSource.TOPIC
+    ]
     return ConfigValue(
         config.value,
-        source(config.config_source),
-        Beneath(beneath[0].name, beneath[0].value, source(beneath[0].source)) if beneath else None,
+        config_source(config.config_source),
+        InheritedConfig(beneath[0].name, beneath[0].value, config_source(beneath[0].source))
+        if beneath
+        else None,
     )
 
 
@@ -172,7 +178,7 @@ def _value(config: Any) -> ConfigValue:
 _BROKER_SECONDS = 4.0
 
 
-def topic_configs(
+def describe_topic_configs(
     admin: Admin, topics: Collection[Resource], names: Collection[str]
 ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
     """Return these configs of topics, as the broker knows them that takes their changes, too.
@@ -184,23 +190,23 @@ def topic_configs(
         return {}
     from confluent_kafka.admin import ConfigResource
 
-    asked = {ConfigResource(_kind(r), r.name): r for r in topics}
+    asked = {ConfigResource(_resource_type(r), r.name): r for r in topics}
     client = admin.client()  # held until all is answered: let go of, it is destroyed
     futures = client.describe_configs(list(asked), request_timeout=admin.seconds)
     answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
     for resource, future in futures.items():
-        entries = settled(future)
+        entries = result_or_fault(future)
         answers[asked[resource]] = (
             entries
             if isinstance(entries, Fault)
             else {
-                name: ConfigValue(entry.value, source(entry.source))
+                name: ConfigValue(entry.value, config_source(entry.source))
                 for name, entry in entries.items()
                 if name in names
             }
         )
-    admin.forget_if_in_vain(answers.values())
-    admin.hear_any(answers.values())
+    admin.reopen_after_timeout(answers.values())
+    admin.record_answers(answers.values())
     return answers
 
 
@@ -208,10 +214,10 @@ def alter_configs(
     admin: Admin, changes: Sequence[ConfigChange], *, validate_only: bool = False
 ) -> dict[Resource, Fault | None]:
     answers: dict[Resource, Fault | None] = {}
-    for changes_once in _rounds(changes):
+    for changes_once in _split_repeated(changes):
         left = [change for change in changes_once if answers.get(change.resource) is None]
-        answers |= _alter(admin, left, validate_only)
-    admin.raise_if_nothing(answers.values(), of_brokers=only_brokers(answers))
+        answers |= _alter_once(admin, left, validate_only)
+    admin.raise_if_all_failed(answers.values(), of_brokers=only_brokers(answers))
     return answers
 
 
@@ -220,7 +226,7 @@ def only_brokers(resources: Iterable[Resource]) -> bool:
     return all(resource.kind is ResourceKind.BROKER for resource in resources)
 
 
-def _alter(
+def _alter_once(
     admin: Admin, changes: Sequence[ConfigChange], validate_only: bool
 ) -> dict[Resource, Fault | None]:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -237,30 +243,31 @@ def _alter(
         )
     client = admin.client()  # held, as above
     pending: dict[Resource, Any] = {}
-    for group in _requests(by_resource):
+    for group in _split_requests(by_resource):
         asked = {
-            ConfigResource(_kind(r), r.name, incremental_configs=by_resource[r]): r for r in group
+            ConfigResource(_resource_type(r), r.name, incremental_configs=by_resource[r]): r
+            for r in group
         }
         futures = client.incremental_alter_configs(
             list(asked), request_timeout=_seconds(admin, group), validate_only=validate_only
         )
         pending |= {asked[resource]: future for resource, future in futures.items()}
     answers = {
-        resource: answer if isinstance(answer := settled(future), Fault) else None
+        resource: answer if isinstance(answer := result_or_fault(future), Fault) else None
         for resource, future in pending.items()
     }
-    admin.forget_if_in_vain(answers.values())
-    admin.hear_any(answers.values())
+    admin.reopen_after_timeout(answers.values())
+    admin.record_answers(answers.values())
     return answers
 
 
-def _kind(resource: Resource) -> Any:
+def _resource_type(resource: Resource) -> Any:
     from confluent_kafka.admin import ResourceType
 
     return ResourceType.BROKER if resource.kind is ResourceKind.BROKER else ResourceType.TOPIC
 
 
-def _requests(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
+def _split_requests(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
     """Yield what may go together: topics all at once, each broker alone (it answers itself)."""
     topics = []
     for resource in resources:
@@ -276,7 +283,7 @@ def _seconds(admin: Admin, group: Sequence[Resource]) -> float:
     return _BROKER_SECONDS if group[0].kind is ResourceKind.BROKER else admin.seconds
 
 
-def _rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
+def _split_repeated(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
     """Return changes in rounds that name each config once; Kafka refuses it twice in a request."""
     rounds: list[list[ConfigChange]] = []
     seen: dict[tuple[Resource, str], int] = {}
@@ -293,7 +300,7 @@ _BROKER = 4
 _OPERATIONS = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, ConfigOp.SUBTRACT: 3}
 
 
-def alter_cluster_wide(wire: Wire, changes: Sequence[ConfigChange]) -> Fault | None:
+def alter_cluster_defaults(wire: Wire, changes: Sequence[ConfigChange]) -> Fault | None:
     """Change values for all brokers, each name once.
 
     By kafka-python: librdkafka refuses a resource with an empty name.
@@ -323,8 +330,8 @@ def alter_cluster_wide(wire: Wire, changes: Sequence[ConfigChange]) -> Fault | N
     async def ask(manager: Any, node: int) -> Any:
         return await manager.send(request, node_id=node)
 
-    (result,) = wire.read(ask).responses
-    return fault(result.error_code, result.error_message)
+    (result,) = wire.ask_any(ask).responses
+    return fault_from_code(result.error_code, result.error_message)
 
 
 NO_ENTRY = "?"
@@ -333,7 +340,7 @@ _REFUSALS = ("INVALID_CONFIG", "INVALID_REQUEST")
 _REFUSAL = re.compile(r"Invalid value \[?(?P<value>[^\]]*?)\]? for configuration")
 
 
-def list_entries(
+def fetch_list_entries(
     admin: Admin, lists: Collection[tuple[Resource, str]]
 ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
     """Return each list's entries; see ClusterClient.
@@ -351,11 +358,13 @@ def list_entries(
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
             validate_only=True,
         )
-        found |= {(resource, name): entries_of(fault) for resource, fault in answers.items()}
+        found |= {
+            (resource, name): parse_list_entries(fault) for resource, fault in answers.items()
+        }
     return found
 
 
-def entries_of(refusal: Fault | None) -> frozenset[str] | Fault:
+def parse_list_entries(refusal: Fault | None) -> frozenset[str] | Fault:
     """Return the entries that a refusal tells of, or why it tells of none."""
     if refusal is None:
         return Fault("UNSUPPORTED_VERSION", "an invalid entry was not refused")

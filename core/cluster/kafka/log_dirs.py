@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from core.cluster.faults import Fault
-from core.cluster.kafka.wire import Wire, fault
+from core.cluster.kafka.wire import Wire, fault_from_code
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.metadata import LogDir, TopicPartition
 
 
-def log_dirs(wire: Wire, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+def describe_log_dirs(wire: Wire, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
     """Ask these brokers side by side; one that does not answer has `error` set."""
     from kafka.protocol.admin import DescribeLogDirsRequest
 
-    answers = wire.each({b: DescribeLogDirsRequest(topics=None) for b in brokers})
-    return tuple(_broker_logs(broker, answers[broker]) for broker in sorted(answers))
+    answers = wire.ask_each({b: DescribeLogDirsRequest(topics=None) for b in brokers})
+    return tuple(_parse_broker_logs(broker, answers[broker]) for broker in sorted(answers))
 
 
 def alter_log_dirs(
@@ -43,7 +43,7 @@ def alter_log_dirs(
         for broker, dirs in wanted.items()
     }
     results: dict[tuple[TopicPartition, int], Fault | None] = {}
-    for broker, answer in wire.each(requests).items():
+    for broker, answer in wire.ask_each(requests).items():
         if isinstance(answer, Exception):
             for tp, at in moves:
                 if at == broker:
@@ -54,14 +54,14 @@ def alter_log_dirs(
         for topic in answer.results:
             for partition in topic.partitions:
                 tp = TopicPartition(topic.topic_name, partition.partition_index)
-                results[tp, broker] = fault(partition.error_code)
+                results[tp, broker] = fault_from_code(partition.error_code)
     return results
 
 
-def _broker_logs(broker: int, answer: Any) -> BrokerLogs:
+def _parse_broker_logs(broker: int, answer: Any) -> BrokerLogs:
     if isinstance(answer, Exception):
         return BrokerLogs(broker, error=str(answer) or type(answer).__name__)
-    failure = fault(answer.error_code or 0)
+    failure = fault_from_code(answer.error_code or 0)
     if failure is None and not answer.results:
         # Before version 3 of this answer, a user without the right to look got an empty list.
         failure = Fault("CLUSTER_AUTHORIZATION_FAILED", "no log dirs were told")
@@ -69,7 +69,7 @@ def _broker_logs(broker: int, answer: Any) -> BrokerLogs:
         return BrokerLogs(broker, error=str(failure))
     return BrokerLogs(
         broker,
-        tuple(_log_dir(result) for result in answer.results),
+        tuple(_parse_log_dir(result) for result in answer.results),
         tuple(
             ReplicaLog(
                 topic.name,
@@ -87,11 +87,11 @@ def _broker_logs(broker: int, answer: Any) -> BrokerLogs:
     )
 
 
-def _log_dir(result: Any) -> LogDir:
+def _parse_log_dir(result: Any) -> LogDir:
     def known(value: int | None) -> int | None:
         return value if value is not None and value >= 0 else None
 
-    failure = fault(result.error_code)
+    failure = fault_from_code(result.error_code)
     return LogDir(
         result.log_dir,
         known(result.total_bytes),

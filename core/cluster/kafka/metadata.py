@@ -9,8 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from core.cluster.kafka.partitions import list_request, read_reassignments, reassignments
-from core.cluster.kafka.wire import NOT_CONTROLLER, Wire, refuse
+from core.cluster.kafka.partitions import (
+    build_list_request,
+    fetch_reassignments,
+    parse_reassignments,
+)
+from core.cluster.kafka.wire import NOT_CONTROLLER, Wire, raise_for_error
 from core.cluster.metadata import Broker, PartitionRow, Reassignment, Topic, TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError
@@ -25,17 +29,17 @@ _UNKNOWN = object()
 """What stands for the answer to a request that the broker does not know."""
 
 
-def describe(wire: Wire) -> ClusterState:
+def describe_cluster(wire: Wire) -> ClusterState:
     """Return the cluster without sizes and topic configs; a screen waits for this."""
-    picture = _picture(wire)
-    wire.refuse_other(picture.cluster.cluster_id)
+    picture = _fetch_answers(wire)
+    wire.check_cluster_id(picture.cluster.cluster_id)
     topics = [topic for topic in picture.metadata.topics if topic.error_code == 0]
-    rows = [row for topic in topics for row in _rows(topic, picture.reassignments)]
+    rows = [row for topic in topics for row in _build_rows(topic, picture.reassignments)]
     return ClusterState.build(
         cluster_id=picture.cluster.cluster_id,
         fetched_at=datetime.now(UTC),
         controller=picture.controller,
-        brokers=_brokers(picture.cluster.brokers, rows),
+        brokers=_build_brokers(picture.cluster.brokers, rows),
         topics=[Topic(topic.name, _topic_id(topic.topic_id)) for topic in topics],
         partitions=rows,
         moves_unknown=picture.moves_unknown,
@@ -47,14 +51,14 @@ def ping(wire: Wire) -> None:
     from kafka.protocol.admin import DescribeClusterRequest
 
     async def ask(manager: Any, node: int) -> Any:
-        milliseconds = wire.patience.seconds * 1000
+        milliseconds = wire.metadata_timeout.seconds * 1000
         request = DescribeClusterRequest()
         return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
 
-    refuse(wire.read(ask, wire.patience), "describe the cluster")
+    raise_for_error(wire.ask_any(ask, wire.metadata_timeout), "describe the cluster")
 
 
-def denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
+def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
     """Return which of these topics this user may not describe: asked for by name, they are denied.
 
     When all are asked for they are left out without a word.
@@ -67,15 +71,15 @@ def denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
     async def ask(manager: Any, node: int) -> Any:
-        milliseconds = wire.patience.seconds * 1000
+        milliseconds = wire.metadata_timeout.seconds * 1000
         return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
 
-    answer = wire.read(ask, wire.patience)
+    answer = wire.ask_any(ask, wire.metadata_timeout)
     return frozenset(topic.name for topic in answer.topics if topic.error_code == _TOPIC_DENIED)
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class _Answers:
     """The answers to Metadata and DescribeCluster, what is in flight, and who leads.
 
     `controller` is the leader of the KRaft quorum, who need not be a broker; in their metadata
@@ -90,7 +94,7 @@ class _Picture:
     controller: int | None
 
 
-def _picture(wire: Wire) -> _Picture:
+def _fetch_answers(wire: Wire) -> _Answers:
     """Return everything that a description is made of, one request each."""
     from kafka.protocol.admin import DescribeClusterRequest
     from kafka.protocol.metadata import MetadataRequest
@@ -104,36 +108,36 @@ def _picture(wire: Wire) -> _Picture:
                 include_topic_authorized_operations=False,
             ),
             node_id=node,
-            request_timeout_ms=wire.patience.seconds * 1000,
+            request_timeout_ms=wire.metadata_timeout.seconds * 1000,
         )
         cluster = manager.send(
             DescribeClusterRequest(include_fenced_brokers=True),
             node_id=node,
-            request_timeout_ms=wire.patience.seconds * 1000,
+            request_timeout_ms=wire.metadata_timeout.seconds * 1000,
         )
         metadata, cluster = await asked, await cluster
         quick = _CONTROLLER_SECONDS * 1000
         moves = manager.send(
-            list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick
+            build_list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick
         )
         quorum = manager.send(_quorum_request(), node_id=node, request_timeout_ms=quick)
-        return metadata, cluster, await _optional(moves), await _optional(quorum)
+        return metadata, cluster, await _await_optional(moves), await _await_optional(quorum)
 
-    metadata, cluster, moves, quorum = wire.read(ask, wire.patience)
-    refuse(cluster, "describe the cluster")
-    wire.note_controller(metadata.controller_id)
+    metadata, cluster, moves, quorum = wire.ask_any(ask, wire.metadata_timeout)
+    raise_for_error(cluster, "describe the cluster")
+    wire.set_controller(metadata.controller_id)
     if moves is not _UNKNOWN:
-        _learn_moves(wire, moves)
-    return _Picture(
+        _update_reassignments(wire, moves)
+    return _Answers(
         metadata,
         cluster,
         {} if moves is _UNKNOWN else wire.last_reassignments,
         "" if moves is _UNKNOWN else wire.moves_unknown,
-        _leader(quorum, metadata),
+        _find_controller(quorum, metadata),
     )
 
 
-def _learn_moves(wire: Wire, moves: Any) -> None:
+def _update_reassignments(wire: Wire, moves: Any) -> None:
     """Keep what is in flight, or that it may not be seen; while the controller is away, as it was.
 
     Nothing begins or ends without a controller, so what it last said is still so.
@@ -142,16 +146,16 @@ def _learn_moves(wire: Wire, moves: Any) -> None:
         return
     try:
         if moves.error_code == NOT_CONTROLLER:
-            found = reassignments(wire)
+            found = fetch_reassignments(wire)
         else:
-            found = read_reassignments(moves)
+            found = parse_reassignments(moves)
     except AccessDeniedError as error:
         wire.last_reassignments, wire.moves_unknown = {}, error.title
     else:
         wire.last_reassignments, wire.moves_unknown = found, ""
 
 
-def _leader(quorum: Any, metadata: Any) -> int | None:
+def _find_controller(quorum: Any, metadata: Any) -> int | None:
     """Return who controls the cluster; None when it is not told.
 
     Brokers that know no quorum have ZooKeeper, and name the controller themselves.
@@ -164,7 +168,7 @@ def _leader(quorum: Any, metadata: Any) -> int | None:
     return leaders[0] if leaders and leaders[0] >= 0 else None
 
 
-def _brokers(described: Iterable[Any], rows: Iterable[PartitionRow]) -> list[Broker]:
+def _build_brokers(described: Iterable[Any], rows: Iterable[PartitionRow]) -> list[Broker]:
     """Return the brokers told of, and as dead ones those that only partitions still name."""
     brokers = {
         b.broker_id: Broker(b.broker_id, b.rack or None, b.host, b.port, alive=not b.is_fenced)
@@ -177,7 +181,7 @@ def _brokers(described: Iterable[Any], rows: Iterable[PartitionRow]) -> list[Bro
     return list(brokers.values())
 
 
-def _rows(topic: Any, moves: Mapping[TopicPartition, Reassignment]) -> Iterator[PartitionRow]:
+def _build_rows(topic: Any, moves: Mapping[TopicPartition, Reassignment]) -> Iterator[PartitionRow]:
     for partition in topic.partitions:
         replicas = tuple(partition.replica_nodes)
         move = moves.get(TopicPartition(topic.name, partition.partition_index))
@@ -213,7 +217,7 @@ def _quorum_request() -> Any:
     )
 
 
-async def _optional(answer: Any) -> Any:
+async def _await_optional(answer: Any) -> Any:
     """Return an answer; None when the controller does not give it, _UNKNOWN to an older broker."""
     from kafka.errors import KafkaError, UnsupportedVersionError
 

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from core.cluster.client import OffsetAt, ReplicaRead
+from core.cluster.client import OffsetAt, ReplicaRecords
 from core.cluster.faults import Fault
-from core.cluster.kafka.admin import Admin, settled
-from core.cluster.kafka.wire import Wire, fault
+from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.wire import Wire, fault_from_code
 from core.cluster.metadata import TopicPartition
 
-ELSEWHERE = (
+NOT_LEADER_ERRORS = (
     "NOT_LEADER_OR_FOLLOWER",
     "LEADER_NOT_AVAILABLE",
     "FENCED_LEADER_EPOCH",
@@ -26,7 +26,7 @@ ELSEWHERE = (
 """What comes of asking who led a partition once, or as of an election that is past."""
 
 
-def offsets(
+def fetch_offsets(
     admin: Admin, partitions: Collection[TopicPartition], at: OffsetAt
 ) -> dict[TopicPartition, int]:
     """Return the offsets of those whose leaders answer; see ClusterClient."""
@@ -43,16 +43,20 @@ def offsets(
             {TheirPartition(tp.topic, tp.partition): spec for tp in some},
             request_timeout=admin.seconds,
         )
-        answers = {TopicPartition(tp.topic, tp.partition): settled(f) for tp, f in futures.items()}
-        admin.hear_any(answers.values())
+        answers = {
+            TopicPartition(tp.topic, tp.partition): result_or_fault(f) for tp, f in futures.items()
+        }
+        admin.record_answers(answers.values())
         return answers
 
     answers = ask(partitions)
-    elsewhere = [tp for tp, a in answers.items() if isinstance(a, Fault) and a.name in ELSEWHERE]
-    if elsewhere and admin.forget_leaders():
+    elsewhere = [
+        tp for tp, a in answers.items() if isinstance(a, Fault) and a.name in NOT_LEADER_ERRORS
+    ]
+    if elsewhere and admin.reopen_for_leaders():
         answers |= ask(elsewhere)
-    admin.forget_if_in_vain(answers.values())
-    admin.raise_if_nothing(answers.values())
+    admin.reopen_after_timeout(answers.values())
+    admin.raise_if_all_failed(answers.values())
     return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
 
@@ -65,7 +69,7 @@ _SECONDS = 30.0
 _V = TypeVar("_V")
 
 
-def replica_offsets(
+def fetch_replica_offsets(
     wire: Wire, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
 ) -> dict[tuple[TopicPartition, int], int | Fault]:
     """Return where replicas' logs begin or end; see ClusterClient."""
@@ -92,7 +96,7 @@ def replica_offsets(
             ],
         )
 
-    return _answers(
+    return _fetch_from_each(
         wire,
         asked,
         {broker: request(tps) for broker, tps in asked.items()},
@@ -105,9 +109,9 @@ def replica_offsets(
     )
 
 
-def read_replicas(
+def fetch_records(
     wire: Wire, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
     """Read replicas from offsets on; see ClusterClient."""
     from kafka.protocol.consumer import FetchRequest
 
@@ -145,7 +149,7 @@ def read_replicas(
             max_version=_LAST_WITH_NAMES,
         )
 
-    return _answers(
+    return _fetch_from_each(
         wire,
         asked,
         {broker: request(offsets) for broker, offsets in asked.items()},
@@ -154,11 +158,11 @@ def read_replicas(
             for topic in answer.responses
             for p in topic.partitions
         ),
-        lambda p: ReplicaRead(int(p.high_watermark), bytes(p.records or b"")),
+        lambda p: ReplicaRecords(int(p.high_watermark), bytes(p.records or b"")),
     )
 
 
-def _answers(
+def _fetch_from_each(
     wire: Wire,
     asked: Mapping[int, Collection[TopicPartition]],
     requests: Mapping[int, Any],
@@ -167,21 +171,21 @@ def _answers(
 ) -> dict[tuple[TopicPartition, int], _V | Fault]:
     """Return each replica's value or fault, also of brokers that answer nothing or in part."""
     found: dict[tuple[TopicPartition, int], _V | Fault] = {}
-    for broker, answer in wire.each(requests, _SECONDS).items():
+    for broker, answer in wire.ask_each(requests, _SECONDS).items():
         silent = Fault("UNKNOWN_SERVER_ERROR", "the broker left it out of its answer")
         if isinstance(answer, Exception):
-            silent = _silence(answer)
+            silent = _no_answer(answer)
         elif getattr(answer, "error_code", 0):
-            silent = fault(answer.error_code) or silent
+            silent = fault_from_code(answer.error_code) or silent
         else:
             for tp, code, row in rows(answer):
-                found[tp, broker] = fault(code) or value(row)
+                found[tp, broker] = fault_from_code(code) or value(row)
         for tp in asked[broker]:
             found.setdefault((tp, broker), silent)
     return found
 
 
-def _silence(error: Exception) -> Fault:
+def _no_answer(error: Exception) -> Fault:
     from kafka.errors import IncompatibleBrokerVersion
 
     if isinstance(error, IncompatibleBrokerVersion):

@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from core.cluster.faults import Fault
-from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault, refuse
+from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault_from_code, raise_for_error
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import TrimtabError
 
 
-def reassignments(wire: Wire) -> dict[TopicPartition, Reassignment]:
+def fetch_reassignments(wire: Wire) -> dict[TopicPartition, Reassignment]:
     """Return what is in flight."""
-    return read_reassignments(wire.controlled(list_request()))
+    return parse_reassignments(wire.ask_controller(build_list_request()))
 
 
 def alter_reassignments(
@@ -35,15 +35,15 @@ def alter_reassignments(
                 replicas=None if replicas is None else list(replicas),
             )
         )
-    answer = wire.controlled(
+    answer = wire.ask_controller(
         AlterPartitionReassignmentsRequest(
             timeout_ms=int(CONTROLLER_SECONDS * 1000),
             topics=[topic_type(name=name, partitions=p) for name, p in by_topic.items()],
         )
     )
-    refuse(answer, "alter partition reassignments")
+    raise_for_error(answer, "alter partition reassignments")
     return {
-        TopicPartition(topic.name, partition.partition_index): fault(
+        TopicPartition(topic.name, partition.partition_index): fault_from_code(
             partition.error_code, partition.error_message
         )
         for topic in answer.responses
@@ -51,16 +51,16 @@ def alter_reassignments(
     }
 
 
-def list_request() -> Any:
+def build_list_request() -> Any:
     """Return the request for everything in flight."""
     from kafka.protocol.admin import ListPartitionReassignmentsRequest
 
     return ListPartitionReassignmentsRequest(timeout_ms=int(CONTROLLER_SECONDS * 1000), topics=None)
 
 
-def read_reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
+def parse_reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
     """Return what an answer lists; raises when it is an error as a whole."""
-    refuse(answer, "list partition reassignments")
+    raise_for_error(answer, "list partition reassignments")
     return {
         TopicPartition(topic.name, p.partition_index): Reassignment(
             tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
@@ -73,7 +73,7 @@ def read_reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-_AT_ONCE = 1000
+_MAX_PARTITIONS = 1000
 """Partitions in one request: KRaft's controller refuses more than 10,000 as a whole, and while it
 elects it does nothing else."""
 
@@ -84,8 +84,8 @@ def elect_leaders(
     """Elect leaders; see ClusterClient."""
     asked = list(partitions)
     answers: dict[TopicPartition, Fault | None] = {}
-    for first in range(0, len(asked), _AT_ONCE):
-        some = asked[first : first + _AT_ONCE]
+    for first in range(0, len(asked), _MAX_PARTITIONS):
+        some = asked[first : first + _MAX_PARTITIONS]
         try:
             answers |= _elect(wire, some, unclean)
         except TrimtabError as error:
@@ -105,16 +105,18 @@ def _elect(
     by_topic: dict[str, list[int]] = defaultdict(list)
     for tp in partitions:
         by_topic[tp.topic].append(tp.partition)
-    answer: Any = wire.controlled(
+    answer: Any = wire.ask_controller(
         ElectLeadersRequest(
             election_type=_UNCLEAN if unclean else _PREFERRED,
             topic_partitions=[topic_type(topic=t, partitions=p) for t, p in by_topic.items()],
             timeout_ms=int(CONTROLLER_SECONDS * 1000),
         )
     )
-    refuse(answer, "elect leaders")
+    raise_for_error(answer, "elect leaders")
     return {
-        TopicPartition(result.topic, one.partition_id): fault(one.error_code, one.error_message)
+        TopicPartition(result.topic, one.partition_id): fault_from_code(
+            one.error_code, one.error_message
+        )
         for result in answer.replica_election_results
         for one in result.partition_result
     }

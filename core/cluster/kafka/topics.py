@@ -7,7 +7,7 @@ from typing import Any
 
 from core.cluster.client import NewPartitions, NewTopic
 from core.cluster.faults import Fault
-from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault
+from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault_from_code
 
 _MILLISECONDS = int(CONTROLLER_SECONDS * 1000)
 
@@ -30,14 +30,18 @@ def create_topics(wire: Wire, topics: Collection[NewTopic]) -> dict[str, Fault |
                     assignment(partition_index=number, broker_ids=list(replicas))
                     for number, replicas in enumerate(topic.replicas)
                 ],
-                configs=[config(name=name, value=value) for name, value in topic.configs.items()],
+                configs=[
+                    config(name=name, value=value) for name, value in topic.describe_configs.items()
+                ],
             )
             for topic in topics
         ],
         timeout_ms=_MILLISECONDS,
         validate_only=False,
     )
-    return _faults(wire.controlled(request, lambda answer: _codes(answer.topics)).topics)
+    return _parse_faults(
+        wire.ask_controller(request, lambda answer: _error_codes(answer.topics)).topics
+    )
 
 
 def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
@@ -60,7 +64,9 @@ def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[s
         timeout_ms=_MILLISECONDS,
         validate_only=False,
     )
-    return _faults(wire.controlled(request, lambda answer: _codes(answer.results)).results)
+    return _parse_faults(
+        wire.ask_controller(request, lambda answer: _error_codes(answer.results)).results
+    )
 
 
 def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]:
@@ -75,12 +81,16 @@ def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]
         topic_names=list(names),
         timeout_ms=_MILLISECONDS,
     )
-    return _faults(wire.controlled(request, lambda answer: _codes(answer.responses)).responses)
+    return _parse_faults(
+        wire.ask_controller(request, lambda answer: _error_codes(answer.responses)).responses
+    )
 
 
-def _codes(results: Iterable[Any]) -> list[int]:
+def _error_codes(results: Iterable[Any]) -> list[int]:
     return [result.error_code for result in results]
 
 
-def _faults(results: Iterable[Any]) -> dict[str, Fault | None]:
-    return {r.name: fault(r.error_code, getattr(r, "error_message", None)) for r in results}
+def _parse_faults(results: Iterable[Any]) -> dict[str, Fault | None]:
+    return {
+        r.name: fault_from_code(r.error_code, getattr(r, "error_message", None)) for r in results
+    }

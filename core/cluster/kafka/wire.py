@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.cluster.faults import Fault
-from core.cluster.kafka.connection.diagnosis import Trouble, denied, unreachable
+from core.cluster.kafka.connection.diagnosis import ConnectionFailure, access_denied, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import RIGHTS, LoginRefusedError, UnreachableError
@@ -25,7 +25,7 @@ _ANSWER_SECONDS = 5.0
 _READ_SECONDS = 6.0
 # The metadata of a large cluster on a slow line may take longer; it is then asked for with more
 # and more of it.
-_MOST_SECONDS = 20.0
+_MAX_ANSWER_SECONDS = 20.0
 _BROKER_SECONDS = 4.0
 CONTROLLER_SECONDS = 15.0
 _RETRY_SECONDS = 0.1
@@ -45,14 +45,14 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-class Patience:
+class AnswerTimeout:
     """For how long a large answer is waited for; more after each time that it was too short."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
-        self.seconds = settings.seconds(_ANSWER_SECONDS)
-        self._most = settings.seconds(_MOST_SECONDS)
+        self.seconds = settings.scaled_seconds(_ANSWER_SECONDS)
+        self._most = settings.scaled_seconds(_MAX_ANSWER_SECONDS)
 
-    def was_short(self) -> bool:
+    def extend(self) -> bool:
         """Have it be longer the next time; return whether it can be."""
         grows = self.seconds < self._most
         self.seconds = min(2 * self.seconds, self._most)
@@ -69,11 +69,11 @@ class Wire:
         self._closed = False
         self.controller: int | None = None
         """The broker that takes requests for the controller, once it is known."""
-        self.patience = Patience(settings)
+        self.metadata_timeout = AnswerTimeout(settings)
         """With the description of the whole cluster."""
         self.cluster_id: str | None = None
         """The cluster that was first connected to, and the only one that is ever asked."""
-        self.heard_at = -math.inf
+        self.last_answer_at = -math.inf
         """When any broker last sent anything (monotonic seconds)."""
         self.last_reassignments: dict[TopicPartition, Reassignment] = {}
         """What was in flight when the controller last said so."""
@@ -107,10 +107,10 @@ class Wire:
                 raise UnreachableError("The connection was closed.", next="Try again.")
             manager = self._admin._manager
         # Addresses may come to be another cluster's: what is meant for one is not done to another.
-        self.refuse_other(manager.cluster.cluster_id)
+        self.check_cluster_id(manager.cluster.cluster_id)
         return manager
 
-    def refuse_other(self, cluster_id: str | None) -> None:
+    def check_cluster_id(self, cluster_id: str | None) -> None:
         """Raise UnreachableError where it is another cluster by now that answers."""
         if None in (cluster_id, self.cluster_id) or cluster_id == self.cluster_id:
             return
@@ -120,7 +120,7 @@ class Wire:
         )
 
     def _hear(self) -> None:
-        self.heard_at = time.monotonic()
+        self.last_answer_at = time.monotonic()
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -131,22 +131,22 @@ class Wire:
             known = self._admin._manager.cluster.brokers()
         return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
 
-    def troubles(self, *, waiting: bool = True) -> list[Trouble]:
+    def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
         """Return which brokers have been of no use when they were last asked, and why.
 
         With `waiting` also those that have not answered yet.
         """
         admin = self._admin
-        return admin._manager.troubles(waiting=waiting) if admin is not None else []
+        return admin._manager.failures(waiting=waiting) if admin is not None else []
 
-    def explained(self, error: Exception, detail: str) -> Exception:
+    def explain(self, error: Exception, detail: str) -> Exception:
         """Return what to raise for kafka-python's error: whom it is about, and what to do."""
-        return _explained(error, self._settings, detail, self.troubles())
+        return _explain(error, self._settings, detail, self.failures())
 
     def controller_or(self, node: int) -> int:
         return node if self.controller is None else self.controller
 
-    def note_controller(self, broker: int) -> None:
+    def set_controller(self, broker: int) -> None:
         """Keep whom the brokers name as the controller.
 
         Those of KRaft name any of themselves, be it one that hangs, and pass on what they are
@@ -162,7 +162,7 @@ class Wire:
         else:
             self.controller = None
 
-    def read(self, ask: Callable[[Any, int], Any], patience: Patience | None = None) -> Any:
+    def ask_any(self, ask: Callable[[Any, int], Any], patience: AnswerTimeout | None = None) -> Any:
         """Return what `ask` awaits, from any broker, trying others while there is time.
 
         With `patience`, an answer that took too long is asked for again with more of it.
@@ -172,7 +172,7 @@ class Wire:
         from core.cluster.kafka.connection.transports import NoHandshakeError
 
         manager = self.manager()
-        seconds = self._settings.seconds(_READ_SECONDS)
+        seconds = self._settings.scaled_seconds(_READ_SECONDS)
         deadline = time.monotonic() + seconds
 
         async def attempt() -> Any:
@@ -191,13 +191,13 @@ class Wire:
                 passes = isinstance(error, UnknownBrokerIdError) or (
                     getattr(error, "retriable", False) and not isinstance(error, NoHandshakeError)
                 )
-                if isinstance(error, RequestTimedOutError) and patience and patience.was_short():
+                if isinstance(error, RequestTimedOutError) and patience and patience.extend():
                     deadline = time.monotonic() + seconds
                 if not passes or time.monotonic() > deadline:
-                    raise self.explained(error, str(error)) from error
+                    raise self.explain(error, str(error)) from error
                 time.sleep(_RETRY_SECONDS)
 
-    def controlled(
+    def ask_controller(
         self,
         request: Any,
         errors: Callable[[Any], Iterable[int]] = lambda answer: (answer.error_code,),
@@ -215,7 +215,7 @@ class Wire:
         async def ask(manager: Any, node: int) -> Any:
             if self.controller is None:
                 metadata = await manager.send(MetadataRequest(topics=[]), node_id=node)
-                self.note_controller(metadata.controller_id)
+                self.set_controller(metadata.controller_id)
             return await manager.send(
                 request,
                 node_id=self.controller_or(node),
@@ -223,13 +223,15 @@ class Wire:
             )
 
         while True:
-            answer = self.read(ask)
+            answer = self.ask_any(ask)
             if NOT_CONTROLLER not in errors(answer) or time.monotonic() > deadline:
                 return answer
             self.controller = None
             time.sleep(_RETRY_SECONDS)
 
-    def each(self, requests: Mapping[int, Any], seconds: float = _BROKER_SECONDS) -> dict[int, Any]:
+    def ask_each(
+        self, requests: Mapping[int, Any], seconds: float = _BROKER_SECONDS
+    ) -> dict[int, Any]:
         """Return each broker's answer, or the exception that came instead of it.
 
         All are asked side by side, and each has `seconds` to answer.
@@ -237,7 +239,7 @@ class Wire:
         from kafka.errors import KafkaError, UnknownBrokerIdError
 
         manager = self.manager()
-        milliseconds = self._settings.seconds(seconds) * 1000
+        milliseconds = self._settings.scaled_seconds(seconds) * 1000
 
         async def ask(broker: int, request: Any) -> Any:
             try:
@@ -253,10 +255,10 @@ class Wire:
             except KafkaError as error:
                 return error
 
-        return side_by_side({b: partial(call, b, r) for b, r in requests.items()})
+        return run_in_parallel({b: partial(call, b, r) for b, r in requests.items()})
 
 
-def side_by_side(calls: Mapping[_K, Callable[[], _V]]) -> dict[_K, _V]:
+def run_in_parallel(calls: Mapping[_K, Callable[[], _V]]) -> dict[_K, _V]:
     """Return every call's answer; all run at once, each in a thread of its own."""
     answers: dict[_K, _V] = {}
 
@@ -273,7 +275,7 @@ def side_by_side(calls: Mapping[_K, Callable[[], _V]]) -> dict[_K, _V]:
     return answers
 
 
-def fault(code: int, message: str | None = None) -> Fault | None:
+def fault_from_code(code: int, message: str | None = None) -> Fault | None:
     """Return Kafka's error by its own name; None for no error."""
     if code == 0:
         return None
@@ -288,7 +290,7 @@ def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:
 
     from core.cluster.kafka.connection.network import open_admin
 
-    setup_ms = int(settings.seconds(_BROKER_SECONDS) * 1000)
+    setup_ms = int(settings.scaled_seconds(_BROKER_SECONDS) * 1000)
     try:
         return open_admin(
             settings,
@@ -297,19 +299,22 @@ def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:
                 "socket_connection_setup_timeout_ms": setup_ms,
                 "socket_connection_setup_timeout_max_ms": setup_ms,
             },
-            bootstrap_timeout_ms=int(settings.seconds(CONNECT_SECONDS) * 1000),
-            request_timeout_ms=int(settings.seconds(_ANSWER_SECONDS) * 1000),
+            bootstrap_timeout_ms=int(settings.scaled_seconds(CONNECT_SECONDS) * 1000),
+            request_timeout_ms=int(settings.scaled_seconds(_ANSWER_SECONDS) * 1000),
             reconnect_backoff_max_ms=1000,
             # One more in flight than this is refused at once; screens and runs ask side by side.
             max_in_flight_requests_per_connection=100,
             metadata_max_age_ms=10_000,
         )
     except KafkaError as error:
-        raise _explained(error, settings, "", ()) from error
+        raise _explain(error, settings, "", ()) from error
 
 
-def _explained(
-    error: Exception, settings: ConnectionSettings, detail: str, troubles: Sequence[Trouble]
+def _explain(
+    error: Exception,
+    settings: ConnectionSettings,
+    detail: str,
+    troubles: Sequence[ConnectionFailure],
 ) -> Exception:
     from kafka.errors import (
         AuthorizationError,
@@ -327,15 +332,15 @@ def _explained(
             title = "The cluster refuses this user name or password."
             return LoginRefusedError(title, next=RIGHTS)
         case AuthorizationError():
-            return denied(f"The cluster says no: {type(error).message}.")
+            return access_denied(f"The cluster says no: {type(error).message}.")
     return unreachable(settings, detail, troubles)
 
 
-def refuse(answer: Any, doing: str) -> None:
+def raise_for_error(answer: Any, doing: str) -> None:
     """Raise what a whole answer's error means; an answer without one is good."""
-    failure = fault(answer.error_code, getattr(answer, "error_message", None))
+    failure = fault_from_code(answer.error_code, getattr(answer, "error_message", None))
     if failure is None:
         return
     if "AUTHORIZATION" in failure.name:
-        raise denied(f"This user may not {doing}.")
+        raise access_denied(f"This user may not {doing}.")
     raise unreachable(None, f"The cluster could not {doing}: {failure}.")

@@ -22,7 +22,7 @@ TOPIC_CONFIGS: Mapping[str, str] = {
 
 def client_config(settings: ConnectionSettings) -> tuple[dict[str, Any], Any]:
     """Return librdkafka's configuration, and apart from it the logger, which prints nothing."""
-    config = settings.confluent()
+    config = settings.librdkafka_config()
     return config, config.pop("logger")
 
 
@@ -36,7 +36,7 @@ def producer_config(timeout_seconds: float) -> dict[str, Any]:
     }
 
 
-def denials() -> frozenset[int]:
+def denied_codes() -> frozenset[int]:
     """Return the codes of errors that no waiting mends."""
     from confluent_kafka import KafkaError
 

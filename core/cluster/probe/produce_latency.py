@@ -19,7 +19,7 @@ from core.cluster.probe.probe_config import (
     MESSAGE_BYTES,
     TOPIC_CONFIGS,
     client_config,
-    denials,
+    denied_codes,
     producer_config,
     quantile,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from core.cluster.connect import Address
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
-Note = Callable[..., None]
+AuditNote = Callable[..., None]
 """Writes down what is about to be changed, and what came of it; see core.run.audit.note.
 
 What it refuses is not done.
@@ -38,7 +38,7 @@ What it refuses is not done.
 
 TOPIC_PREFIX = f"{PROBE_TOPIC}-"
 WINDOW_SECONDS = 4.0
-KEPT_WINDOWS = 30
+MAX_WINDOWS = 30
 MESSAGES_PER_S = 6
 """To each broker: two dozen a window, the slowest being its p99. Small brokers feel more than that:
 beside copies at 2 MB/s each of a sandbox's took 0.12 s of its processor a second, 0.16 at 15."""
@@ -52,11 +52,11 @@ Messages wait for the slower of the two: with one, they tell of less than produc
 START_SECONDS = 20.0
 CLOSE_SECONDS = 30.0
 """How long it is tried to delete the topic: a dead broker is taken for the controller at first."""
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LatencyWindow:
     """How long messages to one broker waited for all their acks; those not taken are `failed`."""
 
     begun_at: datetime
@@ -66,11 +66,11 @@ class Window:
     p99_ms: float
 
 
-def open_probe(
-    address: Address, name: str, brokers: Sequence[int], clock: Clock, note: Note
+def start_probe(
+    address: Address, name: str, brokers: Sequence[int], clock: Clock, note: AuditNote
 ) -> ProduceProbe | None:
     """Return a probe that has begun to measure; None for a simulator, which has no producers."""
-    if address.simulated:
+    if address.is_simulated:
         return None
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
@@ -93,15 +93,15 @@ class ProduceProbe:
         name: str,
         brokers: Sequence[int],
         clock: Clock,
-        note: Note,
+        note: AuditNote,
     ) -> None:
         self.topic = f"{TOPIC_PREFIX}{name}"
         self.trouble = ""
-        self.left = ""
-        self.places: Mapping[int, tuple[int, ...]] = {}
+        self.leftover = ""
+        self.replicas_by_broker: Mapping[int, tuple[int, ...]] = {}
         self._settings, self._brokers, self._clock = settings, tuple(sorted(brokers)), clock
         self._note = note
-        self._windows: dict[int, deque[Window]] = {}
+        self._windows: dict[int, deque[LatencyWindow]] = {}
         self._waited_ms: dict[int, list[float]] = {}
         self._failed: dict[int, int] = {}
         self._stop = threading.Event()
@@ -110,7 +110,7 @@ class ProduceProbe:
     def start(self) -> None:
         self._thread.start()
 
-    def windows(self) -> dict[int, tuple[Window, ...]]:
+    def windows(self) -> dict[int, tuple[LatencyWindow, ...]]:
         """Return each broker's windows, oldest first."""
         return {broker: tuple(windows) for broker, windows in list(self._windows.items())}
 
@@ -125,17 +125,17 @@ class ProduceProbe:
     def _run(self) -> None:
         from confluent_kafka import KafkaException
 
-        from core.cluster.kafka.admin import quiet_admin
+        from core.cluster.kafka.admin import create_admin_client
 
-        admin = quiet_admin(self._settings)
+        admin = create_admin_client(self._settings)
         try:
             try:
                 self._create(admin)
                 self._measure()
             except (KafkaException, TrimtabError) as error:
                 self._say(error)
-                if isinstance(error, KafkaException) and error.args[0].code() in denials():
-                    self.left = ""
+                if isinstance(error, KafkaException) and error.args[0].code() in denied_codes():
+                    self.leftover = ""
             self._delete(admin)
         except (KafkaException, TrimtabError) as error:
             self._say(error)
@@ -175,7 +175,7 @@ class ProduceProbe:
         told = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
 
         def make() -> Any:
-            self.left = f"the topic {self.topic} may be left"
+            self.leftover = f"the topic {self.topic} may be left"
             return admin.create_topics([topic], request_timeout=START_SECONDS)
 
         try:
@@ -201,18 +201,20 @@ class ProduceProbe:
                 code = error.args[0].code()
                 if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     break
-                if code in denials() or self._clock.monotonic() >= deadline:
+                if code in denied_codes() or self._clock.monotonic() >= deadline:
                     raise
-            self._clock.sleep(AGAIN_SECONDS)
-        self.left = ""
+            self._clock.sleep(RETRY_SECONDS)
+        self.leftover = ""
 
     def _measure(self) -> None:
         from confluent_kafka import Producer
 
-        from core.cluster.kafka.admin import Handle
+        from core.cluster.kafka.admin import ClosableClient
 
         config, logger = client_config(self._settings)
-        producer = Handle(Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger))
+        producer = ClosableClient(
+            Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger)
+        )
         partitions = self._placed(producer)
         if not partitions:
             return
@@ -226,7 +228,7 @@ class ProduceProbe:
             topic = producer.list_topics(self.topic, timeout=5).topics[self.topic]
             found = topic.partitions
             if topic.error is None and found and all(p.leader >= 0 for p in found.values()):
-                self.places = {p.replicas[0]: tuple(p.replicas) for p in found.values()}
+                self.replicas_by_broker = {p.replicas[0]: tuple(p.replicas) for p in found.values()}
                 return {p.replicas[0]: number for number, p in found.items()}
             self._stop.wait(0.1)
         if not self._stop.is_set():
@@ -262,7 +264,7 @@ class ProduceProbe:
             producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
 
     def _hearer(self, broker: int) -> Callable[[Any, Any], None]:
-        denied = denials()
+        denied = denied_codes()
 
         def heard(error: Any, message: Any) -> None:
             if error is None:
@@ -282,11 +284,11 @@ class ProduceProbe:
         for broker in brokers:
             waited = sorted(self._waited_ms.get(broker, ()))
             if waited:
-                window = Window(
+                window = LatencyWindow(
                     begun_at,
                     len(waited),
                     self._failed.get(broker, 0),
                     quantile(waited, 0.50),
                     quantile(waited, 0.99),
                 )
-                self._windows.setdefault(broker, deque(maxlen=KEPT_WINDOWS)).append(window)
+                self._windows.setdefault(broker, deque(maxlen=MAX_WINDOWS)).append(window)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 5.0
 """What is not acknowledged by then has failed."""
-LOOK_SECONDS = 3.0
+LAYOUT_SECONDS = 3.0
 _REQUEST_SECONDS = 10.0
 """After which a connection whose other end says nothing is given up; Kafka's own default is 60."""
 _HEAD = struct.Struct(">8sQd")
@@ -32,7 +32,7 @@ _BROKER = re.compile(r"/(\d+): ")
 """How librdkafka names the broker that an error is about: `host:port/id: …`."""
 
 
-class Side(Enum):
+class ClientSide(Enum):
     """What a client does."""
 
     PRODUCE = "produce"
@@ -40,7 +40,7 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ProbeResult:
     """What came of one message, or an error of a connection; `at` is in monotonic seconds.
 
     `broker` is None for an error of the cluster. `error` is librdkafka's name of it, "" for none.
@@ -49,26 +49,26 @@ class Heard:
     """
 
     at: float
-    side: Side
+    side: ClientSide
     broker: int | None
     number: int = -1
-    waited_ms: float = 0.0
+    latency_ms: float = 0.0
     error: str = ""
 
     @property
     def sent_at(self) -> float:
-        return self.at - self.waited_ms / 1000
+        return self.at - self.latency_ms / 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ProbeLayout:
     """The brokers that are alive, and the replicas of the topic's partitions: None, it is gone."""
 
     brokers: frozenset[int]
     partitions: Mapping[int, tuple[int, ...]] | None
 
 
-class Pinger:
+class RoundTripProbe:
     """Clients of one cluster, open until `close`. `look` may be called from another thread.
 
     Raises confluent_kafka's KafkaException only where it says so.
@@ -77,7 +77,7 @@ class Pinger:
     def __init__(self, address: Address, topic: str) -> None:
         from confluent_kafka import Consumer, Producer
 
-        from core.cluster.kafka.admin import Handle
+        from core.cluster.kafka.admin import ClosableClient
         from core.cluster.kafka.connection.settings import ConnectionSettings
 
         self.topic = topic
@@ -86,7 +86,7 @@ class Pinger:
         self._partitions: Mapping[int, int] = {}
         self._to_read: SimpleQueue[dict[int, int]] = SimpleQueue()
         self._payload = bytes(MESSAGE_BYTES - _HEAD.size)
-        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        self._heard: SimpleQueue[ProbeResult] = SimpleQueue()
         settings = ConnectionSettings.load(address.bootstrap, address.command_config)
         config, logger = client_config(settings)
         config |= {
@@ -96,18 +96,18 @@ class Pinger:
             "allow.auto.create.topics": False,
             "log.connection.close": False,  # brokers close what is idle: no client suffers
         }
-        self._producer = Handle(
+        self._producer = ClosableClient(
             Producer(
                 {
                     **config,
                     **producer_config(TIMEOUT_SECONDS),
                     "retries": 0,  # so that each error is heard of, which retries would hide
-                    "error_cb": self._errors(Side.PRODUCE),
+                    "error_cb": self._errors(ClientSide.PRODUCE),
                 },
                 logger=logger,
             )
         )
-        self._consumer = Handle(
+        self._consumer = ClosableClient(
             Consumer(
                 {
                     **config,
@@ -115,7 +115,7 @@ class Pinger:
                     "enable.auto.commit": False,
                     "auto.offset.reset": "latest",
                     "queued.min.messages": 10,
-                    "error_cb": self._errors(Side.FETCH),
+                    "error_cb": self._errors(ClientSide.FETCH),
                 },
                 logger=logger,
             )
@@ -124,7 +124,7 @@ class Pinger:
         self._reading = threading.Thread(target=self._read, name="clients-read", daemon=True)
         self._reading.start()
 
-    def aim(self, partitions: Mapping[int, int]) -> None:
+    def set_partitions(self, partitions: Mapping[int, int]) -> None:
         """Send to these partitions, one of each broker, and read them; others no more."""
         if partitions != self._partitions:
             self._partitions = dict(partitions)
@@ -149,7 +149,7 @@ class Pinger:
         except KafkaException as error:  # metadata say that there is no such topic, or partition
             self._refused(broker, number, error.args[0].name())
 
-    def hear(self, seconds: float) -> list[Heard]:
+    def poll_results(self, seconds: float) -> list[ProbeResult]:
         """Return what was heard of within `seconds`, oldest first."""
         self._producer.poll(max(seconds, 0.0))
         found = []
@@ -157,20 +157,20 @@ class Pinger:
             found.append(self._heard.get())
         return found
 
-    def look(self) -> Layout:
+    def fetch_layout(self) -> ProbeLayout:
         """Return how the topic lies now. Raises KafkaException when no broker answers in time."""
         from confluent_kafka import KafkaError, KafkaException
 
-        told = self._producer.list_topics(self.topic, timeout=LOOK_SECONDS)
+        told = self._producer.list_topics(self.topic, timeout=LAYOUT_SECONDS)
         brokers = frozenset(told.brokers)
         topic = told.topics.get(self.topic)
         if topic is None or (
             topic.error is not None and topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         ):
-            return Layout(brokers, None)
+            return ProbeLayout(brokers, None)
         if topic.error is not None and not topic.partitions:
             raise KafkaException(topic.error)
-        return Layout(brokers, {n: tuple(p.replicas) for n, p in topic.partitions.items()})
+        return ProbeLayout(brokers, {n: tuple(p.replicas) for n, p in topic.partitions.items()})
 
     def close(self) -> None:
         """Stop at once; what is on its way is let go."""
@@ -181,23 +181,27 @@ class Pinger:
     # -- heard in the threads that poll: whoever calls `hear`, and the reading one -----------------
 
     def _refused(self, broker: int, number: int, error: str) -> None:
-        self._heard.put(Heard(time.monotonic(), Side.PRODUCE, broker, number, error=error))
+        self._heard.put(
+            ProbeResult(time.monotonic(), ClientSide.PRODUCE, broker, number, error=error)
+        )
 
     def _delivered(self, broker: int, number: int) -> Callable[[Any, Any], None]:
         def heard(error: Any, message: Any) -> None:
             name = "" if error is None else error.name()
             waited = message.latency() if error is None else None
             self._heard.put(
-                Heard(time.monotonic(), Side.PRODUCE, broker, number, (waited or 0) * 1000, name)
+                ProbeResult(
+                    time.monotonic(), ClientSide.PRODUCE, broker, number, (waited or 0) * 1000, name
+                )
             )
 
         return heard
 
-    def _errors(self, side: Side) -> Callable[[Any], None]:
+    def _errors(self, side: ClientSide) -> Callable[[Any], None]:
         def heard(error: Any) -> None:
             about = _BROKER.search(error.str())
             broker = int(about[1]) if about else None
-            self._heard.put(Heard(time.monotonic(), side, broker, error=error.name()))
+            self._heard.put(ProbeResult(time.monotonic(), side, broker, error=error.name()))
 
         return heard
 
@@ -218,12 +222,16 @@ class Pinger:
                 continue
             broker = brokers.get(message.partition())
             if message.error() is not None:
-                self._heard.put(Heard(now, Side.FETCH, broker, error=message.error().name()))
+                self._heard.put(
+                    ProbeResult(now, ClientSide.FETCH, broker, error=message.error().name())
+                )
                 continue
             value = message.value() or b""
             if broker is None or len(value) < _HEAD.size:
                 continue
             who, number, sent = _HEAD.unpack_from(value)
             if who == self._us:
-                self._heard.put(Heard(now, Side.FETCH, broker, number, (now - sent) * 1000))
+                self._heard.put(
+                    ProbeResult(now, ClientSide.FETCH, broker, number, (now - sent) * 1000)
+                )
         self._consumer.close()

@@ -24,7 +24,7 @@ STOP_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SandboxState:
     """What is written down: `ready` once all brokers have answered, `processes` by node id."""
 
     cluster_id: str
@@ -34,11 +34,11 @@ class State:
     processes: Mapping[int, Process]
 
 
-def read_state(folder: Path) -> State | None:
+def read_state(folder: Path) -> SandboxState | None:
     """Return what is written down; None when that is nothing, or damaged."""
     try:
         state = json.loads((folder / STATE).read_text())
-        return State(
+        return SandboxState(
             state["cluster_id"],
             state["kafka"],
             state["ready"],
@@ -52,7 +52,7 @@ def read_state(folder: Path) -> State | None:
         return None
 
 
-def write_state(folder: Path, state: State) -> None:
+def write_state(folder: Path, state: SandboxState) -> None:
     document = {
         "name": folder.name,
         "cluster_id": state.cluster_id,
@@ -74,7 +74,7 @@ def write_state(folder: Path, state: State) -> None:
     files.write_text(folder / STATE, json.dumps(document, indent=1))
 
 
-def lock(folder: Path) -> AbstractContextManager[None]:
+def lock_folder(folder: Path) -> AbstractContextManager[None]:
     """Hold a sandbox against other processes of ours; the lock outlives the folder."""
     return files.locked(folder.with_name(f".{folder.name}.lock"))
 
@@ -82,38 +82,38 @@ def lock(folder: Path) -> AbstractContextManager[None]:
 def is_up(folder: Path) -> bool:
     """Return whether a sandbox came up whole and still has a process."""
     state = read_state(folder)
-    return state is not None and state.ready and bool(_leftovers(folder))
+    return state is not None and state.ready and bool(_running_processes(folder))
 
 
-def workload_mark(folder: Path) -> Path:
+def workload_log(folder: Path) -> Path:
     """Return the argument by which the workload of a sandbox is known; its log is there too."""
     return folder / "workload.log"
 
 
 def stop_all(folder: Path) -> None:
     """End every process of a sandbox at once."""
-    left = _leftovers(folder)
+    left = _running_processes(folder)
     for process in left:
         process.signal(signal.SIGKILL)
     for process in left:
         process.wait(STOP_SECONDS)
 
 
-def clean(folder: Path) -> None:
+def remove_unlocked(folder: Path) -> None:
     """End what runs and remove the folder; the caller holds the lock."""
     stop_all(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove(folder: Path) -> bool:
-    """Do what `clean` does under the lock; returns whether anything was there."""
-    with lock(folder):
+def remove_folder(folder: Path) -> bool:
+    """Do what `remove_unlocked` does under the lock; returns whether anything was there."""
+    with lock_folder(folder):
         there = folder.exists()
-        clean(folder)
+        remove_unlocked(folder)
     return there
 
 
-def _leftovers(folder: Path) -> list[Process]:
+def _running_processes(folder: Path) -> list[Process]:
     """Return the processes of this folder's nodes and its workload, whoever started them."""
     marks = {str(properties) for properties in folder.glob("*/server.properties")}
-    return running_with(marks | {str(workload_mark(folder))})
+    return running_with(marks | {str(workload_log(folder))})

@@ -18,12 +18,12 @@ WRITTEN = f"{CHECKPOINT}.tmp"
 """What the broker writes, before it renames it."""
 
 
-def possible() -> bool:
+def is_supported() -> bool:
     """Return whether this system has what it takes."""
     return DEV_FULL.is_char_device()
 
 
-def fillable(node: Node) -> Path:
+def log_dir_to_fill(node: Node) -> Path:
     """Return the log dir that may be filled: the last one; raises UsageError for a controller.
 
     The first holds the cluster's metadata too: without it a broker halts as a whole.
@@ -33,7 +33,7 @@ def fillable(node: Node) -> Path:
     return node.log_dirs[-1]
 
 
-def fill(node: Node) -> None:
+def fill_disk(node: Node) -> None:
     """Fill a broker's log dir; the broker notices within five seconds.
 
     One that was just writing its file may rename ours away: then `is_full` is False.
@@ -41,16 +41,16 @@ def fill(node: Node) -> None:
     way = node.folder / ".full"
     way.unlink(missing_ok=True)
     way.symlink_to(DEV_FULL)
-    way.replace(fillable(node) / WRITTEN)
+    way.replace(log_dir_to_fill(node) / WRITTEN)
 
 
 def is_full(node: Node) -> bool:
-    return (fillable(node) / WRITTEN).is_symlink()
+    return (log_dir_to_fill(node) / WRITTEN).is_symlink()
 
 
-def empty(node: Node) -> None:
+def empty_disk(node: Node) -> None:
     """Make room again; a broker takes a log dir back as it starts."""
     for name in (WRITTEN, CHECKPOINT):
-        path = fillable(node) / name
+        path = log_dir_to_fill(node) / name
         if path.is_symlink():
             path.unlink()

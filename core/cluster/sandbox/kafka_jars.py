@@ -39,10 +39,10 @@ _MODULE = """<ivy-module version="2.0">
 </ivy-module>
 """
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def kafka_jars(version: str, java: Java, say: Say) -> Path:
+def fetch_jars(version: str, java: Java, say: Report) -> Path:
     """Return the folder with the jars of this Kafka version, bringing them when they are missing.
 
     Raises TrimtabError when they cannot be brought.
@@ -52,7 +52,7 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
         return folder
     with files.locked(paths.cache_dir() / "kafka.lock"):
         if not folder.is_dir():
-            _bring(version, java, folder, say)
+            _download(version, java, folder, say)
     return folder
 
 
@@ -68,7 +68,7 @@ def classpath(jars: Path) -> str:
     return os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
-def _bring(version: str, java: Java, folder: Path, say: Say) -> None:
+def _download(version: str, java: Java, folder: Path, say: Report) -> None:
     ivy = _ivy()
     paths.make_folder(folder.parent)
     say(f"Bringing Kafka {version} (about 45 MB, once)…")
@@ -94,14 +94,14 @@ def _bring(version: str, java: Java, folder: Path, say: Say) -> None:
         if ended != 0 or not any(jars.glob("kafka_2.13-*.jar")):
             raise TrimtabError(
                 f"Kafka {version} could not be brought from Maven Central.",
-                detail="\n".join(_telling(lines)),
+                detail="\n".join(_error_lines(lines)),
                 next="Check the network and the version, then try again.",
             )
         jars.rename(folder)
     say(f"Kafka {version} is here.")
 
 
-def _run_ivy(command: list[str | Path], say: Say) -> tuple[int, list[str]]:
+def _run_ivy(command: list[str | Path], say: Report) -> tuple[int, list[str]]:
     lines: list[str] = []
     brought = 0
     with subprocess.Popen(
@@ -118,7 +118,7 @@ def _run_ivy(command: list[str | Path], say: Say) -> tuple[int, list[str]]:
     return process.returncode, lines
 
 
-def _telling(lines: list[str]) -> list[str]:
+def _error_lines(lines: list[str]) -> list[str]:
     """Return the lines in which Ivy says what failed; it says a great deal besides."""
     said = [
         line.strip() for line in lines if re.search(r"(?i)not found|failed|error|unknown", line)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import files
-from core.cluster.kafka.admin import quiet_admin
+from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.sandbox.kafka_jars import Say, classpath
+from core.cluster.sandbox.kafka_jars import Report, classpath
 from core.cluster.sandbox.nodes import (
     HOST,
     JVM_FLAGS,
@@ -104,7 +104,7 @@ class Launcher:
         return [str(self.java.path), *JVM_FLAGS, *shared, *quiet, *flags, *path]
 
 
-def launcher(java: Java, jars: Path, say: Say) -> Launcher:
+def create_launcher(java: Java, jars: Path, say: Report) -> Launcher:
     """Return a launcher with the archive for this Java and these jars, made when missing."""
     plain = Launcher(java, jars)
     version = re.sub(r"[^A-Za-z0-9.]", "_", java.version)
@@ -141,7 +141,7 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
         command = plain._command((f"-XX:ArchiveClassesAtExit={made}",))
         process = spawn([*command, "kafka.Kafka", node.properties], output=node.output)
         try:
-            if answers(node, process, _ARCHIVE_SECONDS):
+            if wait_for_answer(node, process, _ARCHIVE_SECONDS):
                 process.signal(signal.SIGTERM)
                 process.wait(_ARCHIVE_SECONDS)
         finally:
@@ -150,13 +150,13 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
             made.rename(archive)
 
 
-def answers(node: Node, process: Process, seconds: float) -> bool:
+def wait_for_answer(node: Node, process: Process, seconds: float) -> bool:
     """Return whether the node answers within `seconds`; False as soon as it has died.
 
     A broker answers when it says itself that it is in the cluster, a controller when it listens.
     """
     deadline = time.monotonic() + seconds
-    asked = members(node.address) if node.role is Role.BROKER else None
+    asked = poll_members(node.address) if node.role is Role.BROKER else None
     while process.alive and time.monotonic() < deadline:
         if (node.id in next(asked)) if asked is not None else _listens(node):
             return True
@@ -172,11 +172,11 @@ def _listens(node: Node) -> bool:
         return False
 
 
-def members(bootstrap: str) -> Iterator[frozenset[int]]:
+def poll_members(bootstrap: str) -> Iterator[frozenset[int]]:
     """Yield which brokers are in the cluster, as often as asked; none while nobody answers."""
     from confluent_kafka import KafkaException
 
-    admin = quiet_admin(ConnectionSettings(bootstrap))
+    admin = create_admin_client(ConnectionSettings(bootstrap))
     try:
         while True:
             try:

@@ -24,7 +24,7 @@ class Skew:
 
 
 @dataclass(frozen=True, slots=True)
-class Sway:
+class LoadOverrides:
     """All that a workload does otherwise; `more` are consumers beside its own, by group."""
 
     skew: Skew | None = None
@@ -35,14 +35,14 @@ class Sway:
         return self.skew.times if self.skew is not None and tp in self.skew.partitions else 1.0
 
 
-def read(path: Path) -> Sway:
+def read_overrides(path: Path) -> LoadOverrides:
     """Return what is wanted; nothing is when the file is not there."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Sway()
+        return LoadOverrides()
     skew = document["skew"]
-    return Sway(
+    return LoadOverrides(
         skew
         and Skew(
             skew["of"],
@@ -53,7 +53,7 @@ def read(path: Path) -> Sway:
     )
 
 
-def write(path: Path, sway: Sway) -> None:
+def write_overrides(path: Path, sway: LoadOverrides) -> None:
     """Have the workload that looks at `path` do this from now on."""
     skew = sway.skew and {
         "of": sway.skew.of,
@@ -63,31 +63,33 @@ def write(path: Path, sway: Sway) -> None:
     files.write_text(path, json.dumps({"skew": skew, "more": dict(sway.more)}))
 
 
-def wanted_beside(mark: Path) -> Path:
+def overrides_path(mark: Path) -> Path:
     """Return the file that the workload with this mark follows."""
     return mark.with_suffix(".json")
 
 
-def lease_of(wanted: Path) -> Path:
+def overrides_lease(wanted: Path) -> Path:
     """Return what a workload holds while it follows `wanted`."""
     return wanted.with_suffix(".lock")
 
 
-class Followed:
+class OverridesFile:
     """What is wanted now: read again only as the file changes."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
-        self.sway = Sway()
+        self.overrides = LoadOverrides()
 
     def changed(self) -> bool:
         """Return whether something else is wanted than the last time."""
-        before, seen = self.sway, self._stamp()
+        before, seen = self.overrides, self._stamp()
         if seen != self._seen:
             self._seen = seen
-            self.sway = read(self._path) if self._path is not None else Sway()
-        return self.sway != before
+            self.overrides = (
+                read_overrides(self._path) if self._path is not None else LoadOverrides()
+            )
+        return self.overrides != before
 
     def _stamp(self) -> tuple[int, int] | None:
         try:

@@ -97,7 +97,7 @@ class Node:
         return f"{HOST}:{self.port}"
 
 
-def lay_out(
+def plan_nodes(
     folder: Path, broker_ids: Sequence[int], *, racks: int, controllers: int
 ) -> tuple[Node, ...]:
     """Return the nodes, controllers first; racks `a`, `b`, … go round, 0 means none."""
@@ -138,7 +138,9 @@ def write_files(nodes: Sequence[Node], overrides: Mapping[str, str]) -> None:
         (node.folder / "logs").mkdir(parents=True)
         for log_dir in node.log_dirs:
             log_dir.mkdir()
-        lines = (f"{key}={value}\n" for key, value in properties(node, nodes, overrides).items())
+        lines = (
+            f"{key}={value}\n" for key, value in node_properties(node, nodes, overrides).items()
+        )
         node.properties.write_text("".join(lines))
 
 
@@ -150,7 +152,9 @@ def tool_logging_file(root: Path) -> Path:
     return root / "tool-log4j2.properties"
 
 
-def properties(node: Node, nodes: Sequence[Node], overrides: Mapping[str, str]) -> dict[str, str]:
+def node_properties(
+    node: Node, nodes: Sequence[Node], overrides: Mapping[str, str]
+) -> dict[str, str]:
     """Return one node's configuration; `overrides` go to brokers only."""
     voters = ",".join(f"{n.id}@{n.address}" for n in nodes if n.role is Role.CONTROLLER)
     brokers = sum(n.role is Role.BROKER for n in nodes)

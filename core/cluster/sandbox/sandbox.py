@@ -20,9 +20,9 @@ from pathlib import Path
 from core import paths
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Say, check_version, kafka_jars
-from core.cluster.sandbox.launcher import Launcher, answers, launcher, members
-from core.cluster.sandbox.nodes import HOST, Node, Role, lay_out, write_files
+from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Report, check_version, fetch_jars
+from core.cluster.sandbox.launcher import Launcher, create_launcher, poll_members, wait_for_answer
+from core.cluster.sandbox.nodes import HOST, Node, Role, plan_nodes, write_files
 from core.daemons.lease import is_leased
 from core.daemons.process import Process, running_with, spawn
 from core.errors import TrimtabError, UsageError
@@ -80,7 +80,7 @@ class Sandbox:
         kafka: str = KAFKA_VERSION,
         overrides: Mapping[str, str] | None = None,
         replace: bool = False,
-        say: Say = lambda text: None,
+        say: Report = lambda text: None,
     ) -> Sandbox:
         """Start these brokers and wait until all of them answer.
 
@@ -88,19 +88,19 @@ class Sandbox:
         runs already and `replace` is not set, TrimtabError when Java or the jars are missing or a
         node does not come up.
         """
-        _check(name, broker_ids, controllers)
+        _check_arguments(name, broker_ids, controllers)
         check_version(kafka)
         launch = _find_launcher(kafka, say)
         folder = paths.sandbox_dir(name)
-        with folders.lock(folder):
+        with folders.lock_folder(folder):
             if not replace and folders.is_up(folder):
                 raise UsageError(
                     f"Sandbox {name!r} is up already.",
                     next=f"Use it, or stop it first: trimtab sandbox down --name {name}",
                 )
             for last in (False, False, True):
-                folders.clean(folder)
-                nodes = lay_out(folder, broker_ids, racks=racks, controllers=controllers)
+                folders.remove_unlocked(folder)
+                nodes = plan_nodes(folder, broker_ids, racks=racks, controllers=controllers)
                 sandbox = cls(name, folder, _new_cluster_id(), kafka, nodes, {}, launch)
                 try:
                     sandbox._begin(overrides or {}, say)
@@ -128,7 +128,7 @@ class Sandbox:
         return cls(name, folder, state.cluster_id, state.kafka, state.nodes, state.processes)
 
     @classmethod
-    def of(cls, bootstrap: str, cluster_id: str) -> Sandbox | None:
+    def find(cls, bootstrap: str, cluster_id: str) -> Sandbox | None:
         """Return the sandbox of this machine that these addresses are brokers of.
 
         Its own files decide: each address is one of its brokers', and its cluster has this id.
@@ -154,11 +154,11 @@ class Sandbox:
 
         Needs neither Java nor a readable state file.
         """
-        return folders.remove(paths.sandbox_dir(name))
+        return folders.remove_folder(paths.sandbox_dir(name))
 
     def down(self) -> None:
         """Stop all nodes and remove their data."""
-        folders.remove(self.folder)
+        folders.remove_folder(self.folder)
 
     # -- single nodes --------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Sandbox:
     def start(self, id: int) -> bool:
         """Start a node that was stopped or killed and wait until it answers; False when it runs."""
         node = self.node(id)
-        with folders.lock(self.folder):
+        with folders.lock_folder(self.folder):
             if self.process(id) is not None:
                 return False
             state = folders.read_state(self.folder)
@@ -182,8 +182,8 @@ class Sandbox:
             process = self._processes[id] = self._launcher().server(node)
             self._write_state(ready=True)
         # Asked itself: the others may not have noticed yet that it was away.
-        if not answers(node, process, _UP_SECONDS):
-            raise _not_up([node])
+        if not wait_for_answer(node, process, _UP_SECONDS):
+            raise _start_failure([node])
         return True
 
     def node(self, id: int) -> Node:
@@ -199,8 +199,8 @@ class Sandbox:
 
         One that runs already is stopped first.
         """
-        mark = folders.workload_mark(self.folder)
-        load_overrides.wanted_beside(mark).unlink(missing_ok=True)
+        mark = folders.workload_log(self.folder)
+        load_overrides.overrides_path(mark).unlink(missing_ok=True)
         for process in running_with({str(mark)}):
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
@@ -208,14 +208,14 @@ class Sandbox:
         return spawn([*module, self.bootstrap, brokers, str(bytes_per_s), mark], output=mark)
 
     @property
-    def wanted(self) -> Path:
+    def overrides_path(self) -> Path:
         """Return the file that a workload of this sandbox follows."""
-        return load_overrides.wanted_beside(folders.workload_mark(self.folder))
+        return load_overrides.overrides_path(folders.workload_log(self.folder))
 
     @property
-    def loaded(self) -> bool:
+    def has_workload(self) -> bool:
         """Return whether a workload runs that does what it is told."""
-        return is_leased(load_overrides.lease_of(self.wanted))
+        return is_leased(load_overrides.overrides_lease(self.overrides_path))
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Sandbox:
             self._launch = _find_launcher(self.kafka, lambda text: None)
         return self._launch
 
-    def _begin(self, overrides: Mapping[str, str], say: Say) -> None:
+    def _begin(self, overrides: Mapping[str, str], say: Report) -> None:
         write_files(self.nodes, overrides)
         self._write_state(ready=False)
         failed = self._launcher().format(self.nodes, self.cluster_id)
@@ -274,7 +274,7 @@ class Sandbox:
         """
         missing = {node.id: node for node in nodes if node.role is Role.BROKER}
         deadline = time.monotonic() + _UP_SECONDS
-        for alive in members(self.bootstrap):
+        for alive in poll_members(self.bootstrap):
             for id in alive:
                 missing.pop(id, None)
             if not missing:
@@ -282,7 +282,7 @@ class Sandbox:
             dead = [n for n in self.nodes if n.id in self._processes and not self.process(n.id)]
             ours = [node for node in dead if node.id in missing or node.role is Role.CONTROLLER]
             if ours or time.monotonic() > deadline:
-                raise _not_up(ours or list(missing.values()))
+                raise _start_failure(ours or list(missing.values()))
             time.sleep(0.1)
 
     def _end(self, id: int, number: int) -> bool:
@@ -295,7 +295,9 @@ class Sandbox:
         return True
 
     def _write_state(self, *, ready: bool) -> None:
-        state = folders.State(self.cluster_id, self.kafka, ready, self.nodes, self._processes)
+        state = folders.SandboxState(
+            self.cluster_id, self.kafka, ready, self.nodes, self._processes
+        )
         folders.write_state(self.folder, state)
 
 
@@ -303,7 +305,7 @@ class _PortTakenError(Exception):
     """Somebody else took a port between our look and the node's start."""
 
 
-def _check(name: str, broker_ids: Sequence[int], controllers: int) -> None:
+def _check_arguments(name: str, broker_ids: Sequence[int], controllers: int) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", name):
         raise UsageError(f"Not a name for a sandbox: {name!r}.", next="Use letters and digits.")
     if not broker_ids or len(set(broker_ids)) != len(broker_ids):
@@ -314,9 +316,9 @@ def _check(name: str, broker_ids: Sequence[int], controllers: int) -> None:
         raise UsageError("A sandbox has one controller, or three.")
 
 
-def _find_launcher(kafka: str, say: Say) -> Launcher:
+def _find_launcher(kafka: str, say: Report) -> Launcher:
     java = find_java()
-    return launcher(java, kafka_jars(kafka, java, say), say)
+    return create_launcher(java, fetch_jars(kafka, java, say), say)
 
 
 def _new_cluster_id() -> str:
@@ -325,7 +327,7 @@ def _new_cluster_id() -> str:
     return id if id[0] != "-" else _new_cluster_id()
 
 
-def _not_up(nodes: Sequence[Node]) -> Exception:
+def _start_failure(nodes: Sequence[Node]) -> Exception:
     node = nodes[0]
     lines = [
         line

@@ -14,8 +14,8 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 
-_PATIENCE_SECONDS = 30.0
-_AGAIN_SECONDS = 0.05
+_TIMEOUT_SECONDS = 30.0
+_RETRY_SECONDS = 0.05
 
 
 def create_topics(
@@ -32,10 +32,10 @@ def create_topics(
         for name, layout in layouts.items()
     ]
     with closing(KafkaClient(settings)) as client:
-        _refuse(client.create_topics(wanted), "TOPIC_ALREADY_EXISTS", "created")
+        _raise_faults(client.create_topics(wanted), "TOPIC_ALREADY_EXISTS", "created")
         _wait(
             settings,
-            lambda: _all_led(client.describe(), layouts),
+            lambda: _all_have_leaders(client.describe_cluster(), layouts),
             "the new topics have no leaders yet",
         )
 
@@ -43,21 +43,21 @@ def create_topics(
 def delete_topics(settings: ConnectionSettings, names: Sequence[str]) -> None:
     """Delete topics and return once they are gone; missing ones are no error."""
     with closing(KafkaClient(settings)) as client:
-        _refuse(client.delete_topics(names), "UNKNOWN_TOPIC_OR_PARTITION", "deleted")
+        _raise_faults(client.delete_topics(names), "UNKNOWN_TOPIC_OR_PARTITION", "deleted")
         _wait(
             settings,
-            lambda: not any(client.describe().topic(name) for name in names),
+            lambda: not any(client.describe_cluster().topic(name) for name in names),
             "the deleted topics are still there",
         )
 
 
-def _refuse(answers: Mapping[str, Fault | None], done_already: str, doing: str) -> None:
+def _raise_faults(answers: Mapping[str, Fault | None], done_already: str, doing: str) -> None:
     for name, fault in answers.items():
         if fault is not None and fault.name != done_already:
             raise TrimtabError(f"Topic {name} cannot be {doing}: {fault}")
 
 
-def _all_led(state: ClusterState, layouts: Mapping[str, Sequence[Sequence[int]]]) -> bool:
+def _all_have_leaders(state: ClusterState, layouts: Mapping[str, Sequence[Sequence[int]]]) -> bool:
     rows = {name: state.partitions_of(name) for name in layouts}
     return all(
         len(rows[name]) >= len(layout) and all(state.leader[row] >= 0 for row in rows[name])
@@ -66,8 +66,8 @@ def _all_led(state: ClusterState, layouts: Mapping[str, Sequence[Sequence[int]]]
 
 
 def _wait(settings: ConnectionSettings, holds: Callable[[], bool], late: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while not holds():
         if time.monotonic() > deadline:
             raise unreachable(None, f"{settings.bootstrap}: {late}.")
-        time.sleep(_AGAIN_SECONDS)
+        time.sleep(_RETRY_SECONDS)

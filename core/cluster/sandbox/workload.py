@@ -18,7 +18,7 @@ from typing import Any
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.load_overrides import Followed, Sway
+from core.cluster.sandbox.load_overrides import LoadOverrides, OverridesFile
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
 from core.daemons.lease import hold_lease
@@ -72,7 +72,7 @@ def fill(
 def _producer(settings: ConnectionSettings, options: Mapping[str, Any]) -> Any:
     from confluent_kafka import Producer
 
-    config = settings.confluent()
+    config = settings.librdkafka_config()
     logger = config.pop("logger")
     return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options}, logger=logger)
 
@@ -101,7 +101,7 @@ def _produce(
 # -- running -------------------------------------------------------------------------------------
 
 
-def run(
+def run_workload(
     settings: ConnectionSettings,
     workload: Workload,
     stop: threading.Event,
@@ -114,25 +114,25 @@ def run(
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
         ours = wanted is not None and held.enter_context(
-            hold_lease(load_overrides.lease_of(wanted))
+            hold_lease(load_overrides.overrides_lease(wanted))
         )
-        followed = Followed(wanted if ours else None)
-        crowd = Crowd(settings, workload.groups)
+        followed = OverridesFile(wanted if ours else None)
+        crowd = ConsumerPool(settings, workload.groups)
         try:
-            crowd.be(followed.sway)
-            _produce_steadily(settings, workload.topics, stop, followed, crowd)
+            crowd.resize(followed.overrides)
+            _produce_until_stopped(settings, workload.topics, stop, followed, crowd)
         finally:
-            crowd.leave()
+            crowd.stop()
 
 
-class Crowd:
+class ConsumerPool:
     """The consumers: each a thread that leaves its group in order when it is told to."""
 
     def __init__(self, settings: ConnectionSettings, groups: Sequence[GroupLoad]) -> None:
         self._settings, self._groups = settings, groups
         self._members: dict[str, list[tuple[threading.Thread, threading.Event]]] = {}
 
-    def be(self, wanted: Sway) -> None:
+    def resize(self, wanted: LoadOverrides) -> None:
         """Have as many members in each group as it has by itself, and as are wanted beside."""
         for group in self._groups:
             members = self._members.setdefault(group.id, [])
@@ -146,7 +146,7 @@ class Crowd:
                 thread.start()
                 members.append((thread, stop))
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Have all of them leave, and wait for it."""
         members = [member for group in self._members.values() for member in group]
         for _, stop in members:
@@ -155,12 +155,12 @@ class Crowd:
             thread.join(10)
 
 
-def _produce_steadily(
+def _produce_until_stopped(
     settings: ConnectionSettings,
     topics: Sequence[TopicLoad],
     stop: threading.Event,
-    followed: Followed,
-    crowd: Crowd,
+    followed: OverridesFile,
+    crowd: ConsumerPool,
 ) -> None:
     from confluent_kafka import KafkaException
 
@@ -177,8 +177,8 @@ def _produce_steadily(
     last = time.monotonic()
     while not stop.wait(_TICK_SECONDS):
         if followed.changed():
-            crowd.be(followed.sway)
-            times = [followed.sway.times(tp) for tp, _, _ in streams]
+            crowd.resize(followed.overrides)
+            times = [followed.overrides.times(tp) for tp, _, _ in streams]
         now = time.monotonic()
         # After a stall (a broker was away, the machine slept) what was missed stays missed.
         passed = now - last if now - last < _STALL_SECONDS else 0.0
@@ -210,7 +210,7 @@ def consume(
     """Read topics as one member of a group until `stop` is set, committing what was read."""
     from confluent_kafka import Consumer
 
-    config = settings.confluent()
+    config = settings.librdkafka_config()
     logger = config.pop("logger")
     consumer = Consumer(
         {
@@ -235,14 +235,14 @@ def consume(
 def main(arguments: Sequence[str]) -> int:
     """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
     bootstrap, brokers, bytes_per_s = arguments[:3]
-    wanted = load_overrides.wanted_beside(Path(arguments[3])) if len(arguments) > 3 else None
+    wanted = load_overrides.overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
     stop = threading.Event()
     set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     workload = skewed_workload(
         [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
     )
     try:
-        run(ConnectionSettings(bootstrap), workload, stop, wanted)
+        run_workload(ConnectionSettings(bootstrap), workload, stop, wanted)
     except TrimtabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

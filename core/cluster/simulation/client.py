@@ -17,14 +17,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRead
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
 from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation import codec
-from core.cluster.simulation.requests import no_records
+from core.cluster.simulation.requests import unsupported
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 
@@ -74,7 +74,7 @@ class SimulatorClient:
         self.path = path
         self._lock = threading.Lock()
         self._stream: tuple[socket.socket, Any] | None = None
-        self.heard_at = -math.inf
+        self.last_answer_at = -math.inf
         """When it has last answered anything (monotonic seconds)."""
         self.clock = SimulatorClock(self._ask("clock"))
 
@@ -107,7 +107,7 @@ class SimulatorClient:
                     detail=str(error),
                     next="Start one with: trimtab demo",
                 ) from error
-        self.heard_at = time.monotonic()
+        self.last_answer_at = time.monotonic()
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(f"the simulator refused {call}: {answer['error']}")
@@ -127,18 +127,19 @@ class SimulatorClient:
     def ping(self) -> None:
         self._ask("clock")
 
-    def describe(self) -> ClusterState:
-        return codec.decode_state(self._ask("describe"))
+    def describe_cluster(self) -> ClusterState:
+        return codec.decode_state(self._ask("describe_cluster"))
 
-    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
-        return codec.decode_logs(self._ask("log_dirs", [int(b) for b in brokers]))
+    def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+        return codec.decode_logs(self._ask("describe_log_dirs", [int(b) for b in brokers]))
 
-    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
-        return frozenset(self._ask("denied_topics", sorted(names)))
+    def fetch_denied_topics(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(self._ask("fetch_denied_topics", sorted(names)))
 
-    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         return codec.decode_by_partition(
-            self._ask("reassignments"), lambda lists: Reassignment(*(tuple(one) for one in lists))
+            self._ask("fetch_reassignments"),
+            lambda lists: Reassignment(*(tuple(one) for one in lists)),
         )
 
     def alter_reassignments(
@@ -149,23 +150,27 @@ class SimulatorClient:
             self._ask("alter_reassignments", wanted), codec.decode_fault
         )
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
         asked = codec.encode_partitions(partitions)
-        return codec.decode_by_partition(self._ask("cancel", asked), codec.decode_fault)
+        return codec.decode_by_partition(
+            self._ask("cancel_reassignments", asked), codec.decode_fault
+        )
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         asked = [codec.encode_resource(resource) for resource in resources]
         return codec.decode_configs(
-            self._ask("configs", asked, None if names is None else list(names))
+            self._ask("describe_configs", asked, None if names is None else list(names))
         )
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         done = self._ask("alter_configs", codec.encode_changes(changes))
         return {codec.decode_resource(r): codec.decode_fault(fault) for r, fault in done}
 
-    def list_entries(
+    def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
         asked = [[codec.encode_resource(resource), name] for resource, name in lists]
@@ -173,7 +178,7 @@ class SimulatorClient:
             (codec.decode_resource(resource), name): (
                 fault if (fault := codec.decode_fault(refused)) else frozenset(entries)
             )
-            for resource, name, entries, refused in self._ask("list_entries", asked)
+            for resource, name, entries, refused in self._ask("fetch_list_entries", asked)
         }
 
     def elect_leaders(
@@ -184,7 +189,7 @@ class SimulatorClient:
         return codec.decode_by_partition(answers, codec.decode_fault)
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
-        asked = [[topic.name, topic.replicas, dict(topic.configs)] for topic in topics]
+        asked = [[topic.name, topic.replicas, dict(topic.describe_configs)] for topic in topics]
         return self._by_topic("create_topics", asked)
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
@@ -206,29 +211,29 @@ class SimulatorClient:
             for topic, partition, broker, fault in self._ask("alter_log_dirs", wanted)
         }
 
-    def offsets(
+    def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         asked = codec.encode_partitions(partitions)
-        return codec.decode_by_partition(self._ask("offsets", asked, at.value), int)
+        return codec.decode_by_partition(self._ask("fetch_offsets", asked, at.value), int)
 
-    def replica_offsets(
+    def fetch_replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return {**no_records(asked)}
+        return {**unsupported(asked)}
 
-    def read_replicas(
+    def fetch_records(
         self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
-        return {**no_records(asked)}
+    ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
+        return {**unsupported(asked)}
 
-    def groups(
+    def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        return tuple(codec.decode_group(group) for group in self._ask("groups", matching))
+        return tuple(codec.decode_group(group) for group in self._ask("describe_groups", matching))
 
-    def active_groups(self, most: int) -> ActiveGroups:
-        return ActiveGroups.of(self.groups(), most)
+    def describe_active_groups(self, most: int) -> ActiveGroups:
+        return ActiveGroups.from_groups(self.describe_groups(), most)
 
     def close(self) -> None:
         with self._lock:
@@ -251,13 +256,13 @@ class SimulatorClient:
     def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
         self._ask("skew", of, times, codec.encode_partitions(partitions))
 
-    def even(self) -> None:
+    def clear_skew(self) -> None:
         self._ask("even")
 
     def change_members(self, group: str, by: int) -> None:
         self._ask("change_members", group, by)
 
-    def faults(self) -> SimulatedFaults:
+    def fetch_faults(self) -> SimulatedFaults:
         """Return what was done to the cluster that is not in its description."""
         told = self._ask("faults")
         full = {broker: tuple(paths) for broker, paths in told["full"]}

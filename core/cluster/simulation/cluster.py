@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRead
+from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
 from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group
@@ -22,10 +22,10 @@ from core.cluster.simulation import controller, requests
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.requests import (
-    UNANSWERED,
-    logs_of,
-    no_records,
-    state_of,
+    NO_ANSWER,
+    build_broker_logs,
+    build_state,
+    unsupported,
     without_topics,
 )
 from core.cluster.simulation.spec import ClusterSpec
@@ -78,7 +78,7 @@ class SimulatedCluster:
         with self._lock:
             self._engine.advance(seconds)
 
-    def coarsen(self, speed: float) -> None:
+    def set_speed(self, speed: float) -> None:
         """Take longer steps, so that `speed` simulated seconds a real one cost little."""
         with self._lock:
             self._engine.step_seconds = max(STEP_SECONDS, speed / 20)
@@ -150,10 +150,10 @@ class SimulatedCluster:
             self._engine.logs.traffic.skew(rows, times, self.now.timestamp())
             self.skewed = of
 
-    def even(self) -> None:
+    def clear_skew(self) -> None:
         """Send what is sent without the skew."""
         with self._lock:
-            self._engine.logs.traffic.even(self.now.timestamp())
+            self._engine.logs.traffic.clear_skew(self.now.timestamp())
             self.skewed = None
 
     def change_members(self, group: str, by: int) -> None:
@@ -190,30 +190,30 @@ class SimulatedCluster:
 
     def ping(self) -> None: ...
 
-    def describe(self) -> ClusterState:
+    def describe_cluster(self) -> ClusterState:
         with self._lock:
             engine = self._engine
             if self._described is None or self._described[0] != engine.version:
-                state = state_of(engine, self.spec, self.now)
+                state = build_state(engine, self.spec, self.now)
                 self._described = (engine.version, without_topics(state, self._hidden))
             return replace(self._described[1], fetched_at=self.now)
 
-    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+    def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         with self._lock:
             used_bytes = self._engine.logs.used_bytes(self._engine.disks.count)
-            return tuple(logs_of(self._engine, broker, used_bytes) for broker in brokers)
+            return tuple(build_broker_logs(self._engine, broker, used_bytes) for broker in brokers)
 
-    def denied_topics(self, names: Collection[str]) -> frozenset[str]:
+    def fetch_denied_topics(self, names: Collection[str]) -> frozenset[str]:
         return self._hidden.intersection(names)
 
-    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         with self._lock:
             return {
                 self._engine.partitions[row]: Reassignment(r.replicas, r.adding, r.removing)
                 for row, r in self._engine.in_flight()
             }
 
-    def configs(
+    def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         with self._lock:
@@ -223,7 +223,7 @@ class SimulatedCluster:
                 for resource in resources
             }
 
-    def offsets(
+    def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         with self._lock:
@@ -237,25 +237,25 @@ class SimulatedCluster:
                     found[tp] = int(position[row] // logs.message_bytes[row])
             return found
 
-    def replica_offsets(
+    def fetch_replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return {**no_records(asked)}
+        return {**unsupported(asked)}
 
-    def read_replicas(
+    def fetch_records(
         self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
-        return {**no_records(asked)}
+    ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
+        return {**unsupported(asked)}
 
-    def groups(
+    def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         with self._lock:
             found = self._engine.readers.groups(self._engine)
         return tuple(group for group in found if is_whole(matching, group.id))
 
-    def active_groups(self, most: int) -> ActiveGroups:
-        return ActiveGroups.of(self.groups(), most)
+    def describe_active_groups(self, most: int) -> ActiveGroups:
+        return ActiveGroups.from_groups(self.describe_groups(), most)
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -273,21 +273,23 @@ class SimulatedCluster:
         row = engine.index.get(tp)
         if row is None:
             return controller.UNKNOWN_PARTITION
-        fault = controller.refusal(target, engine.disks.paths)
+        fault = controller.check_assignment(target, engine.disks.paths)
         if fault is None:
             now = engine.registrations[row]
-            engine.register(row, controller.reassigned(now, target, engine.alive))
+            engine.register(row, controller.reassign(now, target, engine.alive))
         return fault
 
-    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+    def cancel_reassignments(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
         with self._lock:
-            return {tp: self._change(tp, controller.reverted) for tp in partitions}
+            return {tp: self._change(tp, controller.cancel_reassignment) for tp in partitions}
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
         with self._lock:
-            change = controller.unclean if unclean else controller.preferred
+            change = controller.elect_unclean if unclean else controller.elect_preferred
             return {tp: self._change(tp, change) for tp in partitions}
 
     def _change(self, tp: TopicPartition, change: controller.Change) -> Fault | None:
@@ -310,10 +312,10 @@ class SimulatedCluster:
                 resource: self._resource_fault(resource) or self._engine.configs.apply(wanted)
                 for resource, wanted in by_resource.items()
             }
-            self._engine.take_configs(done)
+            self._engine.apply_configs(done)
             return done
 
-    def list_entries(
+    def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
         with self._lock:
@@ -324,11 +326,13 @@ class SimulatedCluster:
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         with self._lock:
-            return {topic.name: requests.create(self._engine, topic) for topic in topics}
+            return {topic.name: requests.create_topic(self._engine, topic) for topic in topics}
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
         with self._lock:
-            return {name: requests.extend(self._engine, name, n) for name, n in additions.items()}
+            return {
+                name: requests.extend_topic(self._engine, name, n) for name, n in additions.items()
+            }
 
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
         with self._lock:
@@ -347,7 +351,7 @@ class SimulatedCluster:
         if resource.name == "":
             return None
         if not resource.name.isdigit() or int(resource.name) not in self._engine.alive:
-            return Fault("REQUEST_TIMED_OUT", UNANSWERED)
+            return Fault("REQUEST_TIMED_OUT", NO_ANSWER)
         return None
 
     def alter_log_dirs(

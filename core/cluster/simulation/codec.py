@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.configs import (
-    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
+    InheritedConfig,
     Resource,
     ResourceKind,
 )
@@ -174,14 +174,14 @@ def encode_configs(answer: Mapping[Resource, dict[str, ConfigValue] | Fault]) ->
 
 
 def _encode_config(config: ConfigValue) -> Json:
-    b = config.beneath
+    b = config.inherited
     beneath = None if b is None else [b.name, b.value, b.source.value]
     return [config.value, config.source.value, beneath]
 
 
 def _decode_config(document: Json) -> ConfigValue:
     value, source, b = document
-    beneath = None if b is None else Beneath(b[0], b[1], ConfigSource(b[2]))
+    beneath = None if b is None else InheritedConfig(b[0], b[1], ConfigSource(b[2]))
     return ConfigValue(value, ConfigSource(source), beneath)
 
 

@@ -12,11 +12,11 @@ from core.cluster.configs import (
     LEADER_RATE,
     LOG_DIRS_RATE,
     MIN_INSYNC,
-    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
+    InheritedConfig,
     Resource,
     ResourceKind,
 )
@@ -171,6 +171,6 @@ class SimulatedConfigs:
                 return ",".join(entry for entry in entries if entry not in given)
 
 
-def _default(name: str) -> Beneath | None:
+def _default(name: str) -> InheritedConfig | None:
     value = TOPIC_DEFAULTS.get(name)
-    return None if value is None else Beneath(f"log.{name}", value, ConfigSource.DEFAULT)
+    return None if value is None else InheritedConfig(f"log.{name}", value, ConfigSource.DEFAULT)

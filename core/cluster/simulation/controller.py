@@ -32,7 +32,7 @@ class Registration:
     """Out of the ISR while it was below min.insync.replicas, hence complete (KIP-966)."""
 
     @property
-    def in_flight(self) -> bool:
+    def is_in_flight(self) -> bool:
         return bool(self.adding or self.removing)
 
     @property
@@ -44,7 +44,7 @@ Change = Callable[[Registration, Collection[int]], Registration | Fault]
 """One partition, given who is alive, to what it becomes or why it cannot."""
 
 
-def refusal(target: Sequence[int], registered: Collection[int]) -> Fault | None:
+def check_assignment(target: Sequence[int], registered: Collection[int]) -> Fault | None:
     """Return why a target assignment is invalid; a fenced broker is registered, hence valid."""
     said = "The manual partition assignment includes"
     if not target:
@@ -62,7 +62,7 @@ def refusal(target: Sequence[int], registered: Collection[int]) -> Fault | None:
     return None
 
 
-def reassigned(now: Registration, target: tuple[int, ...], alive: Collection[int]) -> Registration:
+def reassign(now: Registration, target: tuple[int, ...], alive: Collection[int]) -> Registration:
     """Return the partition with `target` in flight, or done when there is nothing to copy.
 
     Like the controller it leaves adding and removing as they were when the new target has none,
@@ -72,20 +72,20 @@ def reassigned(now: Registration, target: tuple[int, ...], alive: Collection[int
     removing = tuple(sorted(set(now.replicas) - set(target))) or now.removing
     replicas = target + tuple(sorted(set(now.replicas) - set(target)))
     moving = replace(now, replicas=replicas, adding=adding, removing=removing)
-    return _concluded(now, moving, alive)
+    return _complete_reassignment(now, moving, alive)
 
 
-def led(now: Registration, alive: Collection[int]) -> Registration:
+def elect_leader(now: Registration, alive: Collection[int]) -> Registration:
     """Return the partition with its leader kept while it may lead, else the first that may."""
-    return _stamped(now, _led(now, alive))
+    return _bump_epoch(now, _with_leader(now, alive))
 
 
-def reverted(now: Registration, alive: Collection[int]) -> Registration | Fault:
+def cancel_reassignment(now: Registration, alive: Collection[int]) -> Registration | Fault:
     """Return the partition with its reassignment cancelled: replicas minus adding, in order.
 
     Refused when none of the reverted replicas is in sync: that were an unclean election.
     """
-    if not now.in_flight:
+    if not now.is_in_flight:
         return NO_REASSIGNMENT
     isr = tuple(b for b in now.isr if b not in now.adding)
     if not isr:
@@ -96,21 +96,21 @@ def reverted(now: Registration, alive: Collection[int]) -> Registration | Fault:
         )
     replicas = tuple(b for b in now.replicas if b not in now.adding)
     back = replace(now, replicas=replicas, isr=isr, adding=(), removing=())
-    return _stamped(now, _led(back, alive))
+    return _bump_epoch(now, _with_leader(back, alive))
 
 
-def without_in_sync(
+def shrink_isr(
     now: Registration, broker: int, alive: Collection[int], min_insync: int = 1
 ) -> Registration:
     """Return the partition with `broker` out of the ISR, even if nothing is left in it."""
     if broker not in now.isr:
-        return led(now, alive)
+        return elect_leader(now, alive)
     isr = tuple(b for b in now.isr if b != broker)
     elr = (*now.elr, broker) if len(isr) < min_insync else now.elr
-    return _stamped(now, _led(replace(now, isr=isr, elr=elr), alive))
+    return _bump_epoch(now, _with_leader(replace(now, isr=isr, elr=elr), alive))
 
 
-def with_in_sync(
+def expand_isr(
     now: Registration, broker: int, alive: Collection[int], min_insync: int = 1
 ) -> Registration:
     """Return the partition with `broker` in the ISR, which may complete a reassignment."""
@@ -118,10 +118,12 @@ def with_in_sync(
         return now
     isr = (*now.isr, broker)
     elr = () if len(isr) >= min_insync else tuple(b for b in now.elr if b != broker)
-    return _concluded(now, replace(now, isr=isr, elr=elr), alive)
+    return _complete_reassignment(now, replace(now, isr=isr, elr=elr), alive)
 
 
-def _concluded(before: Registration, now: Registration, alive: Collection[int]) -> Registration:
+def _complete_reassignment(
+    before: Registration, now: Registration, alive: Collection[int]
+) -> Registration:
     """Return the partition with a reassignment completed if what it adds is in sync.
 
     Another replica that is out of sync does not hold it up (4.3.1). A broker that is adding and
@@ -130,12 +132,12 @@ def _concluded(before: Registration, now: Registration, alive: Collection[int]) 
     """
     target = now.target
     isr = tuple(b for b in now.isr if b in target)
-    if now.in_flight and isr and set(now.adding) <= set(isr):
+    if now.is_in_flight and isr and set(now.adding) <= set(isr):
         now = replace(now, replicas=target, isr=isr, adding=(), removing=())
-    return _stamped(before, _led(now, alive))
+    return _bump_epoch(before, _with_leader(now, alive))
 
 
-def _led(now: Registration, alive: Collection[int]) -> Registration:
+def _with_leader(now: Registration, alive: Collection[int]) -> Registration:
     def may_lead(broker: int) -> bool:
         return broker in now.isr and broker in alive
 
@@ -149,13 +151,13 @@ def _led(now: Registration, alive: Collection[int]) -> Registration:
     return replace(now, leader=leader, isr=(leader,), elr=tuple(b for b in now.elr if b != leader))
 
 
-def _stamped(before: Registration, now: Registration) -> Registration:
+def _bump_epoch(before: Registration, now: Registration) -> Registration:
     """Return the partition with a new leader epoch if it has a new leader or lost a replica."""
     bump = now.leader != before.leader or not set(before.replicas) <= set(now.replicas)
     return replace(now, leader_epoch=before.leader_epoch + bump)
 
 
-def preferred(now: Registration, alive: Collection[int]) -> Registration | Fault:
+def elect_preferred(now: Registration, alive: Collection[int]) -> Registration | Fault:
     """Return the partition led by its first replica."""
     wanted = now.replicas[0]
     if now.leader == wanted:
@@ -168,7 +170,7 @@ def preferred(now: Registration, alive: Collection[int]) -> Registration | Fault
     return replace(now, leader=wanted, leader_epoch=now.leader_epoch + 1)
 
 
-def unclean(now: Registration, alive: Collection[int]) -> Registration | Fault:
+def elect_unclean(now: Registration, alive: Collection[int]) -> Registration | Fault:
     """Return a partition without a leader led by a live replica, which alone is in sync then."""
     if now.leader != NO_LEADER:
         return Fault("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")

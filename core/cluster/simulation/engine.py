@@ -27,8 +27,15 @@ from core.cluster.metadata import NO_LEADER, TopicPartition
 from core.cluster.simulation import controller
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.cluster.simulation.controller import Registration
-from core.cluster.simulation.groups import Readers
-from core.cluster.simulation.logs import DIR_COPY_BYTES_PER_S, Bool, DirMove, Disks, Logs, grown
+from core.cluster.simulation.groups import ConsumerGroups
+from core.cluster.simulation.logs import (
+    DIR_COPY_BYTES_PER_S,
+    Bool,
+    LogDirMove,
+    LogDirs,
+    Logs,
+    add_rows,
+)
 from core.cluster.simulation.replication import Links, Throttles
 from core.cluster.simulation.spec import ClusterSpec
 
@@ -53,7 +60,7 @@ class Engine:
         ]
         self.index = {tp: row for row, tp in enumerate(self.partitions)}
         self.topic_ids = {t.name: self._new_topic_id() for t in spec.topics}
-        self.disks = Disks(spec.brokers)
+        self.disks = LogDirs(spec.brokers)
         self.alive = {b.id for b in spec.brokers}
         self._paused: dict[int, float] = {}
         self.configs = SimulatedConfigs(
@@ -73,9 +80,9 @@ class Engine:
         self._leader_column = np.full(shape[0], -1)
         self.registrations: list[Registration] = []
         self._settle_in(spec)
-        self.readers = Readers(spec, self.partitions, self.logs)
-        self.take_configs([Resource.topic(t.name) for t in spec.topics])
-        self.take_configs([Resource.broker(b.id) for b in spec.brokers])
+        self.readers = ConsumerGroups(spec, self.partitions, self.logs)
+        self.apply_configs([Resource.topic(t.name) for t in spec.topics])
+        self.apply_configs([Resource.broker(b.id) for b in spec.brokers])
 
     def _new_topic_id(self) -> str:
         return base64.urlsafe_b64encode(self._rng.bytes(16)).decode().rstrip("=")
@@ -127,7 +134,7 @@ class Engine:
         for row, broker in self.links.catch_up(until):
             now = self.registrations[row]
             self.register(
-                row, controller.with_in_sync(now, broker, self.alive, self._min_insync[row])
+                row, controller.expand_isr(now, broker, self.alive, self._min_insync[row])
             )
 
     def settle(self) -> None:
@@ -169,7 +176,7 @@ class Engine:
         return (
             (row, self.registrations[row])
             for row in self.live_rows()
-            if self.registrations[row].in_flight
+            if self.registrations[row].is_in_flight
         )
 
     def register(self, row: int, changed: Registration) -> None:
@@ -191,21 +198,21 @@ class Engine:
         self._stale = True
 
     def _place(self, row: int, broker: int, position: float) -> None:
-        self.logs.place(row, broker, self.disks.choose(row, broker), position)
+        self.logs.add_replica(row, broker, self.disks.choose(row, broker), position)
 
     def _drop(self, row: int, broker: int) -> None:
         column = self.logs.column[broker]
-        self.disks.drop(row, broker, int(self.logs.log_dir[row, column]))
-        self.logs.drop(row, broker)
+        self.disks.remove_replica(row, broker, int(self.logs.log_dir[row, column]))
+        self.logs.remove_replica(row, broker)
         self._sick[row, column] = False
 
-    def take_configs(self, resources: Collection[Resource]) -> None:
+    def apply_configs(self, resources: Collection[Resource]) -> None:
         """Let changed configs take effect."""
         for resource in resources:
             if resource.kind is ResourceKind.TOPIC:
                 self._take_topic_configs(resource)
         for broker in self.alive:
-            self.throttles.take_rates(
+            self.throttles.set_rates(
                 broker,
                 self.configs.value(Resource.broker(broker), LEADER_RATE),
                 self.configs.value(Resource.broker(broker), FOLLOWER_RATE),
@@ -218,9 +225,7 @@ class Engine:
         for row in rows.values():
             self.logs.retain(row, values)
             self._min_insync[row] = int(values[MIN_INSYNC] or 1)
-        self.throttles.take_lists(
-            rows, self.logs.column, values[LEADER_LIST], values[FOLLOWER_LIST]
-        )
+        self.throttles.set_lists(rows, self.logs.column, values[LEADER_LIST], values[FOLLOWER_LIST])
 
     def move_log_dir(self, tp: TopicPartition, broker: int, path: str) -> Fault | None:
         """Start copying one replica to another log dir of its broker."""
@@ -233,7 +238,7 @@ class Engine:
         now = int(self.logs.log_dir[row, self.logs.column[broker]]) if held else None
         return self.disks.begin_move(tp, row, broker, now, path)
 
-    def _copy_between_dirs(self, row: int, broker: int, move: DirMove, seconds: float) -> None:
+    def _copy_between_dirs(self, row: int, broker: int, move: LogDirMove, seconds: float) -> None:
         column = self.logs.column[broker]
         lies = int(self.logs.log_dir[row, column])
         waits = move.left_behind or lies in self.disks.offline[broker]
@@ -265,9 +270,9 @@ class Engine:
         self._make_anew(broker)
         self._sick[:, self.logs.column[broker]] = False
         self.throttles.restart(broker, self.elapsed)
-        self.take_configs([])
+        self.apply_configs([])
         for row in self._rows_on(broker):
-            self.register(row, controller.led(self.registrations[row], self.alive))
+            self.register(row, controller.elect_leader(self.registrations[row], self.alive))
         self._changed()
 
     def remove_disk(self, broker: int, path: str) -> None:
@@ -297,7 +302,7 @@ class Engine:
             behind = self.logs.position[row, self.logs.column[broker]] < self.logs.end[row]
             if broker not in self.alive or (behind and broker != now.leader):
                 self.register(
-                    row, controller.without_in_sync(now, broker, self.alive, self._min_insync[row])
+                    row, controller.shrink_isr(now, broker, self.alive, self._min_insync[row])
                 )
 
     def pause_replication(self, broker: int) -> None:
@@ -322,7 +327,7 @@ class Engine:
 
     def _lose_dir(self, broker: int, log_dir: int) -> None:
         """Take a log dir offline with its replicas; without any left the broker shuts down."""
-        if not self.disks.lose(broker, log_dir):
+        if not self.disks.take_offline(broker, log_dir):
             self.stop_broker(broker)
             return
         others = self.alive - {broker}
@@ -330,7 +335,7 @@ class Engine:
             if int(self.logs.log_dir[row, self.logs.column[broker]]) == log_dir:
                 now = self.registrations[row]
                 self.register(
-                    row, controller.without_in_sync(now, broker, others, self._min_insync[row])
+                    row, controller.shrink_isr(now, broker, others, self._min_insync[row])
                 )
         self._changed()
 
@@ -347,18 +352,18 @@ class Engine:
         self.index = dict(
             sorted((self.index | {tp: first + n for n, tp in enumerate(added)}).items())
         )
-        self.logs.grow(rows)
-        self.throttles.grow(rows)
-        self._sick = grown(self._sick, rows)
+        self.logs.add_rows(rows)
+        self.throttles.add_rows(rows)
+        self._sick = add_rows(self._sick, rows)
         self.writable = np.concatenate((self.writable, np.zeros(rows, np.bool_)))
         self._leader_column = np.concatenate((self._leader_column, np.full(rows, -1)))
         self._min_insync += [1] * rows
         self.registrations += registrations
-        self.readers.grow(range(first, first + rows))
+        self.readers.add_rows(range(first, first + rows))
         for row, registration in enumerate(registrations, first):
             for broker in registration.replicas:
                 self._place(row, broker, 0.0)
-        self.take_configs([Resource.topic(topic)])
+        self.apply_configs([Resource.topic(topic)])
         self._changed()
 
     def delete_topic(self, topic: str) -> None:

@@ -14,7 +14,7 @@ from core.cluster.simulation.logs import Float64, Int64, Logs
 from core.cluster.simulation.spec import ClusterSpec, GroupSpec
 
 
-class Readers:
+class ConsumerGroups:
     """Every group's position in every partition it reads, in bytes of log."""
 
     def __init__(self, spec: ClusterSpec, partitions: list[TopicPartition], logs: Logs) -> None:
@@ -35,7 +35,7 @@ class Readers:
             if group.members:
                 self.fan_out[self._rows[group.id]] += 1
 
-    def grow(self, rows: Sequence[int]) -> None:
+    def add_rows(self, rows: Sequence[int]) -> None:
         """Take in new partitions; groups that read their topics read them, too, from the start."""
         self.fan_out = np.concatenate((self.fan_out, np.zeros(len(rows))))
         for group in self._specs:
@@ -73,12 +73,12 @@ class Readers:
                     self._positions[group.id], self._followed(group, rows)
                 )
 
-    def groups(self, cluster: HasMembers) -> tuple[Group, ...]:
+    def groups(self, cluster: ClusterMembers) -> tuple[Group, ...]:
         """Return every group, by id; the partitions of deleted topics are gone from it."""
         specs = sorted(self._specs, key=lambda spec: spec.id)
         return tuple(self._group(spec, cluster) for spec in specs)
 
-    def _group(self, spec: GroupSpec, cluster: HasMembers) -> Group:
+    def _group(self, spec: GroupSpec, cluster: ClusterMembers) -> Group:
         live = cluster.live_rows()
         present = set(live)
         rows = self._rows[spec.id]
@@ -110,7 +110,7 @@ class Readers:
         )
 
 
-class HasMembers(Protocol):
+class ClusterMembers(Protocol):
     """What a group must know of its cluster."""
 
     alive: set[int]

@@ -61,7 +61,7 @@ class Traffic:
         self._steady = not self._rhythm.any() and not self._jitter.any()
         self._skews: list[_Skew] = []
 
-    def grow(self, rows: int) -> None:
+    def add_rows(self, rows: int) -> None:
         """Take in partitions that nobody produces to."""
         still = np.zeros(rows)
         self.mean_bytes_per_s = np.concatenate((self.mean_bytes_per_s, still))
@@ -73,10 +73,10 @@ class Traffic:
 
     def skew(self, rows: Sequence[int], times: float, since: float) -> None:
         """Have so many times the bytes produced to these partitions from this time on."""
-        self.even(since)
+        self.clear_skew(since)
         self._skews.append(_Skew(np.array(rows, np.int64), times, since))
 
-    def even(self, until: float) -> None:
+    def clear_skew(self, until: float) -> None:
         """End the skew that there is at this time."""
         self._skews = [
             replace(skew, until=until) if skew.until > until else skew for skew in self._skews
@@ -126,9 +126,9 @@ class Logs:
         self.retention_bytes: Float64 = np.full(len(rows), np.inf)
         self.segment_bytes: Float64 = np.full(len(rows), float(1 << 30))
 
-    def grow(self, rows: int) -> None:
+    def add_rows(self, rows: int) -> None:
         """Take in new partitions: empty, without replicas, and quiet."""
-        self.traffic.grow(rows)
+        self.traffic.add_rows(rows)
         message_bytes = np.full(rows, 1_000, np.int64)
         self.message_bytes = np.concatenate((self.message_bytes, message_bytes))
         self.batch_bytes += [15_000] * rows
@@ -138,23 +138,23 @@ class Logs:
         self._first_start = np.concatenate((self._first_start, still))
         self._first_end = np.concatenate((self._first_end, still))
         self._idle_rate = np.concatenate((self._idle_rate, still))
-        self.holds = grown(self.holds, rows)
-        self.follows = grown(self.follows, rows)
-        self.position = grown(self.position, rows)
-        self.log_dir = grown(self.log_dir, rows)
+        self.holds = add_rows(self.holds, rows)
+        self.follows = add_rows(self.follows, rows)
+        self.position = add_rows(self.position, rows)
+        self.log_dir = add_rows(self.log_dir, rows)
         self.retention_seconds = np.concatenate((self.retention_seconds, forever))
         self.retention_bytes = np.concatenate((self.retention_bytes, forever))
         segment_bytes = np.full(rows, float(1 << 30))
         self.segment_bytes = np.concatenate((self.segment_bytes, segment_bytes))
 
-    def place(self, row: int, broker: int, log_dir: int, position: float) -> None:
+    def add_replica(self, row: int, broker: int, log_dir: int, position: float) -> None:
         """Give `broker` a replica that has the log up to `position`."""
         column = self.column[broker]
         self.holds[row, column] = True
         self.position[row, column] = position
         self.log_dir[row, column] = log_dir
 
-    def drop(self, row: int, broker: int) -> None:
+    def remove_replica(self, row: int, broker: int) -> None:
         column = self.column[broker]
         self.holds[row, column] = False
         self.position[row, column] = 0.0
@@ -210,7 +210,7 @@ class Logs:
             self.retention_bytes[row] = number("retention.bytes")
 
 
-def grown(matrix: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+def add_rows(matrix: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
     """Return a matrix [P, B] with so many rows of nothing below it."""
     return np.concatenate((matrix, np.zeros((rows, matrix.shape[1]), matrix.dtype)))
 
@@ -220,7 +220,7 @@ DIR_COPY_BYTES_PER_S = 200e6
 
 
 @dataclass(slots=True)
-class DirMove:
+class LogDirMove:
     """One replica on its way to another log dir of its broker."""
 
     to: int
@@ -229,7 +229,7 @@ class DirMove:
     """The replica is not there any more: brokers show the copy, and go on with it no further."""
 
 
-class Disks:
+class LogDirs:
     """Every broker's log dirs, by broker id and index; `moves` by (partition row, broker).
 
     `_preferred` are the dirs in which replicas are to be made that are not there yet: brokers keep
@@ -243,7 +243,7 @@ class Disks:
         self.offline: dict[int, set[int]] = {b: set() for b in self.paths}
         self.removed: dict[int, set[int]] = {b: set() for b in self.paths}
         """Log dirs that are not among the broker's any more."""
-        self.moves: dict[tuple[int, int], DirMove] = {}
+        self.moves: dict[tuple[int, int], LogDirMove] = {}
         self._full: dict[int, set[int]] = {b: set() for b in self.paths}
         self._replicas = {b: [0] * len(paths) for b, paths in self.paths.items()}
         self._preferred: dict[tuple[int, int], int] = {}
@@ -261,7 +261,7 @@ class Disks:
         counts[chosen] += 1
         return chosen
 
-    def drop(self, row: int, broker: int, log_dir: int) -> None:
+    def remove_replica(self, row: int, broker: int, log_dir: int) -> None:
         """Forget one replica."""
         self._replicas[broker][log_dir] -= 1
         self.moves.pop((row, broker), None)
@@ -288,7 +288,7 @@ class Disks:
         if known is not None and known.to != to:
             del self.moves[row, broker]
         if to != log_dir and (row, broker) not in self.moves:
-            self.moves[row, broker] = DirMove(to)
+            self.moves[row, broker] = LogDirMove(to)
         return None
 
     def moving_on(self, broker: int) -> int:
@@ -315,7 +315,7 @@ class Disks:
             return 0
         return max(0, int(self.total_bytes[broker][log_dir] - used_bytes))
 
-    def lose(self, broker: int, log_dir: int) -> bool:
+    def take_offline(self, broker: int, log_dir: int) -> bool:
         """Take a full log dir offline; returns whether the broker has one left.
 
         Copies into it are gone. One out of it goes no further: its replica is offline.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.cluster.quota import BACKOFF_SECONDS, Quota
-from core.cluster.simulation.logs import Bool, Float64, Int64, Logs, grown
+from core.cluster.simulation.logs import Bool, Float64, Int64, Logs, add_rows
 
 FETCH_SECONDS = 0.25
 """How often quotas hear of followers in step."""
@@ -33,22 +33,22 @@ class Throttles:
         for broker in brokers:
             self.restart(broker, 0.0)
 
-    def grow(self, rows: int) -> None:
+    def add_rows(self, rows: int) -> None:
         """Take in new partitions, which are on no list."""
-        self.leader_listed = grown(self.leader_listed, rows)
-        self.follower_listed = grown(self.follower_listed, rows)
+        self.leader_listed = add_rows(self.leader_listed, rows)
+        self.follower_listed = add_rows(self.follower_listed, rows)
 
     def restart(self, broker: int, now: float) -> None:
         """Give a broker the quotas that it has when it starts, without a rate."""
-        self.leader_quotas[broker] = Quota.after_silence(math.inf, now)
+        self.leader_quotas[broker] = Quota.after_idle(math.inf, now)
         self.follower_quotas[broker] = Quota()
 
-    def take_rates(self, broker: int, leader: str | None, follower: str | None) -> None:
+    def set_rates(self, broker: int, leader: str | None, follower: str | None) -> None:
         """Let a broker's configured rates take effect; None is no throttle."""
         self.leader_quotas[broker].rate = float(leader) if leader else math.inf
         self.follower_quotas[broker].rate = float(follower) if follower else math.inf
 
-    def take_lists(
+    def set_lists(
         self,
         rows: Mapping[int, int],
         columns: Mapping[int, int],

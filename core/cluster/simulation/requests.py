@@ -24,11 +24,11 @@ from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import ClusterState, Int32
 from core.cluster.topics import is_legal_name
 
-UNANSWERED = "the broker does not answer"
+NO_ANSWER = "the broker does not answer"
 _NO_RECORDS = Fault("UNSUPPORTED_VERSION", "a simulated cluster keeps no records")
 
 
-def state_of(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
+def build_state(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
     """Return the cluster as `describe` tells it: sizes and lags are the log dirs' to tell."""
     rows = engine.live_rows()
     names = sorted({engine.partitions[row].topic for row in rows})
@@ -39,7 +39,7 @@ def state_of(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
     total = int(start[-1])
 
     def column(values: Sequence[int]) -> Int32:
-        return _frozen(np.array(values, np.int32))
+        return _read_only(np.array(values, np.int32))
 
     def marks(values: Sequence[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         marked = np.array(values, np.bool_)
@@ -69,7 +69,7 @@ def state_of(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
         removing=marks([b in r.removing for r in registrations for b in r.replicas]),
         size_bytes=unknown,
         lag=unknown,
-        log_dir=_frozen(np.full(total, UNKNOWN, np.int32)),
+        log_dir=_read_only(np.full(total, UNKNOWN, np.int32)),
     )
 
 
@@ -87,10 +87,10 @@ def without_topics(state: ClusterState, hidden: Collection[str]) -> ClusterState
     )
 
 
-def logs_of(engine: Engine, broker: int, used_bytes: Float64) -> BrokerLogs:
+def build_broker_logs(engine: Engine, broker: int, used_bytes: Float64) -> BrokerLogs:
     """Return one broker's log dirs; `used_bytes` by its column and log dir."""
     if broker not in engine.alive:
-        return BrokerLogs(broker, error=UNANSWERED)
+        return BrokerLogs(broker, error=NO_ANSWER)
     column = engine.logs.column[broker]
     paths = engine.disks.paths[broker]
     offline = engine.disks.offline[broker]
@@ -125,12 +125,12 @@ def logs_of(engine: Engine, broker: int, used_bytes: Float64) -> BrokerLogs:
     return BrokerLogs(broker, dirs, tuple(replicas))
 
 
-def _frozen(array: Int32) -> Int32:
+def _read_only(array: Int32) -> Int32:
     array.setflags(write=False)
     return array
 
 
-def no_records(
+def unsupported(
     asked: Mapping[int, Iterable[TopicPartition]],
 ) -> dict[tuple[TopicPartition, int], Fault]:
     """Return what each broker answers who asks for records of its replicas, or where they end."""
@@ -140,7 +140,7 @@ def no_records(
 Layout = Sequence[tuple[int, ...]]
 
 
-def create(engine: Engine, topic: NewTopic) -> Fault | None:
+def create_topic(engine: Engine, topic: NewTopic) -> Fault | None:
     """Create a topic, or return why not."""
     if not is_legal_name(topic.name):
         return Fault("INVALID_TOPIC_EXCEPTION", f"Topic name is invalid: {topic.name!r}")
@@ -148,18 +148,18 @@ def create(engine: Engine, topic: NewTopic) -> Fault | None:
         return Fault("TOPIC_ALREADY_EXISTS", f"Topic '{topic.name}' already exists.")
     if not topic.replicas:
         return Fault("INVALID_PARTITIONS", "Number of partitions was set to an invalid value.")
-    wrong = _refusal(engine, topic.replicas, len(topic.replicas[0]))
+    wrong = _check_layout(engine, topic.replicas, len(topic.replicas[0]))
     if wrong is not None:
         return wrong
     resource = Resource.topic(topic.name)
-    wanted = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.configs.items()]
+    wanted = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.describe_configs.items()]
     refused = engine.configs.apply(wanted)
     if refused is None:
-        engine.add_partitions(topic.name, _registered(topic.replicas, engine.alive))
+        engine.add_partitions(topic.name, _register(topic.replicas, engine.alive))
     return refused
 
 
-def extend(engine: Engine, topic: str, new: NewPartitions) -> Fault | None:
+def extend_topic(engine: Engine, topic: str, new: NewPartitions) -> Fault | None:
     """Add partitions to a topic, or return why not."""
     rows = [row for tp, row in engine.index.items() if tp.topic == topic]
     if not rows:
@@ -178,15 +178,15 @@ def extend(engine: Engine, topic: str, new: NewPartitions) -> Fault | None:
             f"{len(new.replicas)} assignment(s) were specified.",
         )
     replicas = len(engine.registrations[rows[0]].target)
-    wrong = _refusal(engine, new.replicas, replicas)
+    wrong = _check_layout(engine, new.replicas, replicas)
     if wrong is None:
-        engine.add_partitions(topic, _registered(new.replicas, engine.alive))
+        engine.add_partitions(topic, _register(new.replicas, engine.alive))
     return wrong
 
 
-def _refusal(engine: Engine, layout: Layout, replicas: int) -> Fault | None:
+def _check_layout(engine: Engine, layout: Layout, replicas: int) -> Fault | None:
     for number, one in enumerate(layout):
-        wrong = controller.refusal(one, engine.disks.paths)
+        wrong = controller.check_assignment(one, engine.disks.paths)
         if wrong is not None:
             return wrong
         if len(one) != replicas:
@@ -205,7 +205,7 @@ def _refusal(engine: Engine, layout: Layout, replicas: int) -> Fault | None:
     return None
 
 
-def _registered(layout: Layout, alive: Collection[int]) -> list[Registration]:
+def _register(layout: Layout, alive: Collection[int]) -> list[Registration]:
     """Return new partitions: in sync is who is up, and the first of these leads."""
     found = []
     for replicas in layout:

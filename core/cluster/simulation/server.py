@@ -36,7 +36,7 @@ class SimulatorServer:
         self.stopped = threading.Event()
         self._began = time.monotonic()
         self._began_at = cluster.now
-        cluster.coarsen(speed)
+        cluster.set_speed(speed)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._server = _Server(str(path), _Connection)
         path.chmod(0o600)
@@ -103,7 +103,7 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         return [[codec.encode_resource(r), faults(fault)] for r, fault in done.items()]
 
     def list_entries(lists: Json) -> Json:
-        found = cluster.list_entries([(codec.decode_resource(r), name) for r, name in lists])
+        found = cluster.fetch_list_entries([(codec.decode_resource(r), name) for r, name in lists])
         return [
             [codec.encode_resource(r), name, None, faults(answer)]
             if isinstance(answer, Fault)
@@ -119,21 +119,23 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
     return {
         "clock": server.clock_document,
         "shutdown": server.stopped.set,
-        "describe": lambda: codec.encode_state(cluster.describe()),
-        "denied_topics": lambda names: sorted(cluster.denied_topics(names)),
-        "log_dirs": lambda brokers: codec.encode_logs(cluster.log_dirs(brokers)),
-        "reassignments": lambda: codec.encode_by_partition(
-            cluster.reassignments(), lambda r: [r.replicas, r.adding, r.removing]
+        "describe_cluster": lambda: codec.encode_state(cluster.describe_cluster()),
+        "fetch_denied_topics": lambda names: sorted(cluster.fetch_denied_topics(names)),
+        "describe_log_dirs": lambda brokers: codec.encode_logs(cluster.describe_log_dirs(brokers)),
+        "fetch_reassignments": lambda: codec.encode_by_partition(
+            cluster.fetch_reassignments(), lambda r: [r.replicas, r.adding, r.removing]
         ),
         "alter_reassignments": lambda targets: altered(
             cluster.alter_reassignments(codec.decode_by_partition(targets, tuple))
         ),
-        "cancel": lambda tps: altered(cluster.cancel(codec.decode_partitions(tps))),
-        "configs": lambda resources, names: codec.encode_configs(
-            cluster.configs([codec.decode_resource(r) for r in resources], names)
+        "cancel_reassignments": lambda tps: altered(
+            cluster.cancel_reassignments(codec.decode_partitions(tps))
+        ),
+        "describe_configs": lambda resources, names: codec.encode_configs(
+            cluster.describe_configs([codec.decode_resource(r) for r in resources], names)
         ),
         "alter_configs": alter_configs,
-        "list_entries": list_entries,
+        "fetch_list_entries": list_entries,
         "elect_leaders": lambda tps, unclean: altered(
             cluster.elect_leaders(codec.decode_partitions(tps), unclean=unclean)
         ),
@@ -141,16 +143,18 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         "add_partitions": add_partitions,
         "delete_topics": lambda names: by_topic(cluster.delete_topics(names)),
         "alter_log_dirs": alter_log_dirs,
-        "offsets": lambda tps, at: codec.encode_by_partition(
-            cluster.offsets(codec.decode_partitions(tps), OffsetAt(at)), int
+        "fetch_offsets": lambda tps, at: codec.encode_by_partition(
+            cluster.fetch_offsets(codec.decode_partitions(tps), OffsetAt(at)), int
         ),
-        "groups": lambda matching: [codec.encode_group(g) for g in cluster.groups(matching)],
+        "describe_groups": lambda matching: [
+            codec.encode_group(g) for g in cluster.describe_groups(matching)
+        ],
         "stop_broker": cluster.stop_broker,
         "start_broker": cluster.start_broker,
         "fill_disk": cluster.fill_disk,
         "free_disk": cluster.free_disk,
         "skew": lambda of, times, tps: cluster.skew(of, times, codec.decode_partitions(tps)),
-        "even": cluster.even,
+        "even": cluster.clear_skew,
         "change_members": cluster.change_members,
         "faults": lambda: {
             "skewed": cluster.skewed,

@@ -15,7 +15,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import UNKNOWN, TopicPartition
 from core.cluster.state import ClusterState, Int64
 from core.errors import TrimtabError
@@ -107,22 +107,22 @@ class Collector:
     def read(self) -> Reading:
         """Return one reading of the cluster."""
         client = self._client
-        state = client.describe()
+        state = client.describe_cluster()
         keys = [state.tp(i) for i in range(state.partition_count)]
         wall, began = self._clock.now(), self._clock.monotonic()
-        end = client.offsets(keys, OffsetAt.LATEST)
+        end = client.fetch_offsets(keys, OffsetAt.LATEST)
         told = self._answered_at(began)
         began_sizes = self._clock.monotonic()
-        answers = client.log_dirs([broker.id for broker in state.brokers if broker.alive])
+        answers = client.describe_log_dirs([broker.id for broker in state.brokers if broker.alive])
         sized = self._answered_at(began_sizes)
-        start = client.offsets(keys, OffsetAt.EARLIEST)
+        start = client.fetch_offsets(keys, OffsetAt.EARLIEST)
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
         lost: list[Fault] = []
         groups = self._groups(lost)
-        described = [g for g in groups if not g.reads_unknown]
+        described = [g for g in groups if not g.has_unknown_reads]
         return Reading(
-            state=with_logs(state, answers),
+            state=with_log_dirs(state, answers),
             at=wall + timedelta(seconds=told - began),
             monotonic=told,
             sized=sized,
@@ -146,7 +146,7 @@ class Collector:
     def _groups(self, lost: list[Fault]) -> tuple[Group, ...]:
         """Return all groups, and in `lost` why some are missing: without the right, all are."""
         try:
-            return self._client.groups(lost=lost.append)
+            return self._client.describe_groups(lost=lost.append)
         except TrimtabError as error:
             lost.append(Fault("UNKNOWN", error.title))
             return ()

@@ -189,7 +189,7 @@ def _moving(
 
 def _hidden(state: ClusterState) -> list[Verdict]:
     """Say that there is more than what is shown; details are where help is looked for."""
-    if state.hidden is None or state.hidden.is_whole:
+    if state.hidden is None or state.hidden.is_complete:
         return []
     count = state.hidden.count
     words = "topics may be hidden" if count is None else f"{counted(count, 'topic')} hidden"

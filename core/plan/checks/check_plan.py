@@ -104,7 +104,7 @@ def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
 
 
 def _hidden(state: ClusterState, plan: Plan) -> Iterator[Finding]:
-    if plan.moves and state.hidden is not None and not state.hidden.is_whole:
+    if plan.moves and state.hidden is not None and not state.hidden.is_complete:
         yield finding(
             "hidden-topics",
             f"{state.hidden.sentence} What they carry is in no comparison here.",

@@ -259,7 +259,7 @@ def lies_elsewhere(state: ClusterState, move: Move) -> bool:
 def copied_within(state: ClusterState, move: Move) -> bool:
     """Return whether a replica that leaves, or changes its log dir, is copied to one already."""
     touched = {*move.removing, *move.dir_moves}
-    return any(copy.tp == move.tp and copy.broker in touched for copy in state.dir_copies)
+    return any(copy.tp == move.tp and copy.broker in touched for copy in state.future_replicas)
 
 
 NOBODY = -1

@@ -193,7 +193,7 @@ class _Game:
         self.sends = {
             broker: Quota(conditions.sends(broker))
             if midway
-            else Quota.after_silence(conditions.sends(broker), -conditions.phase)
+            else Quota.after_idle(conditions.sends(broker), -conditions.phase)
             for broker in leaders
         }
         self.receives = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core import files
-from core.cluster.documents.json_object import WrongError, once
+from core.cluster.documents.json_object import InvalidDocumentError, reject_duplicate_keys
 from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 
@@ -37,8 +37,8 @@ def json_of(text: str, name: str) -> Any:
     if not text.strip():
         raise DocumentError(f"{name} is empty.", next="Give one in JSON.")
     try:
-        return json.loads(text, object_pairs_hook=once)
-    except WrongError as error:
+        return json.loads(text, object_pairs_hook=reject_duplicate_keys)
+    except InvalidDocumentError as error:
         raise DocumentError(f"{name} cannot be read: {error}.", next=MEND) from error
     except json.JSONDecodeError as error:
         raise DocumentError(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.groups import UNDESCRIBED
+from core.cluster.groups import UNDESCRIBABLE
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -142,7 +142,7 @@ def impact_of(
         copied=sum(bool(touch.move.receiving) for touch in touched.values()),
         groups=None if groups is None else _groups(groups, touched),
         groups_unknown=tuple(sorted(unread)),
-        types_unknown={id: type for id, type in sorted(unread.items()) if type in UNDESCRIBED},
+        types_unknown={id: type for id, type in sorted(unread.items()) if type in UNDESCRIBABLE},
         topics=_topics(touched),
         headroom=low,
         headroom_unknown=unknown,
@@ -263,7 +263,7 @@ def in_short(found: Impact) -> list[str]:
 
 def kinds_unknown(types: Sequence[str]) -> str:
     """Return how many groups there are of each type that tells nobody what it reads."""
-    many = [(types.count(type), type) for type in UNDESCRIBED if type in types]
+    many = [(types.count(type), type) for type in UNDESCRIBABLE if type in types]
     return " and ".join(counted(count, f"{type} group") for count, type in many)
 
 

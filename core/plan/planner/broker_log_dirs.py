@@ -155,7 +155,7 @@ class BrokerDirs:
 
     def _take_copies(self, state: ClusterState, known: Mapping[str, int]) -> None:
         """Take what is on its way to another log dir for there already, with the room it needs."""
-        for copy in state.dir_copies:
+        for copy in state.future_replicas:
             target, row = known.get(copy.log_dir), state.find(copy.tp)
             if copy.broker == self.id and target is not None:
                 here = np.flatnonzero(self.rows == row)

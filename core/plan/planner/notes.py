@@ -65,7 +65,7 @@ def _unsized(given: Problem, wanted: Wanted, names: Names) -> str:
 
 def hidden(state: ClusterState) -> list[str]:
     """Say that evenness is only that of topics which may be seen."""
-    if state.hidden is None or state.hidden.is_whole:
+    if state.hidden is None or state.hidden.is_complete:
         return []
     counts = "" if state.hidden.why_unknown else "Their bytes and replicas count, and stay. "
     return [f"{state.hidden.sentence} {counts}What is even is so for the topics that are seen."]
@@ -110,14 +110,14 @@ def _doubted(state: ClusterState, leaving: Collection[int]) -> set[int]:
     hidden = state.hidden
     if hidden is None:
         return set()
-    if hidden.count is None and not hidden.only_silent:
+    if hidden.count is None and not hidden.has_only_unknown_brokers:
         return set(leaving)
     return set(leaving).intersection(hidden.unknown_brokers)
 
 
 def _only_down(state: ClusterState) -> bool:
     """Return whether nothing is hidden, as all brokers tell that are up."""
-    if state.hidden is None or not state.hidden.only_silent:
+    if state.hidden is None or not state.hidden.has_only_unknown_brokers:
         return False
     up = {broker.id for broker in state.brokers if broker.alive}
     return up.isdisjoint(state.hidden.unknown_brokers)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault, passes
+from core.cluster.faults import Fault, is_transient
 from core.cluster.log_dirs import BrokerLogs
 from core.run.journal.fold import RunState
 from core.run.journal.recorder import RunRecorder
@@ -26,7 +26,7 @@ NOT_YET = "REPLICA_NOT_AVAILABLE"
 
 def may_pass(fault: Fault) -> bool:
     """Return whether a broker may yet have the replica in the log dir asked for."""
-    return fault.name == NOT_YET or passes(fault)
+    return fault.name == NOT_YET or is_transient(fault)
 
 
 class LogDirMover:
@@ -68,7 +68,7 @@ class LogDirMover:
         self._unplaced = {at: seen for at, seen in self._unplaced.items() if at[1] in alive}
         if began < self._due or not brokers:
             return {place: lies for place, lies in self._lies.items() if place[1] in alive}
-        answers = self._client.log_dirs(brokers)
+        answers = self._client.describe_log_dirs(brokers)
         self._lies = replica_locations(answers, places)
         self._note_unplaced(answers, places)
         took = self._clock.monotonic() - began

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault, is_missing, is_settled, leads_already, passes
+from core.cluster.faults import Fault, is_leader_elected, is_missing, is_settled, is_transient
 from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
 from core.run.backoff import RETRY_SECONDS, Backoff
@@ -78,7 +78,7 @@ class Mover:
                     taken.append(i)
                 elif is_missing(fault):
                     gone.append(Ending(i, Phase.CANCELLED, GONE))
-                elif passes(fault):
+                elif is_transient(fault):
                     again[str(i)] = str(fault)
                 else:
                     refused[i] = f"refused: {fault}"
@@ -125,7 +125,7 @@ class Mover:
         new = [i for i in moves if not self.state.moves[i].cancel_intended]
         if new:
             self._recorder.write(Kind.CANCELLING, moves=new)
-        answers = self._client.cancel([self.state.moves[i].move.tp for i in moves])
+        answers = self._client.cancel_reassignments([self.state.moves[i].move.tp for i in moves])
         taken = (i for i in moves if answers.get(self.state.moves[i].move.tp) is None)
         sent = [i for i in taken if not self.state.moves[i].cancel_sent]
         if sent:
@@ -148,7 +148,7 @@ class Mover:
         for_good = {
             tp: f
             for tp, f in answers.items()
-            if f is not None and not is_settled(f) and not passes(f)
+            if f is not None and not is_settled(f) and not is_transient(f)
         }
         why = "cancelled, but its order as before was refused"
         if for_good:
@@ -189,7 +189,7 @@ def elect(
     done = []
     for tp, index in tps.items():
         fault = answers.get(tp)
-        if leads_already(fault) or is_missing(fault):
+        if is_leader_elected(fault) or is_missing(fault):
             done.append(index)
         else:
             again[str(index)] = str(fault)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from core.clock import Clock
-from core.cluster.balancers import find_balancer, likely_editor
+from core.cluster.balancers import find_balancer, likely_config_editor
 from core.cluster.client import ClusterClient
 from core.cluster.configs import FOLLOWER_LIST, ConfigValue, Resource
 from core.cluster.faults import Fault, is_missing
@@ -66,14 +66,14 @@ class Observer:
 
         While nothing of ours ends, a description may be a second old unless `afresh`.
         """
-        reassignments = self._client.reassignments()
+        reassignments = self._client.fetch_reassignments()
         tps = frozenset(run.moves[i].move.tp for i in run.in_flight)
         listed = tps & reassignments.keys()
         now = self._clock.monotonic()
         old = now - self._described >= max(DESCRIBE_SECONDS, DUTY * self.took_seconds)
         if self._state is None or afresh or old or listed != self._listed or listed != tps:
             # Whoever described it has another clock, and that may be set.
-            state = self._client.describe()
+            state = self._client.describe_cluster()
             refuse_other(state.cluster_id, run)
             self._state = replace(state, fetched_at=self._clock.now())
             self._described = self._clock.monotonic()
@@ -93,7 +93,7 @@ class Observer:
             hidden=hidden,
             throttles=self._look_at_throttles(run),
             balancer=find_balancer(self._state),
-            editor=likely_editor(self._state),
+            editor=likely_config_editor(self._state),
         )
 
     @property
@@ -117,9 +117,9 @@ class Observer:
         topics = sorted({topic for topic, _ in required_lists(run)})
         client, found = with_denials_as_faults(self._client), dict[Resource, _Answer]()
         if topics:
-            found |= client.configs([Resource.topic(topic) for topic in topics], LISTS)
+            found |= client.describe_configs([Resource.topic(topic) for topic in topics], LISTS)
         if brokers:
-            found |= client.configs([Resource.broker(broker) for broker in brokers], RATES)
+            found |= client.describe_configs([Resource.broker(broker) for broker in brokers], RATES)
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
         wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
@@ -191,9 +191,9 @@ class Observer:
         at, answer = self._asked.get(topic, (0.0, Fault("")))
         if topic not in self._asked or self._described - at >= ASK_SECONDS:
             resource = Resource.topic(topic)
-            answer = with_denials_as_faults(self._client).configs([resource], [FOLLOWER_LIST])[
-                resource
-            ]
+            answer = with_denials_as_faults(self._client).describe_configs(
+                [resource], [FOLLOWER_LIST]
+            )[resource]
             self._asked[topic] = (self._described, answer)
         return answer
 

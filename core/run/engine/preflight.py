@@ -12,10 +12,10 @@ import numpy as np
 
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, Resource
-from core.cluster.documents.cluster_document import DocumentGroup, read_groups
+from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
 from core.cluster.faults import Fault
-from core.cluster.log_dirs import with_logs
-from core.cluster.observer import topic_configs
+from core.cluster.log_dirs import with_log_dirs
+from core.cluster.observer import fetch_topic_configs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
 from core.load.load import Load
@@ -46,13 +46,13 @@ def preflight(
     """
     plan = run.plan
     going = Plan(plan.cluster_id, tuple(run.moves[i].move for i in run.queued))
-    reassignments = client.reassignments()
-    state = client.describe()
+    reassignments = client.fetch_reassignments()
+    state = client.describe_cluster()
     if state.cluster_id != run.cluster_id:
         raise RefusedError(f"This is cluster {state.cluster_id}, not {run.cluster_id}.")
     alive = {broker.id for broker in state.brokers if broker.alive}
     involved = {b for move in plan for b in (*move.before, *move.after)}
-    state = with_logs(state, client.log_dirs(sorted(involved & alive)))
+    state = with_log_dirs(state, client.describe_log_dirs(sorted(involved & alive)))
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
     state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
@@ -80,7 +80,7 @@ def _of_retention(
     if asked is None or asked.intended:
         return ()
     topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
-    known = state.with_topics(topic_configs(with_denials_as_faults(client), topics))
+    known = state.with_topics(fetch_topic_configs(with_denials_as_faults(client), topics))
     may_lose = "unread" in run.allowed
     groups, rates = ((), Load.unknown(state)) if may_lose else (_groups(client), load(state))
     return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
@@ -88,7 +88,7 @@ def _of_retention(
 
 def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:
     try:
-        return read_groups(client)
+        return fetch_document_groups(client)
     except AccessDeniedError:
         return None
 
@@ -104,8 +104,10 @@ def observe_once(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
 
     @cache
     def look() -> ClusterState:
-        state = client.describe()
-        state = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        state = client.describe_cluster()
+        state = with_log_dirs(
+            state, client.describe_log_dirs([b.id for b in state.brokers if b.alive])
+        )
         return _with_min_insync(state, min_insync)
 
     return look
@@ -143,7 +145,7 @@ def retarget_objection(look: Look, run: RunState, kind: str, p: Mapping[str, Any
 def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
     """Return min.insync.replicas of those topics of which it may be read."""
     resources = [Resource.topic(t) for t in sorted(topics)]
-    answers = with_denials_as_faults(client).configs(resources, [MIN_INSYNC])
+    answers = with_denials_as_faults(client).describe_configs(resources, [MIN_INSYNC])
     found = {}
     for resource, answer in answers.items():
         value = None if isinstance(answer, Fault) else answer.get(MIN_INSYNC)

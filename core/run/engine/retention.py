@@ -15,7 +15,7 @@ from core.cluster.configs import (
     Resource,
     is_remote,
 )
-from core.cluster.faults import Fault, is_missing, passes
+from core.cluster.faults import Fault, is_missing, is_transient
 from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
 from core.run.journal.fold import RunState
@@ -70,7 +70,7 @@ class LoweredRetention:
         self._unanswered |= retention.topics.keys()
         answers = self._client.alter_configs(changes) if changes else {}
         faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
-        passing = [topic for topic, fault in faults.items() if passes(fault)]
+        passing = [topic for topic, fault in faults.items() if is_transient(fault)]
         self._unanswered = doubtful.union(passing)
         if passing:
             said = f"the retention of {passing[0]} is not lowered yet ({faults[passing[0]]})"
@@ -88,11 +88,11 @@ class LoweredRetention:
         queued = [self._state.moves[i].move for i in self._state.queued]
         tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
-        answers = self._client.configs(resources, NEEDED) if resources else {}
+        answers = self._client.describe_configs(resources, NEEDED) if resources else {}
         faults = {
             r.name: a for r, a in answers.items() if isinstance(a, Fault) and not is_missing(a)
         }
-        if passing := [topic for topic, fault in faults.items() if passes(fault)]:
+        if passing := [topic for topic, fault in faults.items() if is_transient(fault)]:
             said = f"the retention of {passing[0]} is not known yet ({faults[passing[0]]})"
             self._wait(f"{said}: it is asked again")
             return
@@ -100,7 +100,7 @@ class LoweredRetention:
         found = [intent for intent in intents if intent is not None]
         lowered = {intent.topic for intent in found}
         kept = [tp for tp in tps if tp.topic in lowered]
-        earliest = self._client.offsets(kept, OffsetAt.EARLIEST) if kept else {}
+        earliest = self._client.fetch_offsets(kept, OffsetAt.EARLIEST) if kept else {}
         refused = {topic: str(fault) for topic, fault in faults.items()}
         refused |= {r.name: KEPT_REMOTELY for r, answer in answers.items() if _is_remote(answer)}
         self._note_intended(wanted_ms, found, earliest, refused)
@@ -108,7 +108,7 @@ class LoweredRetention:
     def _intend_changed(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
         asked = [Resource.topic(topic) for topic in retention.topics]
-        answers = self._client.configs(asked, NEEDED) if asked else {}
+        answers = self._client.describe_configs(asked, NEEDED) if asked else {}
         intents = dict(retention.topics)
         for resource, answer in answers.items():
             known = intents[resource.name]
@@ -187,7 +187,7 @@ class LoweredRetention:
         asked = sorted(
             {leader for leader in leaders.values() if leader is not None and leader >= 0}
         )
-        answers = self._client.log_dirs(asked) if asked else ()
+        answers = self._client.describe_log_dirs(asked) if asked else ()
         found = {}
         for answer in answers:
             for log in answer.replicas:
@@ -200,12 +200,12 @@ class LoweredRetention:
         """Return the partitions whose log begins later than before; one not told of has not."""
         retention = self._state.retention
         before = {} if retention is None else retention.earliest
-        now = self._client.offsets(list(before), OffsetAt.EARLIEST) if before else {}
+        now = self._client.fetch_offsets(list(before), OffsetAt.EARLIEST) if before else {}
         return {tp for tp, offset in before.items() if now.get(tp, offset) > offset}
 
     def _are_there(self, partitions: Collection[TopicPartition]) -> bool:
         """Return whether any of these exists yet: what was deleted is not waited for."""
-        state = self._client.describe()
+        state = self._client.describe_cluster()
         return any(state.find(tp) is not None for tp in partitions)
 
     def restore(self, topics: tuple[str, ...]) -> None:
@@ -216,7 +216,7 @@ class LoweredRetention:
             self._recorder.write(Kind.RETENTION_RESTORING, topics=list(topics))
             self._intended |= set(topics)
         client = with_denials_as_faults(self._client)  # a topic that is denied holds up no other
-        found = client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
+        found = client.describe_configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
         faults: dict[str, Fault] = {}
         changes = []

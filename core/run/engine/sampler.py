@@ -110,7 +110,9 @@ class Sampler:
         wanted = sorted(brokers)
         if not wanted:
             return {}
-        answers = [answer for answer in self._client.log_dirs(wanted) if answer.error is None]
+        answers = [
+            answer for answer in self._client.describe_log_dirs(wanted) if answer.error is None
+        ]
         for answer in answers:
             self.disks.pop(answer.broker, None)
             failed = next((one for one in answer.log_dirs if one.error), None)

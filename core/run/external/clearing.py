@@ -57,7 +57,7 @@ def plan_clearing(
     cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
     resources = list(dict.fromkeys(t.resource for t in cleared))
     names = [*throttle.LISTS, *throttle.RATES]
-    configs = client.configs(resources, names) if resources else {}
+    configs = client.describe_configs(resources, names) if resources else {}
     return Clearing(
         cleared,
         tuple((t, reason) for t, reason in zip(wanted, reasons, strict=True) if reason),
@@ -88,7 +88,7 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     while left:
         names = list({change.name for change in left})
         resources = list(dict.fromkeys(change.resource for change in left))
-        left = putting_back.missing_changes(left, client.configs(resources, names))
+        left = putting_back.missing_changes(left, client.describe_configs(resources, names))
         if not left or clock.monotonic() >= deadline:
             break
         clock.sleep(0.05)

@@ -40,13 +40,13 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
 
     What cannot be asked, as brokers that are down, is taken for standing unless `surely`.
     """
-    flying = {*client.reassignments(), *_copied(client, left)}
+    flying = {*client.fetch_reassignments(), *_copied(client, left)}
     topics = sorted({t for t, _, _ in left.lists} | {r.topic for r in left.retention})
-    alive = {broker.id for broker in client.describe().brokers if broker.alive}
+    alive = {broker.id for broker in client.describe_cluster().brokers if broker.alive}
     brokers = sorted(alive & {rate.broker for rate in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
     names = [*throttle.LISTS, *throttle.RATES, RETENTION]
-    found = client.configs(resources, names) if resources else {}
+    found = client.describe_configs(resources, names) if resources else {}
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
@@ -82,7 +82,11 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
 
 def _copied(client: ClusterClient, left: Leftovers) -> set[TopicPartition]:
     """Return the partitions of which a replica is on its way to another log dir, or may be."""
-    answers = client.log_dirs(sorted({broker for _, broker in left.copies})) if left.copies else ()
+    answers = (
+        client.describe_log_dirs(sorted({broker for _, broker in left.copies}))
+        if left.copies
+        else ()
+    )
     silent = {answer.broker for answer in answers if answer.error is not None}
     found = {tp for tp, broker in left.copies if broker in silent}
     for answer in answers:

@@ -68,7 +68,7 @@ def fetch_throttles(
 
     Brokers that are down are left out: only they know their rates.
     """
-    flying = client.reassignments()
+    flying = client.fetch_reassignments()
     rates = fetch_rate_configs(client, state)
     lists = fetch_list_configs(client, [topic.name for topic in state.topics])
     return explain_throttles({**rates, **lists}, flying, _dir_copies(client, rates), runs)
@@ -77,13 +77,13 @@ def fetch_throttles(
 def fetch_rate_configs(client: ClusterClient, state: ClusterState) -> Answers:
     """Return what live brokers say of their rates."""
     brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
-    return client.configs(brokers, RATES) if brokers else {}
+    return client.describe_configs(brokers, RATES) if brokers else {}
 
 
 def fetch_list_configs(client: ClusterClient, topics: Iterable[str]) -> Answers:
     """Return what the lists of these topics hold."""
     asked = [Resource.topic(topic) for topic in topics]
-    return client.configs(asked, LISTS) if asked else {}
+    return client.describe_configs(asked, LISTS) if asked else {}
 
 
 def any_rate(rates: Answers) -> bool:
@@ -129,7 +129,7 @@ def _dir_copies(client: ClusterClient, rates: Answers) -> dict[int, int]:
         for resource, answer in rates.items()
         if not isinstance(answer, Fault) and _limits(answer.get(LOG_DIRS_RATE))
     ]
-    answers = client.log_dirs(limited) if limited else ()
+    answers = client.describe_log_dirs(limited) if limited else ()
     return {
         answer.broker: sum(log.future for log in answer.replicas)
         for answer in answers

@@ -12,7 +12,7 @@ from enum import Enum
 from statistics import median
 from typing import Any
 
-from core.cluster.probe.produce_latency import Window
+from core.cluster.probe.produce_latency import LatencyWindow
 
 LATE, CALM = 1.3, 1.15
 """Times what producers waited before the run: reason to slow down, no reason not to go faster."""
@@ -81,7 +81,7 @@ class SideObservation:
     """
 
     before: LatencyBaseline | None = None
-    windows: tuple[Window, ...] = ()
+    windows: tuple[LatencyWindow, ...] = ()
     out_of_step: str = ""
     flow_bytes_per_s: float = 0.0
     inflow_bytes_per_s: float = 0.0
@@ -123,7 +123,7 @@ def _ratio(now_ms: float, before_ms: float) -> float:
     return max(now_ms, MIN_MS) / max(before_ms, MIN_MS)
 
 
-def before(windows: Sequence[Window]) -> LatencyBaseline | None:
+def before(windows: Sequence[LatencyWindow]) -> LatencyBaseline | None:
     """Return what producers waited before a run: the median window, of two at least."""
     if len(windows) < 2:
         return None

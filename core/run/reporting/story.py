@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from core.cluster.balancers import editor_in_words, remedy_of
+from core.cluster.balancers import editor_in_words, editor_remedy
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.run.journal.fold import RunState
 from core.run.journal.moves import Outcome, Phase
@@ -293,7 +293,7 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
         yield f"somebody else has put this run's throttles back: {_named(again)}", Level.LOOK
     editor = p.get("editor", "")
     who = editor_in_words(editor).rstrip(",").replace("somebody", "somebody else", 1)
-    what_helps = f" ({remedy_of(editor)})" if editor else ""
+    what_helps = f" ({editor_remedy(editor)})" if editor else ""
     for mend, then in ((True, "put back"), (False, "left so")):
         known = (r for r in p["rates"] if not (r.get("freed") or r.get("again")))
         lost = [r for r in known if r["mend"] is mend]

@@ -34,7 +34,7 @@ def fetch_list_answers(
     Of a cluster that does not tell, what two looks some time apart have shown alike.
     """
     named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
-    answers = client.list_entries(list(named)) if named else {}
+    answers = client.fetch_list_entries(list(named)) if named else {}
     found = {named[asked]: answer for asked, answer in answers.items()}
     silent_broker = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
     return found | _shown_twice(client, clock, silent_broker)
@@ -55,7 +55,9 @@ def _shown_twice(
 def _shown(
     client: ClusterClient, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
-    found = client.configs([Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS)
+    found = client.describe_configs(
+        [Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS
+    )
     return {
         (topic, side): answer
         if isinstance(answer := found[Resource.topic(topic)], Fault)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from core.cluster.balancers import editor_in_words, remedy_of
+from core.cluster.balancers import editor_in_words, editor_remedy
 from core.run.journal.backlog import copies
 from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import Key
@@ -65,7 +65,7 @@ def interferes(run: RunState, now: datetime) -> bool:
 
 def reason(run: RunState, editor: str) -> str:
     """Return in words who takes throttles away, what is done about it, and what helps."""
-    who, remedy = editor_in_words(editor), remedy_of(editor)
+    who, remedy = editor_in_words(editor), editor_remedy(editor)
     if pauses(run):
         then = "paused, as chosen; `resume` goes on"
     elif run.held_back:

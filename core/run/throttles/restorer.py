@@ -220,7 +220,7 @@ class ThrottleRestorer:
         self.backoff.tried(tried, said)
 
     def _shown_back(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
-        return dict(self._back.configs(resources, names)) if resources else {}
+        return dict(self._back.describe_configs(resources, names)) if resources else {}
 
 
 def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:

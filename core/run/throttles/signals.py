@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from core.clock import Clock
-from core.cluster.probe.produce_latency import Window
+from core.cluster.probe.produce_latency import LatencyWindow
 from core.cluster.state import ClusterState
 from core.plan.copies import alive_ids
 from core.run.journal.produce_latency import (
@@ -50,8 +50,8 @@ class Probe(Protocol):
     @property
     def trouble(self) -> str: ...
     @property
-    def places(self) -> Mapping[int, tuple[int, ...]]: ...
-    def windows(self) -> dict[int, tuple[Window, ...]]: ...
+    def replicas_by_broker(self) -> Mapping[int, tuple[int, ...]]: ...
+    def windows(self) -> dict[int, tuple[LatencyWindow, ...]]: ...
 
 
 class Signals:
@@ -114,7 +114,7 @@ class Signals:
         if self._left is None:  # with each sample anew: a long plan has many moves
             self._left = self._remaining(run)
         windows = self._probe.windows() if self._probe else {}
-        places = self._probe.places if self._probe else {}
+        places = self._probe.replicas_by_broker if self._probe else {}
         found = {}
         for key in keys:
             probed = probed_broker(places, key)
@@ -205,7 +205,7 @@ class ClosableProbe(Probe, Protocol):
     """A probe that can be closed; see core.cluster.probe.produce_latency."""
 
     @property
-    def left(self) -> str: ...
+    def leftover(self) -> str: ...
 
     def close(self) -> None: ...
 
@@ -254,7 +254,7 @@ class SignalMonitor:
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
-            self.left = self._probe.left
+            self.left = self._probe.leftover
         self._cleared |= self._senses is not None
         self._probe = self._senses = None
 

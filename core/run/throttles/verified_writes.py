@@ -13,7 +13,7 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, Resource
-from core.cluster.faults import Fault, is_missing, is_unanswered, passes, refuses_value
+from core.cluster.faults import Fault, is_invalid_value, is_missing, is_transient, is_unanswered
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
 from core.run.journal import throttle_values as throttle
@@ -255,10 +255,10 @@ class VerifiedThrottles:
         for changes in (intents.list_changes(lists), intents.rate_changes(rates)):
             faults = self.alter(changes)
             if faults:
-                unknown = frozenset(r for r, fault in faults.items() if passes(fault))
-                passing = all(passes(f) or is_missing(f) for f in faults.values())
+                unknown = frozenset(r for r, fault in faults.items() if is_transient(fault))
+                passing = all(is_transient(f) or is_missing(f) for f in faults.values())
                 unanswered = any(is_unanswered(fault) for fault in faults.values())
-                values = frozenset(r for r, fault in faults.items() if refuses_value(fault))
+                values = frozenset(r for r, fault in faults.items() if is_invalid_value(fault))
                 why = first_fault("setting", faults)
                 return Refusal(why, unknown, passing, unanswered, values=values)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
@@ -287,7 +287,7 @@ class VerifiedThrottles:
     def fetch_configs(
         self, resources: list[Resource], names: Collection[str]
     ) -> dict[Resource, Any]:
-        return dict(self._client.configs(resources, names)) if resources else {}
+        return dict(self._client.describe_configs(resources, names)) if resources else {}
 
     def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         return faults_of(self._client.alter_configs(changes)) if changes else {}

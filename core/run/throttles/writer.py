@@ -12,7 +12,7 @@ from typing import Any
 
 from core.clock import Clock
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
-from core.cluster.faults import Fault, is_missing, passes
+from core.cluster.faults import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries
 from core.run.journal import throttle_values as throttle
@@ -88,7 +88,7 @@ class ThrottleWriter:
         if (
             faults
             and not self._are_in_flight(indices)
-            and not all(passes(f) for f in faults.values())
+            and not all(is_transient(f) for f in faults.values())
         ):
             why = first_fault("reading", faults)
             self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)

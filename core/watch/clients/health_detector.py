@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from core.cluster.probe.round_trip import TIMEOUT_SECONDS, Heard, Side
+from core.cluster.probe.round_trip import TIMEOUT_SECONDS, ClientSide, ProbeResult
 from core.units import format_duration
 from core.watch.clients.latency import Latency, LatencyWindow, SlowDetector
 
@@ -130,8 +130,8 @@ class _Outage:
 
     since: float
     errors: list[str] = field(default_factory=list)
-    sides: set[Side] = field(default_factory=set)
-    answered: dict[Side, float] = field(default_factory=dict)
+    sides: set[ClientSide] = field(default_factory=set)
+    answered: dict[ClientSide, float] = field(default_factory=dict)
     """When each side first had an answer after the last error of that side."""
 
     @property
@@ -144,14 +144,14 @@ class _Outage:
 
 @dataclass(slots=True)
 class _Broker:
-    windows: dict[Side, LatencyWindow] = field(
-        default_factory=lambda: {s: LatencyWindow() for s in Side}
+    windows: dict[ClientSide, LatencyWindow] = field(
+        default_factory=lambda: {s: LatencyWindow() for s in ClientSide}
     )
-    bands: dict[Side, SlowDetector] = field(
-        default_factory=lambda: {s: SlowDetector() for s in Side}
+    bands: dict[ClientSide, SlowDetector] = field(
+        default_factory=lambda: {s: SlowDetector() for s in ClientSide}
     )
-    latencies: dict[Side, Latency] = field(
-        default_factory=lambda: {s: Latency(0, None, None) for s in Side}
+    latencies: dict[ClientSide, Latency] = field(
+        default_factory=lambda: {s: Latency(0, None, None) for s in ClientSide}
     )
     read: int = -1
     """The newest message that was read."""
@@ -160,7 +160,7 @@ class _Broker:
     trouble: _Outage | None = None
     slow_since: float | None = None
     failed: int = 0
-    heard: set[Side] = field(default_factory=set)
+    heard: set[ClientSide] = field(default_factory=set)
     since: float = float("-inf")
     """What was sent before this belongs to a trouble that is over: it is told by that."""
 
@@ -182,7 +182,7 @@ class HealthDetector:
         self._alive = frozenset(alive)
         self._brokers = {b: self._brokers.get(b) or _Broker() for b in sorted(brokers)}
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ProbeResult) -> None:
         """Take what came of one message, or an error."""
         if heard.error:
             self._error(heard)
@@ -192,7 +192,7 @@ class HealthDetector:
             return
         first = heard.side not in broker.heard
         broker.heard.add(heard.side)
-        if heard.side is Side.FETCH:
+        if heard.side is ClientSide.FETCH:
             broker.read = max(broker.read, heard.number)
             broker.pending = {n: at for n, at in broker.pending.items() if n > broker.read}
         elif heard.number > broker.read:
@@ -200,7 +200,7 @@ class HealthDetector:
         if broker.trouble is not None:
             broker.trouble.answered.setdefault(heard.side, heard.at)
         elif heard.sent_at >= broker.since and not first:  # the first waited for its connection
-            broker.windows[heard.side].add(heard.at, heard.waited_ms)
+            broker.windows[heard.side].add(heard.at, heard.latency_ms)
 
     def forget_pending(self) -> None:
         """Wait no more for what was taken: it went with its topic, and no broker is to blame."""
@@ -213,7 +213,7 @@ class HealthDetector:
         for id, broker in self._brokers.items():
             self._check_pending(id, broker, now)
             self._check_recovery(id, broker, now)
-            for side in Side:
+            for side in ClientSide:
                 broker.latencies[side] = broker.windows[side].wait(now)
                 if broker.trouble is None:
                     broker.bands[side].look(now, broker.latencies[side])
@@ -228,7 +228,7 @@ class HealthDetector:
 
     # -- errors ----------------------------------------------------------------------------------
 
-    def _error(self, heard: Heard) -> None:
+    def _error(self, heard: ProbeResult) -> None:
         match error_subject(heard.error):
             case ErrorSubject.RIGHTS:
                 self.denied = self.denied or heard.side.value
@@ -239,7 +239,7 @@ class HealthDetector:
                 self._fail(heard.broker, heard.at, heard.side, error_text(heard.error))
                 self._brokers[heard.broker].failed += heard.number >= 0
 
-    def _fail(self, id: int, at: float, side: Side, error: str) -> None:
+    def _fail(self, id: int, at: float, side: ClientSide, error: str) -> None:
         broker = self._brokers[id]
         if broker.trouble is None:
             broker.trouble = _Outage(at)
@@ -261,7 +261,7 @@ class HealthDetector:
             del broker.pending[number]
         if late:
             broker.failed += len(late)
-            self._fail(id, now, Side.FETCH, f"fetch {error_text(TIMED_OUT)}")
+            self._fail(id, now, ClientSide.FETCH, f"fetch {error_text(TIMED_OUT)}")
 
     def _check_recovery(self, id: int, broker: _Broker, now: float) -> None:
         trouble = broker.trouble
@@ -274,7 +274,7 @@ class HealthDetector:
 
     def _check_slow(self, id: int, broker: _Broker, now: float) -> None:
         """Tell once that either side's p99 is far above what is usual, and once that it is not."""
-        slow = [side for side in Side if broker.bands[side].slow_since is not None]
+        slow = [side for side in ClientSide if broker.bands[side].slow_since is not None]
         if broker.slow_since is None and slow:
             broker.slow_since = now
             said = ", ".join(f"{side.value} p99 {self._p99(broker, side)}" for side in slow)
@@ -285,7 +285,7 @@ class HealthDetector:
             if broker.trouble is None:
                 self._add_event(now, f"broker {id}: as fast as usual after {took}", id)
 
-    def _p99(self, broker: _Broker, side: Side) -> str:
+    def _p99(self, broker: _Broker, side: ClientSide) -> str:
         wait, usual = broker.latencies[side].p99_ms, broker.bands[side].usual_ms
         return f"{format_milliseconds(wait)} (usually {format_milliseconds(usual)})"
 
@@ -323,8 +323,8 @@ class HealthDetector:
             None if since is None else max(0.0, self._looked_at - since),
             tuple(trouble.errors) if trouble is not None else (),
             broker.failed,
-            broker.latencies[Side.PRODUCE],
-            broker.latencies[Side.FETCH],
+            broker.latencies[ClientSide.PRODUCE],
+            broker.latencies[ClientSide.FETCH],
         )
 
 

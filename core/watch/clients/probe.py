@@ -11,7 +11,7 @@ from typing import Protocol
 from core import files
 from core.clock import Clock
 from core.cluster.connect import Connection
-from core.cluster.probe.round_trip import Heard, Layout, Pinger
+from core.cluster.probe.round_trip import ProbeLayout, ProbeResult, RoundTripProbe
 from core.errors import AccessDeniedError, IncompleteError
 from core.load import layout
 from core.run.audited_client import audited
@@ -38,11 +38,11 @@ _MAX_BEHIND_SECONDS = 1.0
 class ProbeClient(Protocol):
     """What sends and hears; see core.cluster.probe.round_trip."""
 
-    def aim(self, partitions: Mapping[int, int]) -> None: ...
+    def set_partitions(self, partitions: Mapping[int, int]) -> None: ...
 
     def send(self, broker: int) -> None: ...
 
-    def hear(self, seconds: float) -> list[Heard]: ...
+    def poll_results(self, seconds: float) -> list[ProbeResult]: ...
 
 
 class ProbeLoop:
@@ -51,7 +51,7 @@ class ProbeLoop:
     def __init__(
         self,
         pings: ProbeClient,
-        layout: Callable[[], Layout | None],
+        layout: Callable[[], ProbeLayout | None],
         cluster_id: str,
         clock: Clock,
     ) -> None:
@@ -78,7 +78,7 @@ class ProbeLoop:
                 self._sent += 1
                 self._next_send += 1 / (RATE * len(self._order))
             due = min(self._next_send if self._order else now + REPORT_SECONDS, self._next_report)
-            for heard in self._pings.hear(max(_MIN_WAIT_SECONDS, due - now)):
+            for heard in self._pings.poll_results(max(_MIN_WAIT_SECONDS, due - now)):
                 self._detector.hear(heard)
             now = self._clock.monotonic()
             if now >= self._next_report:
@@ -105,7 +105,7 @@ class ProbeLoop:
         found = partitions_by_broker(layout.partitions)
         self._detector.follow(found.keys() | layout.brokers, layout.brokers)
         self._order = sorted(found)
-        self._pings.aim(found)
+        self._pings.set_partitions(found)
 
     def _reported(self, now: float) -> ProbeReport:
         at = self._clock.now()
@@ -169,10 +169,10 @@ def run_probe(
     What happens goes on the timeline; the last report is a file below `root`, which `tell` beside
     it gets each second. Raises UnreachableError, AccessDeniedError, IncompleteError.
     """
-    state = connection.client.describe()
+    state = connection.client.describe_cluster()
     create_probe_topic(connection.client, state, connection.clock)
     place = layout.clients(root, state.cluster_id)
-    pinger = Pinger(connection.address, TOPIC)
+    pinger = RoundTripProbe(connection.address, TOPIC)
     follower = LayoutFollower(pinger, audited(connection.client, state.cluster_id, None), say)
     with Publisher(state.cluster_id) as publisher:
         kept = ReportWriter(publisher, place, say)

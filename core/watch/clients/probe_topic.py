@@ -12,7 +12,7 @@ from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.faults import Fault
 from core.cluster.observer import alive_brokers
 from core.cluster.probe.probe_config import TOPIC_CONFIGS
-from core.cluster.probe.round_trip import Layout
+from core.cluster.probe.round_trip import ProbeLayout
 from core.cluster.state import ClusterState
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import AccessDeniedError, TrimtabError
@@ -89,7 +89,7 @@ def create_probe_topic(client: ClusterClient, state: ClusterState, clock: Clock)
     if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
         raise _refusal(fault, "made")
     deadline = clock.monotonic() + SETTLE_SECONDS
-    while client.describe().topic(TOPIC) is None and clock.monotonic() < deadline:
+    while client.describe_cluster().topic(TOPIC) is None and clock.monotonic() < deadline:
         clock.sleep(0.1)
 
 
@@ -123,7 +123,7 @@ MIN_RETRY_POLLS, MAX_RETRY_POLLS = 2, 30
 class LayoutSource(Protocol):
     """What is asked for the layout; see core.cluster.probe.round_trip."""
 
-    def look(self) -> Layout: ...
+    def fetch_layout(self) -> ProbeLayout: ...
 
 
 class LayoutFollower:
@@ -133,12 +133,12 @@ class LayoutFollower:
         self, looks: LayoutSource, changer: ClusterClient, say: Callable[[str], None]
     ) -> None:
         self._looks, self._extender = looks, PartitionAdder(changer, say)
-        self._seen: SimpleQueue[Layout] = SimpleQueue()
+        self._seen: SimpleQueue[ProbeLayout] = SimpleQueue()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)
         self._thread.start()
 
-    def layout(self) -> Layout | None:
+    def layout(self) -> ProbeLayout | None:
         """Return the layout that was seen last, once; None until there is another."""
         found = None
         while not self._seen.empty():
@@ -154,7 +154,7 @@ class LayoutFollower:
 
         while not self._stop.is_set():
             try:
-                layout = self._looks.look()
+                layout = self._looks.fetch_layout()
             except KafkaException:
                 pass  # clients hear of it, too, and tell it
             else:
@@ -173,7 +173,7 @@ class PartitionAdder:
         self._pause, self._left = 0, 0
         """In looks: between the last try and the next, and what is left of it."""
 
-    def extend(self, layout: Layout) -> None:
+    def extend(self, layout: ProbeLayout) -> None:
         """Try it unless the last try was a moment ago; each is an entry in the audit."""
         if layout.partitions is None:
             return

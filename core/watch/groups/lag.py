@@ -240,11 +240,11 @@ def fetch_group_sample(
     Raises what listing groups raises; ends that may not be asked for are unknown.
     """
     lost: list[Fault] = []
-    groups = client.groups(matching, lost.append)
+    groups = client.describe_groups(matching, lost.append)
     at = clock.monotonic()
     read = {tp for group in groups for tp in _partitions_read(group)}
     try:
-        ends = client.offsets(read, OffsetAt.LATEST) if read else {}
+        ends = client.fetch_offsets(read, OffsetAt.LATEST) if read else {}
     except AccessDeniedError as error:
         return GroupSample(at, groups, {}, error.title, tuple(lost))
     return GroupSample(at, groups, ends, lost=tuple(lost))

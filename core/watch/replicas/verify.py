@@ -34,7 +34,7 @@ def recheck_differences(
     if not suspects:
         return []
     try:
-        now = client.describe()
+        now = client.describe_cluster()
     except (AccessDeniedError, UnreachableError) as error:
         return [_recheck_note([work.tp for work in suspects], error.title.rstrip("."))]
     unread: dict[str, list[TopicPartition]] = {}
@@ -78,7 +78,7 @@ class _RecheckError(Exception):
 def _still_differs(client: ClusterClient, work: Comparison, suspect: Difference) -> bool:
     """Return whether it is still so; raises _UnreadError when not all of its brokers tell."""
     brokers = sorted({*suspect.brokers, *suspect.others})
-    answers = client.read_replicas({b: {work.tp: suspect.first} for b in brokers}, _PIECE_BYTES)
+    answers = client.fetch_records({b: {work.tp: suspect.first} for b in brokers}, _PIECE_BYTES)
     faults = {b: answer for (_, b), answer in answers.items() if isinstance(answer, Fault)}
     if any(fault.name == CORRUPT for fault in faults.values()):
         return True
@@ -153,7 +153,7 @@ class Verifier:
         names = sorted({tp.topic for tp in self._work})
         asked = [Resource.topic(name) for name in names]
         try:
-            answers = self._client.configs(asked, ["cleanup.policy"])
+            answers = self._client.describe_configs(asked, ["cleanup.policy"])
         except (AccessDeniedError, UnreachableError) as error:
             answers = dict.fromkeys(asked, Fault("UNKNOWN", error.title))
         unknown = []
@@ -181,7 +181,9 @@ class Verifier:
                 if broker not in alive:
                     work.leave(broker, "it is down")
         self._learn_lags()
-        starts = self._client.replica_offsets(self._parts(self._work.values()), OffsetAt.EARLIEST)
+        starts = self._client.fetch_replica_offsets(
+            self._parts(self._work.values()), OffsetAt.EARLIEST
+        )
         for work in self._work.values():
             for broker in sorted(work.part):
                 answer = starts[work.tp, broker]
@@ -200,9 +202,9 @@ class Verifier:
         for work in self._work.values():
             if work.row.leader in work.part:
                 by_leader.setdefault(work.row.leader, []).append(work.tp)
-        led = self._client.replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
+        led = self._client.fetch_replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
         parts = self._parts(work for work in self._work.values() if work.row.leader in work.part)
-        held = self._client.replica_offsets(parts, OffsetAt.LATEST) if parts else {}
+        held = self._client.fetch_replica_offsets(parts, OffsetAt.LATEST) if parts else {}
         for (tp, broker), end in held.items():
             leads = led.get((tp, self._work[tp].row.leader))
             if isinstance(end, int) and isinstance(leads, int):
@@ -253,7 +255,7 @@ class Verifier:
                 asked.setdefault(broker, {})[work.tp] = work.at
         replicas = sum(map(len, asked.values()))
         piece = max(_MIN_BYTES, min(PIECE_BYTES, self._left() // replicas))
-        answers = self._client.read_replicas(asked, piece)
+        answers = self._client.fetch_records(asked, piece)
         hurried = []
         for work in taken:
             start_offset = work.at
@@ -281,7 +283,7 @@ class Verifier:
         if fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
         else:
-            answer = self._client.replica_offsets({broker: [work.tp]}, OffsetAt.EARLIEST)
+            answer = self._client.fetch_replica_offsets({broker: [work.tp]}, OffsetAt.EARLIEST)
             start = answer[work.tp, broker]
             if isinstance(start, Fault):
                 work.leave(broker, str(start))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic, TopicPartition
-from core.cluster.state import ClusterState, Int64, frozen
+from core.cluster.state import ClusterState, Int64, read_only
 from core.watch.timeline.codec import build_state, replica_flags, state_flags
 from core.watch.timeline.events import Event, Kind, Replicas
 
@@ -132,7 +132,7 @@ def keep_moves(last: ClusterState, state: ClusterState) -> ClusterState:
         if last.replicas(before) == state.replicas(row):
             here, there = state.replica_slice(row), last.replica_slice(before)
             adding[here], removing[here] = last.adding[there], last.removing[there]
-    return replace(state, adding=frozen(adding), removing=frozen(removing))
+    return replace(state, adding=read_only(adding), removing=read_only(removing))
 
 
 def _change_kind(was: Replicas, now: Replicas) -> Kind:

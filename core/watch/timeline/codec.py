@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic
-from core.cluster.state import ClusterState, frozen
+from core.cluster.state import ClusterState, read_only
 from core.watch.timeline.events import Note, Replicas, Thing
 
 _HEAD = struct.Struct("<iB")
@@ -152,18 +152,18 @@ def build_state(
         controller=controller,
         brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
         topics=tuple(topics),
-        topic_of=frozen(columns["topic_of"].astype(np.int32)),
-        partition=frozen(columns["partition"].astype(np.int32)),
-        leader=frozen(columns["leader"].astype(np.int32)),
-        leader_epoch=frozen(columns["leader_epoch"].astype(np.int32)),
-        replica_start=frozen(start),
-        replica_broker=frozen(columns["replica_broker"].astype(np.int32)),
-        in_sync=frozen((flags & _IN_SYNC) != 0),
-        adding=frozen((flags & _ADDING) != 0),
-        removing=frozen((flags & _REMOVING) != 0),
-        size_bytes=frozen(np.full(total, UNKNOWN, np.int64)),
-        lag=frozen(np.full(total, UNKNOWN, np.int64)),
-        log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
+        topic_of=read_only(columns["topic_of"].astype(np.int32)),
+        partition=read_only(columns["partition"].astype(np.int32)),
+        leader=read_only(columns["leader"].astype(np.int32)),
+        leader_epoch=read_only(columns["leader_epoch"].astype(np.int32)),
+        replica_start=read_only(start),
+        replica_broker=read_only(columns["replica_broker"].astype(np.int32)),
+        in_sync=read_only((flags & _IN_SYNC) != 0),
+        adding=read_only((flags & _ADDING) != 0),
+        removing=read_only((flags & _REMOVING) != 0),
+        size_bytes=read_only(np.full(total, UNKNOWN, np.int64)),
+        lag=read_only(np.full(total, UNKNOWN, np.int64)),
+        log_dir=read_only(np.full(total, UNKNOWN, np.int32)),
     )
 
 

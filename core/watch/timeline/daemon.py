@@ -31,7 +31,7 @@ def start_recording(
     A recorder that is started tells of the load under `snapshots`, else of this machine's own.
     Returns at once; None for a simulated cluster, which is gone with its demo.
     """
-    if address.simulated:
+    if address.is_simulated:
         return None
     root = root or paths.load_root()
     layout.mark(root)

@@ -44,28 +44,28 @@ class GroupEvents:
         Raises UnreachableError or AccessDeniedError.
         """
         try:
-            found = self._client.active_groups(MAX_GROUPS)
+            found = self._client.describe_active_groups(MAX_GROUPS)
         except AccessDeniedError as error:
             self._teller.publish_all(self._access.seen(self._clock.now(), error.title))
             raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
         if self._watched is None:
-            self._watched = start_watching(found.groups, found.up_to)
+            self._watched = start_watching(found.groups, found.last_id)
         else:
             self._watched, happened = self._watched.then(
-                at, found.groups, complete=found.complete, up_to=found.up_to
+                at, found.groups, complete=found.is_complete, up_to=found.last_id
             )
         events = self._access.seen(at, "") + [
             Event(one.at, Kind.GROUP, None, Note(f"group {one.group}", one.text), one.topic)
             for one in happened
         ]
-        if found.left_out and not self._left_out:
-            many = found.left_out + len(found.groups)
-            text = f"left out {found.left_out:,} of {many:,} groups with members"
+        if found.omitted_count and not self._left_out:
+            many = found.omitted_count + len(found.groups)
+            text = f"left out {found.omitted_count:,} of {many:,} groups with members"
             events.append(Event(at, Kind.GROUP, None, Note(RECORDER, text)))
         events += self._other_group_events(at, found)
-        self._left_out = found.left_out
+        self._left_out = found.omitted_count
         self._teller.publish_all(events)
         return events
 
@@ -74,10 +74,10 @@ class GroupEvents:
 
         Of these nobody tells what is read, so that nothing else can be said of them.
         """
-        now = frozenset((group.id, group.protocol) for group in found.others)
+        now = frozenset((group.id, group.protocol) for group in found.other_groups)
         before, gone = self._other_groups, frozenset[tuple[str, str]]()
         if before is not None:
-            gone = before - now if found.complete else gone
+            gone = before - now if found.is_complete else gone
             now |= before - gone
         self._other_groups = now
         if before is None:

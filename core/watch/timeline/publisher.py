@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from core import paths
-from core.cluster.drills.drill import Drill, DrillGround, told
+from core.cluster.drills.drill import Drill, DrillTarget, describe_drill
 from core.watch.timeline.database import TimelineError
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
@@ -75,18 +75,18 @@ class Publisher:
             self.trouble = error
 
 
-def run_drill(ground: DrillGround, drill: Drill) -> str | None:
+def run_drill(ground: DrillTarget, drill: Drill) -> str | None:
     """Do a drill, and return what was done; None where there was nothing to do.
 
     It is told as of when it began: what follows from it comes after it. Raises TrimtabError when
     it could not be done.
     """
     began = datetime.now(UTC)
-    if not ground.carry_out(drill):
+    if not ground.run(drill):
         return None
-    text = told(drill)
-    if ground.timeline is not None:
-        with Publisher(ground.timeline) as publisher:
+    text = describe_drill(drill)
+    if ground.timeline_id is not None:
+        with Publisher(ground.timeline_id) as publisher:
             brokers = () if drill.broker is None else (drill.broker,)
             publisher.tell(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
     return text

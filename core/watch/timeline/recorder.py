@@ -91,7 +91,7 @@ class Recorder:
             found = []
             self._timeline.begin(state)
         self._last = state
-        self._interval_seconds = self._observer.metadata_every_seconds
+        self._interval_seconds = self._observer.metadata_interval_seconds
         self._untold += self._poll_sources(state)
         self._timeline.tell(self._untold)
         news, self._untold = self._untold, []
@@ -124,7 +124,7 @@ class Recorder:
 
     def until_due(self) -> float:
         """Return the seconds until the next look: as often as the cluster likes it."""
-        return self._observer.next_due()
+        return self._observer.seconds_until_due()
 
 
 def run_recorder(

@@ -122,7 +122,7 @@ class ThrottleEvents:
     def _fetch_current(self, of: Collection[Resource]) -> Answers:
         brokers = [one for one in of if one.kind is ResourceKind.BROKER]
         topics = [one.name for one in of if one.kind is ResourceKind.TOPIC]
-        rates = self._client.configs(brokers, RATES) if brokers else {}
+        rates = self._client.describe_configs(brokers, RATES) if brokers else {}
         return {**rates, **fetch_list_configs(self._client, topics)}
 
     def _read(self, state: ClusterState, answers: Answers) -> tuple[dict[_Key, str], set[_Key]]:

@@ -106,7 +106,7 @@ class Compacting:
 
     def clean(self) -> None:
         """Take away most of what has come since the last time."""
-        for answer in self._client.log_dirs(BROKERS):
+        for answer in self._client.describe_log_dirs(BROKERS):
             for log in answer.replicas:
                 if log.topic == "compaction":
                     key = (answer.broker, log.partition)
@@ -114,7 +114,7 @@ class Compacting:
                     self._removed[key] = self._removed.get(key, 0) + round(CLEANED_SHARE * came)
                     self._seen[key] = log.size_bytes
 
-    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+    def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         return tuple(
             replace(
                 answer,
@@ -126,7 +126,7 @@ class Compacting:
                     for log in answer.replicas
                 ),
             )
-            for answer in self._client.log_dirs(brokers)
+            for answer in self._client.describe_log_dirs(brokers)
         )
 
 
@@ -145,7 +145,7 @@ class Truth:
         now = self._simulated.now
         if now.timestamp() % LENGTH.total_seconds() == 0:
             self._ends[now] = self._logs.end.copy()
-            self.leaders[now] = self._simulated.describe().leader.copy()
+            self.leaders[now] = self._simulated.describe_cluster().leader.copy()
 
     def rates(self, start: datetime) -> Any:
         """Return bytes/s of the window that starts at `start`."""
@@ -194,7 +194,7 @@ def measure() -> dict[str, Any]:
 
 
 def _compared(simulated: SimulatedCluster, truth: Truth, root: Path) -> dict[str, Any]:
-    state = simulated.describe()
+    state = simulated.describe_cluster()
     names = [topic.name for topic in state.topics]
     errors: dict[str, dict[str, list[float]]] = {
         n: {"trimtab": [], "even split": []} for n in names

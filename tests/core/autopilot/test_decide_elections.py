@@ -224,7 +224,7 @@ def came_back() -> SimulatedCluster:
 
 
 def _led_by_1(client: SimulatedCluster) -> int:
-    return int((client.describe().leader == 1).sum())
+    return int((client.describe_cluster().leader == 1).sum())
 
 
 @pytest.mark.parametrize("itself", [True, False])
@@ -242,8 +242,10 @@ def test_the_eyes_see_who_leads_and_whether_brokers_give_back(home: Path, itself
                 values[name] = replace(values[name], value="true" if itself else "false")
         return found
 
-    faulty.replaced["configs"] = configs
-    observer = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    faulty.replaced["describe_configs"] = configs
+    observer = ClusterObserver(
+        faulty, client.clock, client.describe_cluster().cluster_id, home / "load"
+    )  # type: ignore[arg-type]
     publish(home / "load", client)
     for _ in range(3):
         observed = observer.look(EAGER)
@@ -268,8 +270,10 @@ def test_what_may_not_be_asked_is_not_taken_for_brokers_that_do_it(home: Path) -
             return dict.fromkeys(found, Fault("CLUSTER_AUTHORIZATION_FAILED"))
         return found
 
-    faulty.replaced["configs"] = configs
-    observer = ClusterObserver(faulty, client.clock, client.describe().cluster_id, home / "load")  # type: ignore[arg-type]
+    faulty.replaced["describe_configs"] = configs
+    observer = ClusterObserver(
+        faulty, client.clock, client.describe_cluster().cluster_id, home / "load"
+    )  # type: ignore[arg-type]
     publish(home / "load", client)
     observed = observer.look(EAGER)
     assert observed.led is not None
@@ -280,7 +284,7 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = came_back()
-    cluster_id, wanted = client.describe().cluster_id, [tp(name) for name in BACK]
+    cluster_id, wanted = client.describe_cluster().cluster_id, [tp(name) for name in BACK]
     began = client.clock.monotonic()
     monkeypatch.setattr("core.autopilot.act.MAX_ELECTED_AT_ONCE", 3)
     answers = iter([False])
@@ -306,7 +310,7 @@ def test_those_that_were_not_elected_are_told(home: Path) -> None:
     said = elect_leaders(
         faulty,  # type: ignore[arg-type]
         client.clock,
-        client.describe().cluster_id,
+        client.describe_cluster().cluster_id,
         [tp(name) for name in BACK],
         lambda: True,
     )

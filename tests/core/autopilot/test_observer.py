@@ -43,7 +43,7 @@ def observer(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> ClusterObserver:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     return ClusterObserver(client, client.clock, cluster_id, tmp_path / "load")
 
 
@@ -75,7 +75,7 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = cluster(TWO)
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     run = start(client, plan_of(client, TARGETS))
     observer = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"))
     run.until(lambda step: isinstance(step, Submit))
@@ -106,7 +106,9 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
 def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    observer = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    observer = ClusterObserver(
+        client, client.clock, client.describe_cluster().cluster_id, Path("/nowhere")
+    )
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
@@ -119,7 +121,9 @@ def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> Non
 def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    observer = ClusterObserver(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    observer = ClusterObserver(
+        client, client.clock, client.describe_cluster().cluster_id, Path("/nowhere")
+    )
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     assert observer.look(SETTINGS).died == ()
     ended = observer.ended(run.view().run)
@@ -131,7 +135,7 @@ def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Star
 def test_a_run_whose_journal_cannot_be_read_is_seen(
     observer: ClusterObserver, client: SimulatedCluster
 ) -> None:
-    path = journal_path(client.describe().cluster_id, "0101-120000")
+    path = journal_path(client.describe_cluster().cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
     path.write_text("not a journal at all")
     assert "journal" in said(observer)
@@ -141,7 +145,7 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     switch = Switch(cluster_id, "prod", Address("b:9092"), SETTINGS, client.clock.now(), "ada")
     configuration = ConfigReader(switch)
     observer = ClusterObserver(
@@ -158,7 +162,7 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     (tmp_path / "config.toml").unlink()
     assert observer.look(SETTINGS).config_error.endswith("config.toml is gone.")
     assert not ConfigReader(switch).read().unread, "there never was one"
-    one = client.describe().brokers[-1].server
+    one = client.describe_cluster().brokers[-1].server
     assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
     assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")
     assert marked("[clusters.prod"), "as it was, while that is not TOML"
@@ -171,7 +175,7 @@ def test_capacities_are_read_again_with_each_look(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     address = Address("b:9092", capacity=Capacity(7e6))
     switch = Switch(cluster_id, "prod", address, SETTINGS, client.clock.now(), "ada")
     observer = ClusterObserver(

@@ -81,7 +81,7 @@ def configured(home: Path, bootstrap: str, *more: str) -> None:
 def answers(address: Address) -> SimpleNamespace:
     state = pictured({"payments.v2-0": [1], "orders-0": [1]})
     state = replace(state, cluster_id="c-9")
-    client = SimpleNamespace(describe=lambda: state, close=lambda: None)
+    client = SimpleNamespace(describe_cluster=lambda: state, close=lambda: None)
     return SimpleNamespace(client=client, silent=dict)
 
 
@@ -217,7 +217,7 @@ def begun(start: Start) -> Run:
     """Begin a run that its autopilot's log tells of, on a cluster whose switch is on."""
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     known(cluster_id)
     log = DecisionLog(cluster_id)
     moved = ((tp("t-0"), (1,), (2,)),)

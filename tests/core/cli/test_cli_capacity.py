@@ -191,7 +191,7 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
 
     def fly(connection: Connection, switch: Switch, **_: object) -> None:
         assert switch.address == chosen
-        flown.append(connection.client.describe())
+        flown.append(connection.client.describe_cluster())
 
     monkeypatch.setattr(service, "run_autopilot", fly)
     given = Namespace(cluster_id=cluster_id, bootstrap=address, command_config=None, timeout=None)
@@ -205,4 +205,4 @@ def test_who_serves_a_cluster_describes_no_other_that_has_come_to_its_address(
 ) -> None:
     given = Namespace(cluster_id="mine", bootstrap=address, command_config=None, timeout=None)
     with connected_by(given) as connection, pytest.raises(UnreachableError, match="not mine"):
-        connection.client.describe()
+        connection.client.describe_cluster()

@@ -11,7 +11,7 @@ from core.cli.main import run
 from core.cli.sandbox.sandbox import parse_brokers
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import workload
-from core.cluster.sandbox.nodes import lay_out
+from core.cluster.sandbox.nodes import plan_nodes
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
 
@@ -60,8 +60,10 @@ def stopped() -> None:
     """A sandbox of cluster `c`, none of whose nodes runs."""
     folder = paths.sandbox_dir("default")
     folder.mkdir(parents=True)
-    nodes = lay_out(folder, (1, 2), racks=1, controllers=1)
-    folders.write_state(folder, folders.State("c", "4.0.0", True, nodes, {1: Process(2**30, "x")}))
+    nodes = plan_nodes(folder, (1, 2), racks=1, controllers=1)
+    folders.write_state(
+        folder, folders.SandboxState("c", "4.0.0", True, nodes, {1: Process(2**30, "x")})
+    )
 
 
 @pytest.mark.usefixtures("stopped")
@@ -71,7 +73,7 @@ def test_a_load_that_breaks_off_says_why_and_fails(
     def broken(*words: object) -> None:
         raise TrimtabError("Topic orders cannot be created.")
 
-    monkeypatch.setattr(workload, "run", broken)
+    monkeypatch.setattr(workload, "run_workload", broken)
     assert trimtab("sandbox", "load") == ExitCode.FAILED
     assert "Topic orders cannot be created." in capsys.readouterr().err
 

@@ -25,11 +25,11 @@ from core import paths
 from core.cli.load import pipeline
 from core.cli.main import COMMANDS, root, run
 from core.cluster.connect import connect
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.nodes import lay_out
+from core.cluster.sandbox.nodes import plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
 from core.daemons.lease import hold_lease
 from core.daemons.process import Process
@@ -199,7 +199,7 @@ def test_cluster_documents() -> None:
         isr={"t-1": [1]},
     )
     load = load_of(state, {"t-0": 1.5})
-    document = to_json(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s))
+    document = document_to_json(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s))
     validate("show", json.dumps(document))
 
 
@@ -309,14 +309,18 @@ def test_of_a_sandbox(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     folder = paths.sandbox_dir("default")
     folder.mkdir(parents=True)
-    nodes = lay_out(folder, (1, 2), racks=1, controllers=1)
-    folders.write_state(folder, folders.State("c", "4.0.0", True, nodes, {1: Process(2**30, "x")}))
+    nodes = plan_nodes(folder, (1, 2), racks=1, controllers=1)
+    folders.write_state(
+        folder, folders.SandboxState("c", "4.0.0", True, nodes, {1: Process(2**30, "x")})
+    )
     monkeypatch.setattr(Sandbox, "up", lambda *words, **more: Sandbox.open("default"))
     monkeypatch.setattr(Sandbox, "start", lambda *words: None)
     monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
-    monkeypatch.setattr("core.cluster.sandbox.workload.run", lambda *words: None)
+    monkeypatch.setattr("core.cluster.sandbox.workload.run_workload", lambda *words: None)
     monkeypatch.setattr("core.cluster.drills.sandbox_target._fill", lambda *words: True)
-    with hold_lease(load_overrides.lease_of(Sandbox.open("default").wanted)):  # as a load would
+    with hold_lease(
+        load_overrides.overrides_lease(Sandbox.open("default").overrides_path)
+    ):  # as a load would
         validate(command, printed(capsys, *command.split(), *more, "--json"))
 
 
@@ -395,7 +399,7 @@ def test_recording(
 
     def look_and_reorder(recorder: Recorder) -> list[Event]:
         found = looked(recorder)
-        row = client.describe().row(0)
+        row = client.describe_cluster().row(0)
         client.alter_reassignments({row.tp: (row.replicas[-1], *row.replicas[:-1])})
         return found
 

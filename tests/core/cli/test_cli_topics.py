@@ -16,11 +16,11 @@ from run_help import Faulty, Run, cluster, plan_of
 from core.cli.topics.config_effects import ConfigEffect, build_config_effects
 from core.cluster.configs import (
     LEADER_LIST,
-    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
     ConfigValue,
+    InheritedConfig,
     Resource,
     ResourceKind,
 )
@@ -42,7 +42,7 @@ def living() -> SimulatedCluster:
 
 
 def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
-    state = client.describe()
+    state = client.describe_cluster()
     return [state.replicas(row) for row in state.partitions_of(topic)]
 
 
@@ -82,13 +82,13 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: Simula
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no.")
 
-    through.replaced["configs"] = denied
+    through.replaced["describe_configs"] = denied
     (found,) = hand.on(living, through).json("topics", "describe", "orders")
     validate("topics-describe", [found])
     assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no"
     assert found["partitions"][0]["under_min_isr"] is None
     refused = Fault("TOPIC_AUTHORIZATION_FAILED")
-    through.replaced["configs"] = lambda real, asked, *_: (
+    through.replaced["describe_configs"] = lambda real, asked, *_: (
         real(asked) | {Resource.topic("orders"): refused}
     )
     code, out, _ = hand("topics", "describe")
@@ -141,7 +141,9 @@ def test_a_topic_is_created_over_racks_where_it_was_said(
     found = replicas(living, "new")
     assert [list(r) for r in found] == [p["replicas"] for p in done["partitions"]]
     assert all({RACKS[b] for b in r} == {"a", "b", "c"} for r in found)
-    configs = living.configs([Resource.topic("new")], ["retention.ms"])[Resource.topic("new")]
+    configs = living.describe_configs([Resource.topic("new")], ["retention.ms"])[
+        Resource.topic("new")
+    ]
     assert not isinstance(configs, Fault)
     assert configs["retention.ms"].source is ConfigSource.TOPIC
     assert audited() == ["create topics", "answer"]
@@ -208,7 +210,7 @@ def test_partitions_are_added_and_configs_set(hand: Hand, living: SimulatedClust
     assert [p["partition"] for p in done["added"]] == [3, 4]
     assert all(len(r) == 2 for r in added)
     resource = Resource.topic("orders")
-    configs = living.configs([resource])[resource]
+    configs = living.describe_configs([resource])[resource]
     assert not isinstance(configs, Fault)
     assert configs["retention.ms"].value == "60000"
     assert configs["min.insync.replicas"].source is ConfigSource.DEFAULT
@@ -246,7 +248,7 @@ def test_what_a_change_deletes_is_said_and_the_topics_name_asked_for(
     assert code == 2
     assert f"asks for the {'topic' if deleted else 'cluster'}'s name" in err
     assert ("orders: 3 partitions, 60 MB before replication." in err) == bool(deleted)
-    name = "orders" if deleted else living.describe().cluster_id[:8]
+    name = "orders" if deleted else living.describe_cluster().cluster_id[:8]
     hand.types("another")
     assert hand(*words)[0] == 2
     hand.types(name)
@@ -274,7 +276,7 @@ def test_where_configs_may_not_be_read_a_retention_may_be_shorter(
 ) -> None:
     through = Faulty(living)
     refused = {Resource.topic("orders"): Fault("TOPIC_AUTHORIZATION_FAILED")}
-    through.replaced["configs"] = lambda real, *asked: real(*asked) | refused
+    through.replaced["describe_configs"] = lambda real, *asked: real(*asked) | refused
     words = ("topics", "alter", "orders", "--set", "retention.ms=3600000")
     code, _, err = hand.on(living, through)(*words)
     assert (code, "whether orders is kept in remote storage" in err.lower()) == (3, True)
@@ -345,7 +347,7 @@ def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(
 
     words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", "--yes")
     through = Faulty(living)
-    through.replaced["configs"] = denied
+    through.replaced["describe_configs"] = denied
     assert hand.on(living, through)(*words)[0] == 0
 
 
@@ -361,7 +363,7 @@ def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(
 def test_what_shows_when_nothing_is_set_is_told_in_the_topics_unit(
     name: str, value: str, after: str
 ) -> None:
-    beneath = Beneath(name, value, ConfigSource.STATIC)
+    beneath = InheritedConfig(name, value, ConfigSource.STATIC)
     values = {"retention.ms": ConfigValue("5", ConfigSource.TOPIC, beneath)}
     unset = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.DELETE)
     assert build_config_effects([unset], values) == [ConfigEffect("retention.ms", "5", after)]
@@ -396,7 +398,7 @@ def test_what_was_done_is_said_though_nobody_answers_afterwards(
             raise UnreachableError("The cluster does not answer.")
         return real()
 
-    through.replaced["describe"] = silent
+    through.replaced["describe_cluster"] = silent
     code, _, err = hand.on(living, through=through)("topics", "delete", "orders", "--yes")
     assert (code, replicas(living, "orders")) == (0, [])
     assert "The change is made" in err
@@ -411,12 +413,12 @@ def test_what_moves_since_it_was_asked_about_is_left_alone(
     through = Faulty(living)
 
     def begins(real: Any) -> ClusterState:
-        if through.calls.count("describe") == 2:
+        if through.calls.count("describe_cluster") == 2:
             living.pause_replication(4)
             living.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
         return real()
 
-    through.replaced["describe"] = begins
+    through.replaced["describe_cluster"] = begins
     code, _, err = hand.on(living, through=through)("topics", "alter", "orders", *words, "--yes")
     assert code == 3
     assert "orders-1 is being reassigned" in err
@@ -428,7 +430,7 @@ def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(
 ) -> None:
     through = Faulty(living)
     why = "This user may not list partition reassignments."
-    through.replaced["describe"] = lambda real: replace(real(), moves_unknown=why)
+    through.replaced["describe_cluster"] = lambda real: replace(real(), moves_unknown=why)
     code, out, err = hand.on(living, through=through)("topics", "ls", "--json")
     assert (code, err) == (0, f"What is in flight is not shown: {why}\n")
     validate("topics-ls", json.loads(out))
@@ -454,7 +456,7 @@ def test_a_group_that_may_not_be_looked_at_may_be_a_reader(
         Group("secret", "unknown", "", None, (), {}, **hidden),
     )
     through = Faulty(living)
-    through.replaced["groups"] = lambda real, matching=None, lost=None: groups
+    through.replaced["describe_groups"] = lambda real, matching=None, lost=None: groups
     _, _, err = hand.on(living, through=through)("topics", "delete", "orders")
     said = "read by billing, who else has read it is not known: GROUP_AUTHORIZATION_FAILED"
     assert said in err
@@ -464,7 +466,7 @@ def test_sizes_that_are_not_all_known_are_told_as_a_part(
     hand: Hand, living: SimulatedCluster
 ) -> None:
     through = Faulty(living)
-    through.replaced["log_dirs"] = lambda real, brokers: tuple(
+    through.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
         BrokerLogs(said.broker, error="timed out") if said.broker < 3 else said
         for said in real(brokers)
     )
@@ -473,7 +475,7 @@ def test_sizes_that_are_not_all_known_are_told_as_a_part(
 
 
 def test_at_a_terminal_the_topics_name_is_typed(hand: Hand, living: SimulatedCluster) -> None:
-    hand.on(living).types(living.describe().cluster_id[:8])
+    hand.on(living).types(living.describe_cluster().cluster_id[:8])
     assert hand("topics", "delete", "orders")[0] == 2
     hand.types("orders")
     assert hand("topics", "delete", "orders")[0] == 0

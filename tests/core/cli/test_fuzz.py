@@ -233,8 +233,8 @@ def test_client_properties_and_pem_files_that_are_damaged(answer: Answer) -> Non
         Path("ca.pem").write_bytes(PEM if seed % 3 else damaged(PEM, dice))
         try:
             settings = ConnectionSettings.load("b1:9092", Path("client.properties"))
-            assert settings.confluent()["bootstrap.servers"] == "b1:9092"
-            settings.kafka_python()
+            assert settings.librdkafka_config()["bootstrap.servers"] == "b1:9092"
+            settings.kafka_python_config()
         except DocumentError as error:
             refusals.append(error.title)
     assert len(refusals) > SEEDS

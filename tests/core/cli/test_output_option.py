@@ -16,7 +16,7 @@ from clusters import cluster
 
 from core.cli.common.output import write_data
 from core.cli.main import root, run
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.cluster.documents.reader import read_document
 
 ANSWERS = {
@@ -77,7 +77,7 @@ def test_a_cluster_document_as_arrow_is_written_as_any_file_is(tmp_path: Path) -
     link.symlink_to(place)
     document = tmp_path / "a.json"
     held = ClusterDocument(cluster({"t-0": (1, 2)}), np.zeros(1), np.zeros(1))
-    document.write_text(json.dumps(to_json(held)))
+    document.write_text(json.dumps(document_to_json(held)))
     words = ["--from", str(document), "show", "--json", "-o"]
     assert run(lambda context: None, [*words, str(link)]) == 0
     assert (link.is_symlink(), place.stat().st_mode & 0o777) == (True, 0o640)

@@ -301,18 +301,20 @@ def listed(*, faults: Collection[Fault] = (), **changed: Any) -> Callable[..., A
 
 NOT_THEIRS = Fault("GROUP_AUTHORIZATION_FAILED")
 WITHHELD: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "log dirs": {"log_dirs": untold((1, 2, 3))},
-    "one broker's log dirs": {"log_dirs": untold((2,))},
-    "log dirs in time": {"log_dirs": untold((1, 2, 3), "timed out")},
-    "one broker's log dirs in time": {"log_dirs": untold((3,), "timed out")},
-    "configs": {"configs": refused},
-    "moves": {"describe": lambda real: replace(real(), moves_unknown="This user may not.")},
-    "ends of logs": {"offsets": refused},
-    "one end": {"offsets": lambda real, tps, at: real(list(tps)[1:], at)},
-    "a broker's groups": {"groups": listed(faults=[Fault("TIMED_OUT")])},
-    "hidden groups": {"groups": listed(faults=[GROUPS_HIDDEN])},
-    "members": {"groups": listed(fault=NOT_THEIRS, members=(), committed={}, state="unknown")},
-    "committed": {"groups": listed(committed_fault=NOT_THEIRS, committed={})},
+    "log dirs": {"describe_log_dirs": untold((1, 2, 3))},
+    "one broker's log dirs": {"describe_log_dirs": untold((2,))},
+    "log dirs in time": {"describe_log_dirs": untold((1, 2, 3), "timed out")},
+    "one broker's log dirs in time": {"describe_log_dirs": untold((3,), "timed out")},
+    "configs": {"describe_configs": refused},
+    "moves": {"describe_cluster": lambda real: replace(real(), moves_unknown="This user may not.")},
+    "ends of logs": {"fetch_offsets": refused},
+    "one end": {"fetch_offsets": lambda real, tps, at: real(list(tps)[1:], at)},
+    "a broker's groups": {"describe_groups": listed(faults=[Fault("TIMED_OUT")])},
+    "hidden groups": {"describe_groups": listed(faults=[GROUPS_HIDDEN])},
+    "members": {
+        "describe_groups": listed(fault=NOT_THEIRS, members=(), committed={}, state="unknown")
+    },
+    "committed": {"describe_groups": listed(committed_fault=NOT_THEIRS, committed={})},
 }
 LIVE = (("topics", "ls"), ("topics", "describe"), ("groups",), ("doctor",), ("show",))
 TOLD = re.compile(r"found|remedy|needed_for|\w*unknown")

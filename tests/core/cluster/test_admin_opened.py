@@ -18,11 +18,15 @@ from core.cluster.client import OffsetAt
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.configs import alter_configs, read_configs, topic_configs
+from core.cluster.kafka.configs import alter_configs, describe_configs, describe_topic_configs
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.groups import active_groups, committed, groups
-from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
-from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.groups import (
+    describe_active_consumer_groups,
+    describe_consumer_groups,
+    fetch_committed,
+)
+from core.cluster.kafka.log_dirs import alter_log_dirs, describe_log_dirs
+from core.cluster.kafka.offsets import fetch_offsets
 from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
 
@@ -58,7 +62,7 @@ class Brokers:
 
 
 def altered(monkeypatch: pytest.MonkeyPatch, *, answer: bool) -> object:
-    monkeypatch.setattr(admin_module, "quiet_admin", lambda _: Brokers(answer=answer))
+    monkeypatch.setattr(admin_module, "create_admin_client", lambda _: Brokers(answer=answer))
     return alter_configs(Admin(ConnectionSettings("h:1")), [CHANGE])
 
 
@@ -75,13 +79,13 @@ def test_a_cluster_of_which_nobody_answers_is_not(monkeypatch: pytest.MonkeyPatc
 def test_it_is_opened_anew_where_a_broker_is_up_that_it_cannot_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(admin_module, "quiet_admin", lambda _: Brokers(answer=True))
+    monkeypatch.setattr(admin_module, "create_admin_client", lambda _: Brokers(answer=True))
     admin = Admin(ConnectionSettings("h:1"))
     first = admin.client()
     for up in ([], [1], [1, 2]):
-        admin.keep_up(up)
+        admin.reopen_if_unknown(up)
         assert admin.client() is first
-    admin.keep_up([2, 3])
+    admin.reopen_if_unknown([2, 3])
     assert admin.client() is not first
 
 
@@ -90,15 +94,15 @@ def test_it_is_opened_anew_for_who_leads_but_not_again_and_again(
 ) -> None:
     """A partition that nobody leads is asked for at each look."""
     now = [100.0]
-    monkeypatch.setattr(admin_module, "quiet_admin", lambda _: Brokers(answer=True))
+    monkeypatch.setattr(admin_module, "create_admin_client", lambda _: Brokers(answer=True))
     monkeypatch.setattr(admin_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     admin = Admin(ConnectionSettings("h:1"))
     first = admin.client()
-    assert not admin.forget_leaders()
-    now[0] += admin_module.REOPENED_SECONDS
-    assert admin.forget_leaders()
+    assert not admin.reopen_for_leaders()
+    now[0] += admin_module.MIN_REOPEN_SECONDS
+    assert admin.reopen_for_leaders()
     assert admin.client() is not first
-    assert not admin.forget_leaders()
+    assert not admin.reopen_for_leaders()
 
 
 class Failing:
@@ -142,11 +146,11 @@ class Failing:
 @pytest.mark.parametrize(
     ("ask", "first"),
     [
-        (lambda admin: offsets(admin, PARTITIONS, OffsetAt.LATEST), 0),
-        (lambda admin: topic_configs(admin, TOPICS, ["a"]), 0),
+        (lambda admin: fetch_offsets(admin, PARTITIONS, OffsetAt.LATEST), 0),
+        (lambda admin: describe_topic_configs(admin, TOPICS, ["a"]), 0),
         (lambda admin: alter_configs(admin, [replace(CHANGE, resource=t) for t in TOPICS]), 0),
-        (lambda admin: groups(admin, None, lambda _: {}), 1),
-        (lambda admin: active_groups(admin, 9), 1),
+        (lambda admin: describe_consumer_groups(admin, None, lambda _: {}), 1),
+        (lambda admin: describe_active_consumer_groups(admin, 9), 1),
     ],
     ids=["offsets", "configs", "alter configs", "groups", "active groups"],
 )
@@ -161,7 +165,7 @@ def test_silence_is_no_answer(
     admin = Admin(ConnectionSettings("h:1"))
     monkeypatch.setattr(admin, "client", lambda: Failing(*errors))
     came: list[None] = []
-    monkeypatch.setattr(admin, "hear", lambda: came.append(None))
+    monkeypatch.setattr(admin, "record_answer", lambda: came.append(None))
     ask(admin)
     assert len(came) == first + heard
 
@@ -183,12 +187,12 @@ def test_brokers_that_list_no_group_have_answered(
     valid = [SimpleNamespace(group_id=id, state=SimpleNamespace(name="EMPTY")) for id in listed]
     told = SimpleNamespace(result=lambda: SimpleNamespace(valid=valid, errors=errors))
     admin = Admin(ConnectionSettings("h:1"))
-    monkeypatch.setattr(Admin, "known", property(lambda _: known))
+    monkeypatch.setattr(Admin, "known_broker_count", property(lambda _: known))
     one = SimpleNamespace(list_consumer_groups=lambda **_: told)
     monkeypatch.setattr(admin, "client", lambda: one)
     with suppress(UnreachableError):  # nobody else lists groups
-        active_groups(admin, 9)
-    assert (admin.heard_at > -math.inf) is heard
+        describe_active_consumer_groups(admin, 9)
+    assert (admin.last_answer_at > -math.inf) is heard
 
 
 @pytest.mark.parametrize("answer", [KafkaTimeoutError("broker 2"), KafkaConnectionError()])
@@ -196,16 +200,16 @@ def test_brokers_that_list_no_group_have_answered(
     ("ask", "told"),
     [
         (
-            lambda wire: committed(wire, {"g": 2}),
+            lambda wire: fetch_committed(wire, {"g": 2}),
             lambda found: {id: fault.name for id, fault in found.items()} == {"g": TIMED_OUT},
         ),
         (
             lambda wire: alter_log_dirs(wire, {(PARTITIONS[0], 2): "/d"}),
             lambda found: [fault.name for fault in found.values()] == [TIMED_OUT],
         ),
-        (lambda wire: log_dirs(wire, [2]), lambda found: found[0].error is not None),
+        (lambda wire: describe_log_dirs(wire, [2]), lambda found: found[0].error is not None),
         (
-            lambda wire: read_configs(wire, [Resource.broker(2)], ["a"]),
+            lambda wire: describe_configs(wire, [Resource.broker(2)], ["a"]),
             lambda found: found[Resource.broker(2)].name == TIMED_OUT,
         ),
     ],
@@ -218,7 +222,7 @@ def test_what_a_broker_left_without_an_answer_is_unknown(
     version = SimpleNamespace(api_version=lambda _: 8)
     manager = SimpleNamespace(broker_version_data=version)
     wire = SimpleNamespace(
-        manager=lambda: manager, each=lambda requests: dict.fromkeys(requests, answer)
+        manager=lambda: manager, ask_each=lambda requests: dict.fromkeys(requests, answer)
     )
     assert told(ask(wire))
 
@@ -235,8 +239,8 @@ def test_a_commit_that_is_not_told_is_unknown() -> None:
         each = {2: SimpleNamespace(groups=[group])}
         version = SimpleNamespace(api_version=lambda _: 8)
         manager = SimpleNamespace(broker_version_data=version)
-        wire: Any = SimpleNamespace(manager=lambda: manager, each=lambda _: each)
-        return committed(wire, {"g": 2})["g"]
+        wire: Any = SimpleNamespace(manager=lambda: manager, ask_each=lambda _: each)
+        return fetch_committed(wire, {"g": 2})["g"]
 
     assert asked(partition(5, 0), partition(-1, 0)) == {TopicPartition("t0", 0): 5}
     assert asked(partition(5, 0), partition(-1, 88)).name == "UNSTABLE_OFFSET_COMMIT"

@@ -18,9 +18,9 @@ from clusters import MB, cluster, load_of
 from offline import Here
 
 from core.cluster.documents import arrow
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.cluster.documents.reader import read_document
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.errors import DocumentError, ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -41,15 +41,15 @@ def document() -> ClusterDocument:
 
 
 def test_it_says_what_json_says(tmp_path: Path) -> None:
-    arrow.write(document(), tmp_path / "c.arrow")
-    assert to_json(read_document(tmp_path / "c.arrow")) == to_json(document())
+    arrow.write_arrow(document(), tmp_path / "c.arrow")
+    assert document_to_json(read_document(tmp_path / "c.arrow")) == document_to_json(document())
 
 
 def test_that_moves_were_not_seen_is_kept_in_both_forms(tmp_path: Path) -> None:
     state = replace(document().state, moves_unknown="This user may not list them.")
     hidden = replace(document(), state=state)
-    arrow.write(hidden, tmp_path / "c.arrow")
-    (tmp_path / "c.json").write_text(json.dumps(to_json(hidden)))
+    arrow.write_arrow(hidden, tmp_path / "c.arrow")
+    (tmp_path / "c.json").write_text(json.dumps(document_to_json(hidden)))
     for name in ("c.arrow", "c.json"):
         assert read_document(tmp_path / name).state.moves_unknown == "This user may not list them."
 
@@ -59,7 +59,7 @@ def test_that_moves_were_not_seen_is_kept_in_both_forms(tmp_path: Path) -> None:
     [
         None,
         HiddenTopics(),
-        HiddenTopics(2, (HiddenLogs(1, "/d", 2, 3, 9),), unknown_brokers=(2,)),
+        HiddenTopics(2, (HiddenLogDir(1, "/d", 2, 3, 9),), unknown_brokers=(2,)),
         HiddenTopics(unknown_brokers=(2,)),
         HiddenTopics(unknown_brokers=(1, 2), why_unknown="this user may not describe log dirs"),
     ],
@@ -69,8 +69,8 @@ def test_what_is_hidden_is_kept_in_both_forms(tmp_path: Path, hidden: HiddenTopi
     written = replace(
         document(), state=replace(document().state.with_brokers(alive), hidden=hidden)
     )
-    arrow.write(written, tmp_path / "c.arrow")
-    (tmp_path / "c.json").write_text(json.dumps(to_json(written)))
+    arrow.write_arrow(written, tmp_path / "c.arrow")
+    (tmp_path / "c.json").write_text(json.dumps(document_to_json(written)))
     for name in ("c.arrow", "c.json"):
         assert read_document(tmp_path / name).state.hidden == hidden
 
@@ -78,7 +78,7 @@ def test_what_is_hidden_is_kept_in_both_forms(tmp_path: Path, hidden: HiddenTopi
 def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> None:
     state, load = skewed(Shape(20, 100_000, "new"))
     written = ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
-    arrow.write(written, tmp_path / "c.arrow")
+    arrow.write_arrow(written, tmp_path / "c.arrow")
     found = read_document(tmp_path / "c.arrow")
     assert found.state.metadata_hash == state.metadata_hash
     assert np.array_equal(found.state.size_bytes, state.size_bytes)
@@ -86,15 +86,15 @@ def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> N
 
 
 def test_a_part_of_a_table_is_read_from_where_it_begins(tmp_path: Path) -> None:
-    arrow.write(document(), tmp_path / "c.arrow")
+    arrow.write_arrow(document(), tmp_path / "c.arrow")
     table = feather.read_table(str(tmp_path / "c.arrow"))
     twice = pa.concat_tables([table, table]).combine_chunks().slice(len(table))
     feather.write_feather(twice, str(tmp_path / "d.arrow"), compression="uncompressed")
-    assert to_json(read_document(tmp_path / "d.arrow")) == to_json(document())
+    assert document_to_json(read_document(tmp_path / "d.arrow")) == document_to_json(document())
 
 
 def test_rates_that_are_missing_are_unknown(tmp_path: Path) -> None:
-    arrow.write(document(), tmp_path / "c.arrow")
+    arrow.write_arrow(document(), tmp_path / "c.arrow")
     table = feather.read_table(str(tmp_path / "c.arrow"))
     at = table.column_names.index("in_bytes_per_s")
     rates = pa.array([None, 1.0, None], pa.float64())
@@ -106,7 +106,7 @@ def test_rates_that_are_missing_are_unknown(tmp_path: Path) -> None:
 
 def test_it_is_read_without_pandas(tmp_path: Path) -> None:
     """pyarrow's own way to NumPy imports it, which takes longer than to plan a small cluster."""
-    arrow.write(document(), tmp_path / "c.arrow")
+    arrow.write_arrow(document(), tmp_path / "c.arrow")
     code = (
         "import sys; from pathlib import Path; from core.cluster.documents.reader import "
         "read_document; read_document(Path(sys.argv[1])); sys.exit('pandas' in sys.modules)"
@@ -203,7 +203,7 @@ def out_of_its_values(path: Path) -> None:
     ],
 )
 def test_a_bad_one_is_told_in_one_sentence(tmp_path: Path, spoil, words: str) -> None:
-    arrow.write(document(), tmp_path / "c.arrow")
+    arrow.write_arrow(document(), tmp_path / "c.arrow")
     spoil(tmp_path / "c.arrow")
     with pytest.raises(DocumentError, match=words):
         read_document(tmp_path / "c.arrow")

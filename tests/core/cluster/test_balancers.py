@@ -10,8 +10,8 @@ import pytest
 from clusters import cluster
 
 from core.cluster.balancers import (
-    CONFIGURED,
-    KNOWN_TOPICS,
+    BALANCER_TOPICS,
+    CONFIGURED_BALANCER,
     Balancer,
     find_balancer,
     with_balancer_topics,
@@ -21,10 +21,10 @@ from core.errors import UsageError
 from core.settings import load_settings
 
 
-@pytest.mark.parametrize("topic", KNOWN_TOPICS)
+@pytest.mark.parametrize("topic", BALANCER_TOPICS)
 def test_a_known_topic_tells_who_balances(topic: str) -> None:
     state = cluster({"t-0": [1]}, topics=[Topic(topic)])
-    assert find_balancer(state) == Balancer(KNOWN_TOPICS[topic], topic)
+    assert find_balancer(state) == Balancer(BALANCER_TOPICS[topic], topic)
 
 
 @pytest.mark.parametrize("topic", ["_confluent-telemetry-metrics", "cruise.control", "t"])
@@ -36,13 +36,16 @@ def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None
     path = tmp_path / "config.toml"
     path.write_text('balancer_topics = ["ours.balance"]')
     client: Any = SimpleNamespace(
-        describe=lambda: cluster({"t-0": [1]}, topics=[Topic("ours.balance")]), close=lambda: 7
+        describe_cluster=lambda: cluster({"t-0": [1]}, topics=[Topic("ours.balance")]),
+        close=lambda: 7,
     )
-    assert find_balancer(client.describe()) is None
+    assert find_balancer(client.describe_cluster()) is None
     told = with_balancer_topics(client, load_settings(path).balancer_topics)
-    assert find_balancer(told.describe()) == Balancer(CONFIGURED, "ours.balance")
+    assert find_balancer(told.describe_cluster()) == Balancer(CONFIGURED_BALANCER, "ours.balance")
     assert told.close() == 7
-    assert find_balancer(client.describe()) is None, "another connection knows nothing of it"
+    assert find_balancer(client.describe_cluster()) is None, (
+        "another connection knows nothing of it"
+    )
 
 
 @pytest.mark.parametrize("text", ['"t"', "[1]", '[""]'])

@@ -16,14 +16,14 @@ from core.errors import UnreachableError
 def test_brokers_with_zookeeper_name_the_controller_themselves() -> None:
     with fake_broker(WITH_ZOOKEEPER) as broker:
         client = KafkaClient(ConnectionSettings(broker.bootstrap))
-        assert client.describe().controller == 1
+        assert client.describe_cluster().controller == 1
         client.close()
 
 
 def test_of_a_quorum_without_a_leader_no_controller_is_told() -> None:
     with fake_broker(KRAFT) as broker:
         client = KafkaClient(ConnectionSettings(broker.bootstrap))
-        assert client.describe().controller is None
+        assert client.describe_cluster().controller is None
         client.close()
 
 
@@ -31,7 +31,7 @@ def test_a_broker_that_is_too_old_is_told_by_what_is_needed() -> None:
     with fake_broker(ANCIENT) as broker:
         client = KafkaClient(ConnectionSettings(broker.bootstrap))
         with pytest.raises(UnreachableError, match="do not know") as refused:
-            client.describe()
+            client.describe_cluster()
         assert refused.value.next == "trimtab needs Kafka 2.8 or newer."
         client.close()
 
@@ -45,7 +45,7 @@ def test_metadata_that_comes_slowly_is_waited_for(
     monkeypatch.setattr(wire, "_ANSWER_SECONDS", patience)
     with fake_broker(KRAFT, slow_seconds=0.3) as broker:
         client = KafkaClient(ConnectionSettings(broker.bootstrap))
-        assert [topic.name for topic in client.describe().topics] == ["t"]
+        assert [topic.name for topic in client.describe_cluster().topics] == ["t"]
         client.close()
 
 

@@ -16,11 +16,11 @@ from servers import server, silent
 from core.cluster.client import OffsetAt
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka import admin as admin_module
-from core.cluster.kafka.admin import Admin, Handle, quiet_admin
-from core.cluster.kafka.configs import alter_configs, topic_configs
+from core.cluster.kafka.admin import Admin, ClosableClient, create_admin_client
+from core.cluster.kafka.configs import alter_configs, describe_topic_configs
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.groups import active_groups
-from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.groups import describe_active_consumer_groups
+from core.cluster.kafka.offsets import fetch_offsets
 from core.cluster.metadata import TopicPartition
 
 
@@ -42,7 +42,7 @@ class Client:
 
 def test_a_client_is_destroyed_once_and_not_beneath_a_call() -> None:
     client = Client()
-    handle = Handle(client)
+    handle = ClosableClient(client)
     answers: list[Any] = []
     call = threading.Thread(target=lambda: answers.append(handle.poll()))
     call.start()
@@ -63,7 +63,7 @@ def test_a_client_is_destroyed_once_and_not_beneath_a_call() -> None:
 
 def test_who_waits_for_an_answer_of_a_client_that_is_closed_is_told() -> None:
     with server(silent) as address:
-        admin = quiet_admin(ConnectionSettings(address))
+        admin = create_admin_client(ConnectionSettings(address))
         answer = admin.describe_cluster(request_timeout=60)
         admin.close()
         with pytest.raises(KafkaException):
@@ -123,9 +123,9 @@ CHANGE = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.SET, "1000")
 @pytest.mark.parametrize(
     ("ask", "answers"),
     [
-        (lambda admin: active_groups(admin, 9), 2),
-        (lambda admin: offsets(admin, [TopicPartition("t", 0)], OffsetAt.LATEST), 1),
-        (lambda admin: topic_configs(admin, [Resource.topic("t")], ["retention.ms"]), 1),
+        (lambda admin: describe_active_consumer_groups(admin, 9), 2),
+        (lambda admin: fetch_offsets(admin, [TopicPartition("t", 0)], OffsetAt.LATEST), 1),
+        (lambda admin: describe_topic_configs(admin, [Resource.topic("t")], ["retention.ms"]), 1),
         (lambda admin: alter_configs(admin, [CHANGE]), 1),
     ],
     ids=["groups", "offsets", "configs", "changes"],
@@ -136,11 +136,11 @@ def test_a_client_is_not_destroyed_beneath_who_waits_for_its_answers(
     admin = Admin(ConnectionSettings("h:1"))
     opened: list[Forgotten] = []
 
-    def open_anew(_: object) -> Handle:
-        opened.append(Forgotten(admin.forget))
-        return Handle(opened[-1])
+    def open_anew(_: object) -> ClosableClient:
+        opened.append(Forgotten(admin.reopen))
+        return ClosableClient(opened[-1])
 
-    monkeypatch.setattr(admin_module, "quiet_admin", open_anew)
+    monkeypatch.setattr(admin_module, "create_admin_client", open_anew)
     ask(admin)
     assert [beneath for one in opened for beneath in one.beneath] == [False] * answers
 
@@ -148,15 +148,15 @@ def test_a_client_is_not_destroyed_beneath_who_waits_for_its_answers(
 PROGRAM = """
 import gc, sys
 from core.cluster.kafka import admin as handle
-from core.cluster.kafka.admin import quiet_admin
+from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.settings import ConnectionSettings
 
-ended = handle._exit
+ended = handle._destroy_client
 def told(client):
     ended(client)
     print("destroyed", flush=True)
-handle._exit = told
-admin = quiet_admin(ConnectionSettings(sys.argv[1], "SSL"))
+handle._destroy_client = told
+admin = create_admin_client(ConnectionSettings(sys.argv[1], "SSL"))
 future = admin.describe_cluster(request_timeout=0.2)
 try:
     future.result()

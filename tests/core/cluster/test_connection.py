@@ -9,7 +9,7 @@ import pytest
 
 from core.cluster.kafka.connection.properties import parse_properties
 from core.cluster.kafka.connection.sasl import parse_jaas
-from core.cluster.kafka.connection.settings import ConnectionSettings, check_bootstrap
+from core.cluster.kafka.connection.settings import ConnectionSettings, parse_bootstrap
 from core.errors import DocumentError, UsageError
 
 SCRAM = """
@@ -44,12 +44,12 @@ def load(tmp_path: Path, text: str | bytes) -> ConnectionSettings:
 
 def test_without_a_file_it_is_plain_text() -> None:
     settings = ConnectionSettings.load("b1:9092")
-    assert settings.confluent()["security.protocol"] == "PLAINTEXT"
-    assert settings.kafka_python()["bootstrap_servers"] == ["b1:9092"]
+    assert settings.librdkafka_config()["security.protocol"] == "PLAINTEXT"
+    assert settings.kafka_python_config()["bootstrap_servers"] == ["b1:9092"]
 
 
 def test_scram_reaches_librdkafka(tmp_path: Path) -> None:
-    config = load(tmp_path, SCRAM).confluent()
+    config = load(tmp_path, SCRAM).librdkafka_config()
     assert config["bootstrap.servers"] == "b1:9092,b2:9092"
     assert config["security.protocol"] == "SASL_SSL"
     assert config["sasl.mechanism"] == "SCRAM-SHA-512"
@@ -64,7 +64,7 @@ def test_plain_reaches_kafka_python(tmp_path: Path) -> None:
         tmp_path,
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         "sasl.jaas.config=x.PlainLoginModule required username='u' password='p';\n",
-    ).kafka_python()
+    ).kafka_python_config()
     assert config["security_protocol"] == "SASL_PLAINTEXT"
     assert config["sasl_mechanism"] == "PLAIN"
     assert (config["sasl_plain_username"], config["sasl_plain_password"]) == ("u", "p")
@@ -87,7 +87,7 @@ CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'A' * 64}\nBBBB\n-----END CERTIFIC
 )
 def test_inline_pem_is_what_openssl_reads(tmp_path: Path, written: str) -> None:
     text = f"security.protocol=SSL\nssl.truststore.certificates={written}\n"
-    config = load(tmp_path, text.encode("latin-1")).confluent()
+    config = load(tmp_path, text.encode("latin-1")).librdkafka_config()
     assert config["ssl.ca.pem"] == CERTIFICATE
 
 
@@ -202,7 +202,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_certificate_that_cannot_be_loaded(tmp_path: Path) -> None:
     settings = load(tmp_path, "security.protocol=SSL\nssl.truststore.location=ca.pem\n")
     with pytest.raises(DocumentError, match="cannot be loaded"):
-        settings.kafka_python()
+        settings.kafka_python_config()
 
 
 @pytest.mark.parametrize(
@@ -214,13 +214,13 @@ def test_a_certificate_that_cannot_be_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_bootstrap_is_a_list_of_addresses(bootstrap: str, servers: str) -> None:
-    assert check_bootstrap(bootstrap) == servers
+    assert parse_bootstrap(bootstrap) == servers
 
 
 @pytest.mark.parametrize("bootstrap", ["", "b1", "b1:", "b1:http", "b1:70000", "b1:9092;b2:9092"])
 def test_other_bootstraps_are_refused(bootstrap: str) -> None:
     with pytest.raises(UsageError):
-        check_bootstrap(bootstrap)
+        parse_bootstrap(bootstrap)
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,10 @@ def scram(options: str) -> str:
 
 def test_a_user_with_commas_is_escaped_once_for_each_library(tmp_path: Path) -> None:
     settings = load(tmp_path, scram('username="a,b=c" password="p"'))
-    assert settings.kafka_python()["sasl_plain_username"] == "a=2Cb=3Dc"
-    assert settings.confluent()["sasl.username"] == "a,b=c"  # librdkafka escapes
+    assert settings.kafka_python_config()["sasl_plain_username"] == "a=2Cb=3Dc"
+    assert settings.librdkafka_config()["sasl.username"] == "a,b=c"  # librdkafka escapes
     plain = scram('username="a,b=c" password="p"').replace("SCRAM-SHA-512", "PLAIN")
-    assert load(tmp_path, plain).kafka_python()["sasl_plain_username"] == "a,b=c"
+    assert load(tmp_path, plain).kafka_python_config()["sasl_plain_username"] == "a,b=c"
 
 
 def test_an_encrypted_key_without_a_password_is_told_and_never_asked_for(tmp_path: Path) -> None:

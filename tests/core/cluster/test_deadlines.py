@@ -51,7 +51,9 @@ def client(bootstrap: str, protocol: str = "PLAINTEXT") -> Iterator[KafkaClient]
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("serve", [silent, says(b"220 mail ready\r\n")], ids=["silent", "garbage"])
-@pytest.mark.parametrize("call", [KafkaClient.describe, KafkaClient.groups], ids=["wire", "admin"])
+@pytest.mark.parametrize(
+    "call", [KafkaClient.describe_cluster, KafkaClient.describe_groups], ids=["wire", "admin"]
+)
 def test_who_is_no_broker_is_not_waited_for(
     protocol: str, serve: Callable[[socket.socket], None], call: Callable[[KafkaClient], object]
 ) -> None:
@@ -64,7 +66,7 @@ def test_who_is_no_broker_is_not_waited_for(
 @pytest.mark.parametrize("request_kind", [API_VERSIONS, METADATA, CLUSTER])
 def test_a_broker_that_stops_in_the_middle_of_an_answer_is_named(request_kind: int) -> None:
     with fake_broker(KRAFT, stalls_at=request_kind) as broker, client(broker.bootstrap) as opened:
-        error = in_time(opened.describe)
+        error = in_time(opened.describe_cluster)
     assert isinstance(error, UnreachableError)
     assert broker.bootstrap in error.title
 
@@ -77,8 +79,8 @@ def test_servers_that_hang_cost_the_one_that_answers_nothing(hung: int) -> None:
         settings = ConnectionSettings(",".join([*servers, broker.bootstrap]), timeout_seconds=60)
         opened = KafkaClient(settings)
         began = time.monotonic()
-        assert [topic.name for topic in in_time(opened.describe).topics] == ["t"]
-        assert time.monotonic() - began < settings.seconds(4)
+        assert [topic.name for topic in in_time(opened.describe_cluster).topics] == ["t"]
+        assert time.monotonic() - began < settings.scaled_seconds(4)
         opened.close()
 
 
@@ -96,18 +98,18 @@ def test_a_name_that_is_looked_up_for_ever_holds_up_nothing(
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     with client("hangs.invalid:9092") as opened:
-        error = in_time(opened.describe)
+        error = in_time(opened.describe_cluster)
     assert isinstance(error, UnreachableError)
     assert "hangs.invalid" in error.title
     with fake_broker(KRAFT) as broker, client(f"hangs.invalid:9092,{broker.bootstrap}") as opened:
-        assert in_time(opened.describe).topics
+        assert in_time(opened.describe_cluster).topics
     answered.set()
 
 
 @pytest.mark.parametrize("host", ["b1.invalid", "127.0.0.2"])
 def test_what_brokers_advertise_and_is_not_reached_is_named(host: str) -> None:
     with fake_broker(KRAFT, advertised=host) as broker, client(broker.bootstrap) as opened:
-        error = in_time(opened.describe)
+        error = in_time(opened.describe_cluster)
     assert isinstance(error, UnreachableError)
     port = broker.bootstrap.rpartition(":")[2]
     assert f"Broker 1 advertises {host}:{port}" in error.title
@@ -116,20 +118,20 @@ def test_what_brokers_advertise_and_is_not_reached_is_named(host: str) -> None:
 
 def test_where_nobody_listens_it_is_said_when_the_time_is_over() -> None:
     with client(nobody()) as opened:
-        assert "Nothing listens" in in_time(opened.describe).title
+        assert "Nothing listens" in in_time(opened.describe_cluster).title
 
 
 class Cluster:
     """A cluster whose one call takes as long as it is told, and what is heard of it meanwhile."""
 
     def __init__(self) -> None:
-        self.heard_at = float("-inf")
+        self.last_answer_at = float("-inf")
         self.ends = threading.Event()
 
     def explain(self, detail: str) -> UnreachableError:
         return UnreachableError(f"Broker 2 hangs: {detail}.")
 
-    def describe(self) -> str:
+    def describe_cluster(self) -> str:
         self.ends.wait()
         return "described"
 
@@ -137,7 +139,7 @@ class Cluster:
 def test_whatever_a_library_waits_for_a_call_ends_and_it_is_looked_for_why() -> None:
     cluster = Cluster()
     patient = with_deadline(cast("ClusterClient", cluster), cluster, 0.1)
-    error = in_time(patient.describe)
+    error = in_time(patient.describe_cluster)
     cluster.ends.set()
     assert isinstance(error, UnreachableError)
     assert error.title == "Broker 2 hangs: no answer has come for 0.1 s."
@@ -146,9 +148,9 @@ def test_whatever_a_library_waits_for_a_call_ends_and_it_is_looked_for_why() -> 
 def test_a_call_lasts_as_long_as_answers_come() -> None:
     cluster = Cluster()
     patient = with_deadline(cast("ClusterClient", cluster), cluster, 0.1)
-    cluster.heard_at = time.monotonic() + 3600  # as if answers came for an hour
+    cluster.last_answer_at = time.monotonic() + 3600  # as if answers came for an hour
     answers: list[Any] = []
-    asking = threading.Thread(target=lambda: answers.append(patient.describe()))
+    asking = threading.Thread(target=lambda: answers.append(patient.describe_cluster()))
     asking.start()
     asking.join(0.5)
     assert asking.is_alive()
@@ -159,9 +161,9 @@ def test_a_call_lasts_as_long_as_answers_come() -> None:
 
 def test_what_a_call_raises_is_raised() -> None:
     class Refusing(Cluster):
-        def describe(self) -> str:
+        def describe_cluster(self) -> str:
             raise AccessDeniedError("No.")
 
     cluster = Refusing()
     with pytest.raises(AccessDeniedError):
-        with_deadline(cast("ClusterClient", cluster), cluster, 60).describe()
+        with_deadline(cast("ClusterClient", cluster), cluster, 60).describe_cluster()

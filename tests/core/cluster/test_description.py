@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from core.cluster.kafka.metadata import denied_topics, describe
+from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics
 from core.cluster.state import ClusterState
 
 DENIED = SimpleNamespace(error_code=31, error_message=None)
@@ -17,19 +17,19 @@ class Answered:
     """A wire on which metadata and cluster always come, and reassignments as given."""
 
     def __init__(self) -> None:
-        self.patience = None
+        self.metadata_timeout = None
         self.controller: int | None = None
         self.last_reassignments: dict[Any, Any] = {}
         self.moves_unknown = ""
         self.moves: object = None
 
-    def note_controller(self, broker: int) -> None:
+    def set_controller(self, broker: int) -> None:
         self.controller = broker
 
-    def refuse_other(self, cluster_id: str) -> None:
+    def check_cluster_id(self, cluster_id: str) -> None:
         assert cluster_id == "c"
 
-    def read(self, ask: object, patience: object) -> tuple[Any, Any, Any, Any]:
+    def ask_any(self, ask: object, patience: object) -> tuple[Any, Any, Any, Any]:
         metadata = SimpleNamespace(topics=[], controller_id=1)
         described = SimpleNamespace(error_code=0, error_message=None, cluster_id="c", brokers=[])
         return metadata, described, self.moves, None
@@ -37,7 +37,7 @@ class Answered:
 
 def looked(wire: Answered, moves: object) -> ClusterState:
     wire.moves = moves
-    return describe(wire)  # type: ignore[arg-type]
+    return describe_cluster(wire)  # type: ignore[arg-type]
 
 
 def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() -> None:
@@ -51,4 +51,4 @@ def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() ->
 
 def test_for_no_name_no_broker_is_asked() -> None:
     nobody: Any = None
-    assert denied_topics(nobody, []) == frozenset()
+    assert fetch_denied_topics(nobody, []) == frozenset()

@@ -18,14 +18,14 @@ from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.documents.cluster_document import (
     ClusterDocument,
     DocumentGroup,
-    read_groups,
-    to_json,
+    document_to_json,
+    fetch_document_groups,
 )
-from core.cluster.documents.json_object import JsonObject, WrongError
+from core.cluster.documents.json_object import InvalidDocumentError, JsonObject
 from core.cluster.documents.reader import read_document
 from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group, Member
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import UNKNOWN, Broker, LogDir, PartitionRow, Topic, TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
@@ -58,7 +58,7 @@ def whole() -> ClusterDocument:
             PartitionRow("u", 0, 1, (1,), (1,)),
         ],
     )
-    state = with_logs(
+    state = with_log_dirs(
         described,
         [
             BrokerLogs(
@@ -75,15 +75,15 @@ def whole() -> ClusterDocument:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    document = to_json(whole())
+    document = document_to_json(whole())
     again = read_document(write(tmp_path, document))
-    assert to_json(again) == document
+    assert document_to_json(again) == document
     assert list(again.state.rows()) == list(whole().state.rows())
     assert again.state.brokers == whole().state.brokers
 
 
 def test_unknown_is_null_never_zero() -> None:
-    first, second, third = to_json(whole())["partitions"]
+    first, second, third = document_to_json(whole())["partitions"]
     assert (first["size_bytes"], second["size_bytes"], third["size_bytes"]) == (40, 0, None)
     assert (first["in_bytes_per_s"], second["in_bytes_per_s"]) == (1.5, None)
     assert third["in_bytes_per_s"] == 0.0
@@ -114,7 +114,7 @@ def test_a_broker_that_is_down_did_not_tell_what_is_hidden(tmp_path: Path) -> No
     up, told = LEAST["brokers"][:-1], LEAST | {"hidden_topics": {"topics": 0, "log_dirs": []}}
     read = read_document(write(tmp_path, told)).state.hidden
     assert read is not None
-    assert read.is_whole
+    assert read.is_complete
     without = read_document(write(tmp_path, told | {"brokers": up})).state.hidden
     assert without is not None
     assert (without.count, without.unknown_brokers) == (None, (2,))
@@ -128,7 +128,7 @@ def test_groups_that_are_absent_are_unknown_and_an_empty_list_is_none(
 ) -> None:
     document = read_document(write(tmp_path, LEAST | written))
     assert document.groups == known
-    assert to_json(document)["groups"] == (None if known is None else [])
+    assert document_to_json(document)["groups"] == (None if known is None else [])
 
 
 GROUPS = (
@@ -147,19 +147,21 @@ class Listing:
     def __init__(self, *groups: Group, lost: Sequence[Fault] = ()) -> None:
         self._groups, self._lost = groups, lost
 
-    def groups(self, lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+    def describe_groups(self, lost: Callable[[Fault], None]) -> tuple[Group, ...]:
         for fault in self._lost:
             lost(fault)
         return self._groups
 
-    def offsets(self, asked: Collection[TopicPartition], _: OffsetAt) -> dict[TopicPartition, int]:
+    def fetch_offsets(
+        self, asked: Collection[TopicPartition], _: OffsetAt
+    ) -> dict[TopicPartition, int]:
         return dict.fromkeys(asked, 9)
 
 
 def listed(
     *groups: Group, lost: Sequence[Fault] = (), before: Sequence[DocumentGroup] | None = None
 ) -> dict[str, dict[TopicPartition, int] | None] | None:
-    found = read_groups(cast(ClusterClient, Listing(*groups, lost=lost)), before)
+    found = fetch_document_groups(cast(ClusterClient, Listing(*groups, lost=lost)), before)
     if found is None:
         return None
     return {group.id: None if group.unknown else dict(group.lag) for group in found}
@@ -171,16 +173,16 @@ def test_a_group_whose_coordinator_is_away_is_kept_and_its_lag_unknown(tmp_path:
     document = ClusterDocument(
         whole().state,
         *(np.full(3, np.nan),) * 2,
-        read_groups(cast(ClusterClient, Listing(*GROUPS))),
+        fetch_document_groups(cast(ClusterClient, Listing(*GROUPS))),
     )
-    written = to_json(document)
+    written = document_to_json(document)
     assert [group["lag"] and len(group["lag"]) for group in written["groups"]] == [None, 1, None]
     again = read_document(write(tmp_path, written))
     assert again.groups == document.groups
 
 
 def test_groups_that_were_not_listed_are_those_that_were_there_before() -> None:
-    before = read_groups(cast(ClusterClient, Listing(*GROUPS)))
+    before = fetch_document_groups(cast(ClusterClient, Listing(*GROUPS)))
     assert listed(GROUPS[0], lost=[BUSY]) is None
     assert listed(GROUPS[0], lost=[BUSY], before=before) == {
         "away": None, "etl": None, "late": None
@@ -194,7 +196,7 @@ def test_who_reads_is_not_wholly_known_while_some_groups_may_be_hidden(
     lost: list[Fault], known: bool
 ) -> None:
     """Nothing that deletes is advised or done then: there may be a group that nobody has seen."""
-    before = read_groups(cast(ClusterClient, Listing(*GROUPS))) if known else None
+    before = fetch_document_groups(cast(ClusterClient, Listing(*GROUPS))) if known else None
     assert listed(*GROUPS, lost=lost, before=before) is None
 
 
@@ -299,5 +301,5 @@ def test_whatever_stands_in_it_is_a_document_or_a_document_error(
 
 @pytest.mark.parametrize("capacity", [0, 0.0, 1e-300, -1])
 def test_a_capacity_that_carries_nothing_is_refused(capacity: float) -> None:
-    with pytest.raises(WrongError, match=r"'in' of brokers\[0\]"):
+    with pytest.raises(InvalidDocumentError, match=r"'in' of brokers\[0\]"):
         JsonObject({"in": capacity}, "brokers[0]").capacity("in")

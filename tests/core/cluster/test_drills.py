@@ -12,13 +12,13 @@ from clusters import cluster
 
 from core import files, paths
 from core.cluster.connect import Address
-from core.cluster.drills.drill import Drill, DrillGround, DrillKind, Offer, told
-from core.cluster.drills.target import ground_of
+from core.cluster.drills.drill import Drill, DrillKind, DrillTarget, Offer, describe_drill
+from core.cluster.drills.target import find_drill_target
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import full_disk, load_overrides
-from core.cluster.sandbox.load_overrides import Followed, Skew, Sway
-from core.cluster.sandbox.nodes import Node, Role, lay_out
+from core.cluster.sandbox.load_overrides import LoadOverrides, OverridesFile, Skew
+from core.cluster.sandbox.nodes import Node, Role, plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
@@ -34,12 +34,12 @@ from core.errors import UsageError
 def written_down(name: str, cluster_id: str) -> list[Node]:
     """Write a sandbox down whose nodes do not run, but for the first broker, which is us."""
     folder = paths.sandbox_dir(name)
-    nodes = lay_out(folder, (1, 2), racks=0, controllers=1)
+    nodes = plan_nodes(folder, (1, 2), racks=0, controllers=1)
     for node in nodes:
         for log_dir in node.log_dirs:
             log_dir.mkdir(parents=True)
     first = next(node.id for node in nodes if node.role is Role.BROKER)
-    state = folders.State(cluster_id, "4.3.1", True, nodes, {first: Process.this()})
+    state = folders.SandboxState(cluster_id, "4.3.1", True, nodes, {first: Process.this()})
     folders.write_state(folder, state)
     return [node for node in nodes if node.role is Role.BROKER]
 
@@ -53,37 +53,37 @@ def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 @pytest.mark.parametrize("more", [(), (1,)])
 def test_a_sandbox_is_known_by_its_own_files(brokers: list[Node], more: tuple[int, ...]) -> None:
     asked = ",".join(brokers[i].address for i in (0, *more))
-    ground = ground_of(Address(asked), "made-for-it")
+    ground = find_drill_target(Address(asked), "made-for-it")
     assert ground is not None
     assert ground.name == "sandbox demo"
     local = asked.replace("127.0.0.1:", "localhost:")
-    assert ground_of(Address(local), "made-for-it") is not None
+    assert find_drill_target(Address(local), "made-for-it") is not None
 
 
 def test_no_other_cluster_is_taken_for_a_sandbox(brokers: list[Node]) -> None:
     ours = brokers[0].address
-    assert ground_of(Address(ours), "another") is None
-    assert ground_of(Address("127.0.0.1:1"), "made-for-it") is None
-    assert ground_of(Address(f"{ours},kafka.example.org:9092"), "made-for-it") is None
-    assert ground_of(Address(f"{ours},"), "made-for-it") is None
+    assert find_drill_target(Address(ours), "another") is None
+    assert find_drill_target(Address("127.0.0.1:1"), "made-for-it") is None
+    assert find_drill_target(Address(f"{ours},kafka.example.org:9092"), "made-for-it") is None
+    assert find_drill_target(Address(f"{ours},"), "made-for-it") is None
     (paths.sandbox_dir("demo") / folders.STATE).unlink()
-    assert ground_of(Address(ours), "made-for-it") is None
+    assert find_drill_target(Address(ours), "made-for-it") is None
 
 
 def test_a_sandbox_that_became_another_cluster_is_left_alone(brokers: list[Node]) -> None:
-    ground = ground_of(Address(brokers[0].address), "made-for-it")
+    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     written_down("demo-2", "other")
     document = (paths.sandbox_dir("demo-2") / folders.STATE).read_text()
     files.write_text(paths.sandbox_dir("demo") / folders.STATE, document)
     with pytest.raises(UsageError, match="another cluster by now"):
-        ground.carry_out(Drill(DrillKind.KILL, "broker 1", 1))
+        ground.run(Drill(DrillKind.KILL, "broker 1", 1))
 
 
 def test_no_broker_is_started_of_a_sandbox_that_has_gone(brokers: list[Node]) -> None:
     """As when a demo ends while a broker of it is being started."""
     sandbox = Sandbox.open("demo")
-    folders.write_state(sandbox.folder, folders.State("newer", "4.3.1", True, (), {}))
+    folders.write_state(sandbox.folder, folders.SandboxState("newer", "4.3.1", True, (), {}))
     with pytest.raises(UsageError, match="has gone"):
         sandbox.start(2)
 
@@ -91,7 +91,7 @@ def test_no_broker_is_started_of_a_sandbox_that_has_gone(brokers: list[Node]) ->
 # -- what is offered on a sandbox ------------------------------------------------------------------
 
 
-def offered(ground: DrillGround, state: ClusterState) -> dict[DrillKind, Offer]:
+def offered(ground: DrillTarget, state: ClusterState) -> dict[DrillKind, Offer]:
     return {offer.kind: offer for offer in ground.offers(state)}
 
 
@@ -99,7 +99,7 @@ STATE = cluster({"orders-0": [1, 2], "orders-1": [2, 1], "clicks-0": [1, 2], "st
 
 
 def test_brokers_are_offered_by_whether_their_process_runs(brokers: list[Node]) -> None:
-    ground = ground_of(Address(brokers[0].address), "made-for-it")
+    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     found = offered(ground, STATE)
     assert [drill.broker for drill in found[DrillKind.KILL].drills] == [1]
@@ -108,7 +108,7 @@ def test_brokers_are_offered_by_whether_their_process_runs(brokers: list[Node]) 
 
 
 def test_without_a_load_it_says_that_nothing_can_be_skewed(brokers: list[Node]) -> None:
-    ground = ground_of(Address(brokers[0].address), "made-for-it")
+    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     found = offered(ground, STATE)
     for kind in (DrillKind.SKEW, DrillKind.JOIN):
@@ -116,63 +116,63 @@ def test_without_a_load_it_says_that_nothing_can_be_skewed(brokers: list[Node]) 
         assert "trimtab sandbox load" in found[kind].why_not
     assert not {DrillKind.EVEN, DrillKind.LEAVE} & found.keys()
     with pytest.raises(UsageError, match="No load runs on sandbox 'demo'"):
-        ground.carry_out(Drill(DrillKind.JOIN, "group billing", group="billing"))
+        ground.run(Drill(DrillKind.JOIN, "group billing", group="billing"))
 
 
 def test_load_is_skewed_and_consumers_join_and_both_are_undone(brokers: list[Node]) -> None:
-    ground = ground_of(Address(brokers[0].address), "made-for-it")
+    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
     assert ground is not None
-    wanted = Sandbox.open("demo").wanted
-    with hold_lease(load_overrides.lease_of(wanted)):
+    wanted = Sandbox.open("demo").overrides_path
+    with hold_lease(load_overrides.overrides_lease(wanted)):
         found = offered(ground, STATE)
         names = [drill.on for drill in found[DrillKind.SKEW].drills]
         assert names == [
             *("topic clicks", "topic orders"),
             *("what broker 1 leads", "what broker 2 leads"),
         ]
-        ground.carry_out(found[DrillKind.SKEW].drills[-1])
-        ground.carry_out(found[DrillKind.JOIN].drills[0])
-        now = load_overrides.read(wanted)
+        ground.run(found[DrillKind.SKEW].drills[-1])
+        ground.run(found[DrillKind.JOIN].drills[0])
+        now = load_overrides.read_overrides(wanted)
         assert now.skew is not None
         assert now.skew.partitions == {TopicPartition("orders", 1)}
         assert now.more == {"billing": 1}
         found = offered(ground, STATE)
         assert [drill.group for drill in found[DrillKind.LEAVE].drills] == ["billing"]
-        ground.carry_out(found[DrillKind.LEAVE].drills[0])
-        assert told(found[DrillKind.EVEN].drills[0]) == (
+        ground.run(found[DrillKind.LEAVE].drills[0])
+        assert describe_drill(found[DrillKind.EVEN].drills[0]) == (
             "sent what broker 2 leads as much as before again"
         )
-        assert ground.carry_out(found[DrillKind.EVEN].drills[0])
-        assert not ground.carry_out(found[DrillKind.EVEN].drills[0])
+        assert ground.run(found[DrillKind.EVEN].drills[0])
+        assert not ground.run(found[DrillKind.EVEN].drills[0])
         assert not {DrillKind.EVEN, DrillKind.LEAVE} & offered(ground, STATE).keys()
         with pytest.raises(UsageError, match="No consumer was added to group billing"):
-            ground.carry_out(Drill(DrillKind.LEAVE, "group billing", group="billing"))
+            ground.run(Drill(DrillKind.LEAVE, "group billing", group="billing"))
         with pytest.raises(UsageError, match="The load has no group nobody"):
-            ground.carry_out(Drill(DrillKind.JOIN, "group nobody", group="nobody"))
+            ground.run(Drill(DrillKind.JOIN, "group nobody", group="nobody"))
 
 
 def test_a_disk_is_full_as_far_as_its_broker_can_tell(brokers: list[Node]) -> None:
     node = brokers[0]
-    before = sorted(full_disk.fillable(node).iterdir())
-    full_disk.fill(node)
+    before = sorted(full_disk.log_dir_to_fill(node).iterdir())
+    full_disk.fill_disk(node)
     assert full_disk.is_full(node)
-    written = full_disk.fillable(node) / full_disk.WRITTEN
+    written = full_disk.log_dir_to_fill(node) / full_disk.WRITTEN
     with pytest.raises(OSError, match="No space left on device"):
         written.write_text("0\n")
     # Kafka renames what it wrote, which may have been ours by then.
-    written.rename(full_disk.fillable(node) / full_disk.CHECKPOINT)
+    written.rename(full_disk.log_dir_to_fill(node) / full_disk.CHECKPOINT)
     assert not full_disk.is_full(node)
-    full_disk.empty(node)
-    assert sorted(full_disk.fillable(node).iterdir()) == before
+    full_disk.empty_disk(node)
+    assert sorted(full_disk.log_dir_to_fill(node).iterdir()) == before
 
 
 def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node]) -> None:
-    ground = ground_of(Address(brokers[0].address), "made-for-it")
+    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     assert [d.on for d in offered(ground, STATE)[DrillKind.FILL].drills] == [
         "log dir disk-2 of broker 1"
     ]
-    full_disk.fill(brokers[0])
+    full_disk.fill_disk(brokers[0])
     found = offered(ground, STATE)
     assert not found[DrillKind.FILL].drills
     assert [d.on for d in found[DrillKind.EMPTY].drills] == ["log dir disk-2 of broker 1"]
@@ -182,7 +182,7 @@ def test_where_no_disk_can_be_filled_it_says_so(
     brokers: list[Node], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(full_disk, "DEV_FULL", tmp_path / "none")
-    ground = ground_of(Address(brokers[0].address), "made-for-it")
+    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
     assert ground is not None
     assert "has no /dev/full" in offered(ground, STATE)[DrillKind.FILL].why_not
 
@@ -192,19 +192,19 @@ def test_where_no_disk_can_be_filled_it_says_so(
 
 def test_a_workload_sees_each_change_once(tmp_path: Path) -> None:
     path = tmp_path / "workload.json"
-    followed = Followed(path)
+    followed = OverridesFile(path)
     assert not followed.changed()
     skew = Skew("topic orders", 5.0, frozenset({TopicPartition("orders", 0)}))
-    load_overrides.write(path, Sway(skew, {"billing": 2}))
+    load_overrides.write_overrides(path, LoadOverrides(skew, {"billing": 2}))
     assert followed.changed()
-    assert followed.sway == Sway(skew, {"billing": 2})
-    assert followed.sway.times(TopicPartition("orders", 0)) == 5
-    assert followed.sway.times(TopicPartition("orders", 1)) == 1
+    assert followed.overrides == LoadOverrides(skew, {"billing": 2})
+    assert followed.overrides.times(TopicPartition("orders", 0)) == 5
+    assert followed.overrides.times(TopicPartition("orders", 1)) == 1
     assert not followed.changed()
     path.unlink()
     assert followed.changed()
-    assert followed.sway == Sway()
-    assert not Followed(None).changed()
+    assert followed.overrides == LoadOverrides()
+    assert not OverridesFile(None).changed()
 
 
 # -- on a simulated cluster ------------------------------------------------------------------------
@@ -221,8 +221,8 @@ def simulated(tmp_path: Path) -> Iterator[SimulatorServer]:
 
 def test_a_simulator_is_asked_for_its_own_id(simulated: SimulatorServer) -> None:
     address = Address(f"sim:{simulated.path}")
-    assert ground_of(address, "another") is None
-    ground = ground_of(address, "sim-1")
+    assert find_drill_target(address, "another") is None
+    ground = find_drill_target(address, "sim-1")
     assert ground is not None
     assert ground.name == "the simulated cluster"
     ground.close()
@@ -230,18 +230,18 @@ def test_a_simulator_is_asked_for_its_own_id(simulated: SimulatorServer) -> None
 
 def test_each_fault_of_a_simulated_cluster_can_be_undone(simulated: SimulatorServer) -> None:
     there = simulated.cluster
-    ground = ground_of(Address(f"sim:{simulated.path}"), "sim-1")
+    ground = find_drill_target(Address(f"sim:{simulated.path}"), "sim-1")
     assert ground is not None
 
     def state() -> ClusterState:
-        from core.cluster.log_dirs import with_logs
+        from core.cluster.log_dirs import with_log_dirs
 
-        seen = there.describe()
-        return with_logs(seen, there.log_dirs([b.id for b in seen.brokers if b.alive]))
+        seen = there.describe_cluster()
+        return with_log_dirs(seen, there.describe_log_dirs([b.id for b in seen.brokers if b.alive]))
 
     def do(kind: DrillKind, on: str) -> None:
         (drill,) = (d for d in offered(ground, state())[kind].drills if d.on == on)
-        ground.carry_out(drill)
+        ground.run(drill)
 
     def down() -> list[int]:
         return [broker.id for broker in state().brokers if not broker.alive]
@@ -255,7 +255,7 @@ def test_each_fault_of_a_simulated_cluster_can_be_undone(simulated: SimulatorSer
     assert down() == []
 
     def members() -> int:
-        (group,) = there.groups("billing")
+        (group,) = there.describe_groups("billing")
         return len(group.members)
 
     before = members()
@@ -278,7 +278,7 @@ def test_a_simulated_load_is_skewed_from_then_on_and_what_was_stays() -> None:
     there, even = SimulatedCluster(spec, 5), SimulatedCluster(spec, 5)
     for one in (there, even):
         one.advance(30)
-    state = there.describe()
+    state = there.describe_cluster()
     orders = [state.tp(i) for i in range(state.partition_count) if state.tp(i).topic == "orders"]
     ours = np.array([state.tp(i) in set(orders) for i in range(state.partition_count)])
     began = there.now
@@ -286,7 +286,7 @@ def test_a_simulated_load_is_skewed_from_then_on_and_what_was_stays() -> None:
     for one in (there, even):
         one.advance(30)
     ended = there.now
-    there.even()
+    there.clear_skew()
     for one in (there, even):
         one.advance(30)
     moments = [began.fromtimestamp(began.timestamp() + s, began.tzinfo) for s in (-1, 1, 31)]
@@ -295,7 +295,11 @@ def test_a_simulated_load_is_skewed_from_then_on_and_what_was_stays() -> None:
     assert np.array_equal(skewed[[0, 2]], plain[[0, 2]])
     assert np.allclose(skewed[1][ours], 4 * plain[1][ours])
     assert np.array_equal(skewed[1][~ours], plain[1][~ours])
-    grown = there.log_dirs([1])[0]
+    grown = there.describe_log_dirs([1])[0]
     assert sum(log.size_bytes for log in grown.replicas if log.topic == "orders") > (
-        sum(log.size_bytes for log in even.log_dirs([1])[0].replicas if log.topic == "orders")
+        sum(
+            log.size_bytes
+            for log in even.describe_log_dirs([1])[0].replicas
+            if log.topic == "orders"
+        )
     )

@@ -18,8 +18,13 @@ from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
 from core.cluster.kafka import client as kafka
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.groups import active_groups, groups, other_active_groups, other_groups
-from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.groups import (
+    describe_active_consumer_groups,
+    describe_consumer_groups,
+    describe_other_active_groups,
+    describe_other_groups,
+)
+from core.cluster.kafka.offsets import fetch_offsets
 from core.cluster.kafka.wire import Wire
 from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
@@ -52,13 +57,13 @@ def test_who_does_not_list_its_groups_is_told_and_the_others_are_read(
 ) -> None:
     lost: list[Fault] = []
     asked = admin(Listing("orders"), monkeypatch)
-    assert groups(asked, "payments", nobody, lost.append) == ()
+    assert describe_consumer_groups(asked, "payments", nobody, lost.append) == ()
     assert lost == [Fault("COORDINATOR_LOAD_IN_PROGRESS", "broker 2")]
 
 
 def test_a_cluster_in_which_nobody_lists_groups_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnreachableError):
-        groups(admin(Listing(), monkeypatch), None, nobody)
+        describe_consumer_groups(admin(Listing(), monkeypatch), None, nobody)
 
 
 class Waiting:
@@ -85,9 +90,9 @@ ASKED = (TopicPartition("t", 0), TopicPartition("t", 1))
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda found: offsets(found, ASKED, OffsetAt.LATEST),
-        lambda found: groups(found, None, nobody),
-        lambda found: active_groups(found, 9),
+        lambda found: fetch_offsets(found, ASKED, OffsetAt.LATEST),
+        lambda found: describe_consumer_groups(found, None, nobody),
+        lambda found: describe_active_consumer_groups(found, 9),
     ],
     ids=["offsets", "groups", "active groups"],
 )
@@ -97,7 +102,7 @@ def test_a_broker_that_was_waited_for_in_vain_is_not_waited_for_again_once_it_is
     found = Admin(ConnectionSettings("h:1"))
     opened: list[Waiting | None] = [Waiting()]
     monkeypatch.setattr(found, "client", lambda: opened[-1])
-    monkeypatch.setattr(found, "forget", lambda: opened.append(None))
+    monkeypatch.setattr(found, "reopen", lambda: opened.append(None))
     with suppress(UnreachableError):  # nobody else lists groups
         ask(found)
     assert opened[1:] == [None]
@@ -139,9 +144,9 @@ def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
 
     opened.append(Remembering(1, 2))
     monkeypatch.setattr(found, "client", lambda: opened[-1])
-    monkeypatch.setattr(found, "forget", open_anew)
+    monkeypatch.setattr(found, "reopen", open_anew)
     committed = {TopicPartition("t", 0): 7}
-    (group,) = groups(found, None, lambda asked: dict.fromkeys(asked, committed))
+    (group,) = describe_consumer_groups(found, None, lambda asked: dict.fromkeys(asked, committed))
     assert (group.coordinator, group.committed, group.fault) == (2, committed, None)
     assert len(opened) == 2
 
@@ -163,10 +168,10 @@ class Brokers:
         self._cluster = SimpleNamespace(authorized_operations=operations, brokers=brokers)
         self._groups, self._silent = groups, silent
 
-    def read(self, ask: Any) -> Any:
+    def ask_any(self, ask: Any) -> Any:
         return self._cluster
 
-    def each(self, requests: Mapping[int, Any], seconds: float) -> dict[int, Any]:
+    def ask_each(self, requests: Mapping[int, Any], seconds: float) -> dict[int, Any]:
         none = SimpleNamespace(error_code=0, groups=[])
         told = SimpleNamespace(error_code=0, groups=self._groups)
         return {1: told, 2: TimeoutError("no answer") if self._silent else none}
@@ -177,7 +182,7 @@ OFFSETS = {TopicPartition("t", 0): 5}
 
 def others(wire: Brokers) -> tuple[dict[str, Any], list[Fault]]:
     lost: list[Fault] = []
-    found = other_groups(
+    found = describe_other_groups(
         cast("Any", wire), None, lambda ids: dict.fromkeys(ids, OFFSETS), lost.append
     )
     return {group.id: group for group in found}, lost
@@ -193,7 +198,7 @@ def test_groups_that_the_driver_drops_are_told_with_their_type() -> None:
             listed("older", "connect", None),
         )
     )
-    assert {id: (g.protocol, g.state, g.reads_unknown) for id, g in found.items()} == {
+    assert {id: (g.protocol, g.state, g.has_unknown_reads) for id, g in found.items()} == {
         "work": ("share", "stable", True),
         "wordcount": ("streams", "empty", True),
         "workers": ("connect", "stable", False),
@@ -246,17 +251,17 @@ def test_what_is_hidden_for_good_is_told_beside_who_is_silent_and_is_not_missing
 
         return told
 
-    monkeypatch.setattr(kafka, "groups", tells(silent))
-    monkeypatch.setattr(kafka, "other_groups", tells(silent_again))
-    monkeypatch.setattr(kafka, "other_active_groups", tells(silent_again))
-    active = ActiveGroups((), complete=not silent)
-    monkeypatch.setattr(kafka, "active_groups", lambda *_: active)
+    monkeypatch.setattr(kafka, "describe_consumer_groups", tells(silent))
+    monkeypatch.setattr(kafka, "describe_other_groups", tells(silent_again))
+    monkeypatch.setattr(kafka, "describe_other_active_groups", tells(silent_again))
+    active = ActiveGroups((), is_complete=not silent)
+    monkeypatch.setattr(kafka, "describe_active_consumer_groups", lambda *_: active)
     monkeypatch.setattr(Wire, "manager", lambda _: None)
     client = kafka.KafkaClient(ConnectionSettings("h:1"))
     lost: list[Fault] = []
-    client.groups(lost=lost.append)
+    client.describe_groups(lost=lost.append)
     assert set(lost) == {*silent, *silent_again}
-    assert client.active_groups(200).complete is complete
+    assert client.describe_active_groups(200).is_complete is complete
     client.close()
 
 
@@ -278,18 +283,20 @@ def test_active_groups_of_every_type_are_asked_for_side_by_side(
         met.wait()
         return ActiveGroups(())
 
-    monkeypatch.setattr(kafka, "other_active_groups", tell_others)
-    monkeypatch.setattr(kafka, "active_groups", tell)
+    monkeypatch.setattr(kafka, "describe_other_active_groups", tell_others)
+    monkeypatch.setattr(kafka, "describe_active_consumer_groups", tell)
     monkeypatch.setattr(Wire, "manager", lambda _: None)
     client = kafka.KafkaClient(ConnectionSettings("h:1"))
     if error is None:
-        assert client.active_groups(9) == ActiveGroups((), others=(work,))
+        assert client.describe_active_groups(9) == ActiveGroups((), other_groups=(work,))
     else:
         with pytest.raises(UnreachableError, match=error.title):
-            client.active_groups(9)
+            client.describe_active_groups(9)
     client.close()
 
 
 def test_only_those_with_members_are_active() -> None:
     wire = Brokers(listed("work", "share", "share"), listed("gone", "share", "share", "Empty"))
-    assert [g.id for g in other_active_groups(cast("Any", wire), lambda fault: None)] == ["work"]
+    assert [g.id for g in describe_other_active_groups(cast("Any", wire), lambda fault: None)] == [
+        "work"
+    ]

@@ -9,7 +9,7 @@ from run_help import Faulty, cluster, set_config
 
 from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.faults import Fault
-from core.cluster.kafka.configs import entries_of
+from core.cluster.kafka.configs import parse_list_entries
 from core.run.journal.throttle_values import Side
 from core.run.throttles.lists import fetch_list_answers
 
@@ -28,9 +28,9 @@ MUST = "leader.replication.throttled.replicas must be the literal '*' or a list 
 )
 def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
     said = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
-    assert entries_of(Fault("INVALID_CONFIG", said)) == entries
+    assert parse_list_entries(Fault("INVALID_CONFIG", said)) == entries
     with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {said}"
-    assert entries_of(Fault("INVALID_REQUEST", with_zookeeper)) == entries
+    assert parse_list_entries(Fault("INVALID_REQUEST", with_zookeeper)) == entries
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> N
     ],
 )
 def test_what_does_not_tell_is_no_empty_list(refusal: Fault | None, name: str) -> None:
-    answer = entries_of(refusal)
+    answer = parse_list_entries(refusal)
     assert isinstance(answer, Fault)
     assert answer.name == name
 
@@ -64,7 +64,7 @@ def test_of_a_cluster_that_does_not_tell_two_looks_must_agree(settled: bool) -> 
             set_config(client, T, LEADER_LIST, "9:5,9:6")
         return answer
 
-    faulty.replaced = {"list_entries": untold, "configs": another}
+    faulty.replaced = {"fetch_list_entries": untold, "describe_configs": another}
     (answer,) = fetch_list_answers(faulty, client.clock, [("t", Side.LEADER)]).values()  # type: ignore[arg-type]
     if settled:
         assert answer == {"9:5"}

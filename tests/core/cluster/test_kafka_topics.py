@@ -30,16 +30,16 @@ class Brokers:
         self.looks = 0
         self.first: Sequence[Any] = ()
         through = Faulty(self.cluster)
-        through.replaced["describe"] = self._look
+        through.replaced["describe_cluster"] = self._look
         monkeypatch.setattr(topics, "KafkaClient", lambda settings: through)
-        monkeypatch.setattr(topics, "_AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr(topics, "_RETRY_SECONDS", 0.0)
 
     def _look(self, real: Callable[[], Any]) -> Any:
         self.looks += 1
         return self.first[self.looks - 1] if self.looks <= len(self.first) else real()
 
     def held(self, topic: str) -> list[tuple[int, ...]]:
-        state = self.cluster.describe()
+        state = self.cluster.describe_cluster()
         return [state.replicas(row) for row in state.partitions_of(topic)]
 
 
@@ -52,7 +52,7 @@ def test_topics_get_exactly_these_replicas_and_configs(brokers: Brokers) -> None
     create_topics(SETTINGS, {"a": [(1, 2), (2, 1)], "b": [[2]]}, {"retention.ms": "1000"})
     assert brokers.held("a") == [(1, 2), (2, 1)]
     assert brokers.held("b") == [(2,)]
-    found = brokers.cluster.configs([Resource.topic("b")], ["retention.ms"])
+    found = brokers.cluster.describe_configs([Resource.topic("b")], ["retention.ms"])
     assert found[Resource.topic("b")]["retention.ms"].value == "1000"  # type: ignore[index]
 
 
@@ -69,11 +69,11 @@ def test_one_that_is_gone_already_is_no_error(brokers: Brokers) -> None:
 
 
 def test_it_returns_once_brokers_show_it(brokers: Brokers) -> None:
-    brokers.first = [brokers.cluster.describe()] * EARLIER
+    brokers.first = [brokers.cluster.describe_cluster()] * EARLIER
     create_topics(SETTINGS, {"new": [(1,)]})
     assert brokers.looks == EARLIER + 1
 
-    brokers.looks, brokers.first = 0, [brokers.cluster.describe()] * EARLIER
+    brokers.looks, brokers.first = 0, [brokers.cluster.describe_cluster()] * EARLIER
     delete_topics(SETTINGS, ["new"])
     assert brokers.looks == EARLIER + 1
 
@@ -81,14 +81,14 @@ def test_it_returns_once_brokers_show_it(brokers: Brokers) -> None:
 def test_it_returns_once_every_partition_has_a_leader(brokers: Brokers) -> None:
     elsewhere = SimulatedCluster(small_spec({"new": [(1,), (2,)]}, brokers=(1, 2)))
     elsewhere.stop_broker(2)
-    brokers.first = [elsewhere.describe()] * EARLIER
+    brokers.first = [elsewhere.describe_cluster()] * EARLIER
     create_topics(SETTINGS, {"new": [(1,), (2,)]})
     assert brokers.looks == EARLIER + 1
 
 
 def test_one_that_never_comes_is_told_of(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "_PATIENCE_SECONDS", 0.0)
-    brokers.first = [brokers.cluster.describe()] * 1000
+    monkeypatch.setattr(topics, "_TIMEOUT_SECONDS", 0.0)
+    brokers.first = [brokers.cluster.describe_cluster()] * 1000
     with pytest.raises(TrimtabError, match="the new topics have no leaders yet"):
         create_topics(SETTINGS, {"new": [(1,)]})
     with pytest.raises(TrimtabError, match="the deleted topics are still there"):

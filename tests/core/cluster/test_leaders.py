@@ -7,9 +7,9 @@ from clusters import cluster, tp
 from core.cluster.leaders import (
     BrokerLeaders,
     Election,
-    imbalance,
+    leader_imbalance,
+    partition_rows,
     preferred_elections,
-    rows_of,
     unclean_elections,
 )
 
@@ -22,22 +22,27 @@ AWAY = cluster(
 
 
 def test_a_broker_is_off_by_what_prefers_it_and_is_led_by_another() -> None:
-    assert imbalance(AWAY, rows_of(AWAY, None)) == (
+    assert leader_imbalance(AWAY, partition_rows(AWAY, None)) == (
         BrokerLeaders(1, True, prefers=2, leads=2, away=1),
         BrokerLeaders(2, True, prefers=1, leads=2, away=0),
         BrokerLeaders(3, True, prefers=1, leads=0, away=1),
         BrokerLeaders(4, False, prefers=1, leads=0, away=1),
     )
-    assert [b.imbalance for b in imbalance(AWAY, rows_of(AWAY, None))] == [0.5, 0, 1, 1]
+    assert [b.imbalance for b in leader_imbalance(AWAY, partition_rows(AWAY, None))] == [
+        0.5,
+        0,
+        1,
+        1,
+    ]
 
 
 def test_only_some_topics_are_counted() -> None:
-    one, *_ = imbalance(AWAY, rows_of(AWAY, ["u"]))
+    one, *_ = leader_imbalance(AWAY, partition_rows(AWAY, ["u"]))
     assert (one.prefers, one.leads, one.imbalance) == (0, 1, 0)
 
 
 def test_a_preferred_replica_out_of_sync_or_down_is_in_the_way() -> None:
-    assert preferred_elections(AWAY, rows_of(AWAY, None)) == (
+    assert preferred_elections(AWAY, partition_rows(AWAY, None)) == (
         Election(tp("t-0"), 2, 1, (1, 2)),
         Election(tp("u-0"), 1, 3, (1,), "preferred replica 3 is not in the ISR"),
         Election(tp("u-1"), None, 4, (4,), "preferred replica 4 is down"),
@@ -51,7 +56,7 @@ def test_an_unclean_election_is_for_partitions_that_nobody_leads() -> None:
         isr={"t-0": [3], "t-1": [4]},
         dead=[3, 4],
     )
-    assert unclean_elections(lost, rows_of(lost, None)) == (
+    assert unclean_elections(lost, partition_rows(lost, None)) == (
         Election(tp("t-0"), None, 2, (3,), down=(3,)),
         Election(tp("t-1"), None, None, (4,), "none of its replicas is up", (3, 4)),
     )

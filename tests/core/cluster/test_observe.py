@@ -13,10 +13,10 @@ from simulated import small_spec
 
 from core.cluster.configs import Resource
 from core.cluster.faults import Fault
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics, to_json
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics, hidden_topics_to_json
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import UNKNOWN, TopicPartition
-from core.cluster.observer import Observer, find_hidden, observe
+from core.cluster.observer import Observer, fetch_cluster_state, find_hidden_topics
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
@@ -74,7 +74,7 @@ def size(state: ClusterState, topic: str, partition: int, broker: int) -> int:
 
 
 def test_one_look_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> None:
-    state = observe(cluster)
+    state = fetch_cluster_state(cluster)
     assert size(state, "orders", 0, 2) == SIZE
     orders, audit = state.topic("orders"), state.topic("audit")
     assert orders is not None
@@ -85,12 +85,12 @@ def test_one_look_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> No
 
 
 def test_a_first_look_asks_for_metadata_alone(observer: Observer, client: Counting) -> None:
-    state = observer.first_look(client.describe)
-    assert client.calls == {"describe": 1}
+    state = observer.first_state(client.describe_cluster)
+    assert client.calls == {"describe_cluster": 1}
     assert size(state, "orders", 0, 1) == UNKNOWN
-    assert observer.next_due() == 0
+    assert observer.seconds_until_due() == 0
     state = observer.poll()
-    assert client.calls == {"describe": 1, "log_dirs": 1, "configs": 1}
+    assert client.calls == {"describe_cluster": 1, "describe_log_dirs": 1, "describe_configs": 1}
     assert size(state, "orders", 0, 1) == SIZE
 
 
@@ -101,7 +101,7 @@ def test_each_call_has_its_own_pace(
     for _ in range(120):
         cluster.clock.sleep(0.5)
         observer.poll()
-    assert client.calls == {"describe": 61, "log_dirs": 7, "configs": 2}
+    assert client.calls == {"describe_cluster": 61, "describe_log_dirs": 7, "describe_configs": 2}
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_a_slow_cluster_is_asked_less_often(
     observer.poll()
     cluster.clock.sleep(pause - 0.01)
     observer.poll()
-    assert client.calls["describe"] == 1
+    assert client.calls["describe_cluster"] == 1
     cluster.clock.sleep(0.02)
     observer.poll()
-    assert client.calls["describe"] == 2
+    assert client.calls["describe_cluster"] == 2
 
 
 def test_a_cluster_that_hung_for_a_while_is_not_slow(
@@ -127,23 +127,23 @@ def test_a_cluster_that_hung_for_a_while_is_not_slow(
     for took, pause in [(0.02, 1.0), (8.0, 1.0), (0.02, 1.0), (8.0, 1.0), (8.0, 30.0)]:
         client.took = took
         observer.poll(at_once=True)
-        assert observer.metadata_every_seconds == pause
+        assert observer.metadata_interval_seconds == pause
         cluster.clock.sleep(pause)
 
 
 def test_metadata_is_not_renewed_while_a_slow_call_lasts(
     observer: Observer, client: Counting
 ) -> None:
-    observer.first_look(client.describe)
-    assert observer.renewed_every_seconds == 1.0
+    observer.first_state(client.describe_cluster)
+    assert observer.state_interval_seconds == 1.0
     client.took = 7.0
     observer.poll()  # sizes and configs
-    assert client.calls["describe"] == 1
-    assert observer.renewed_every_seconds == 7.0
+    assert client.calls["describe_cluster"] == 1
+    assert observer.state_interval_seconds == 7.0
 
 
 def test_slow_calls_count_when_they_are_due(observer: Observer, client: Counting) -> None:
-    observer.first_look(client.describe)
+    observer.first_state(client.describe_cluster)
     assert observer.slow_call_seconds(0.0) is None, "nobody knows yet how long they take"
     client.took = 7.0
     observer.poll()
@@ -157,15 +157,15 @@ def test_without_the_right_to_read_topic_configs_everything_else_is_seen(
     def denied(*_: object) -> object:
         raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
 
-    monkeypatch.setattr(cluster, "configs", denied)
-    for state in (observe(cluster), observer.poll()):
+    monkeypatch.setattr(cluster, "describe_configs", denied)
+    for state in (fetch_cluster_state(cluster), observer.poll()):
         assert [(t.min_insync, t.retention_ms, t.cleanup_policy) for t in state.topics] == [
             (None, None, None)
         ] * 2
         assert size(state, "orders", 0, 2) == SIZE
     cluster.clock.sleep(1.0)
     observer.poll()
-    assert client.calls["configs"] == 1
+    assert client.calls["describe_configs"] == 1
 
 
 def test_a_cluster_that_is_gone_is_not_pressed(
@@ -176,7 +176,7 @@ def test_a_cluster_that_is_gone_is_not_pressed(
     cluster.clock.sleep(1.0)
     with pytest.raises(UnreachableError):
         observer.poll()
-    assert observer.next_due() == pytest.approx(1.0)
+    assert observer.seconds_until_due() == pytest.approx(1.0)
     client.cut_off = False
     cluster.clock.sleep(1.0)
     observer.poll()
@@ -192,11 +192,11 @@ def test_what_was_there_before_the_cluster_was_lost_is_not_news(
         with pytest.raises(UnreachableError):
             observer.poll()
         cluster.clock.sleep(2.0)
-    assert client.calls == {"describe": 2, "log_dirs": 1, "configs": 1}
-    assert observer.next_due() == pytest.approx(24.0)
+    assert client.calls == {"describe_cluster": 2, "describe_log_dirs": 1, "describe_configs": 1}
+    assert observer.seconds_until_due() == pytest.approx(24.0)
     client.cut_off = False
     assert observer.poll(at_once=True).fetched_at == cluster.clock.now()
-    assert observer.metadata_every_seconds == 1.0, "it waited for the cluster, which is back"
+    assert observer.metadata_interval_seconds == 1.0, "it waited for the cluster, which is back"
 
 
 def test_a_picture_of_which_only_the_sizes_are_new_is_as_old_as_its_metadata(
@@ -204,13 +204,13 @@ def test_a_picture_of_which_only_the_sizes_are_new_is_as_old_as_its_metadata(
 ) -> None:
     client.took = 0.0
     client.seconds = 5.0
-    observer.first_look(client.describe)
+    observer.first_state(client.describe_cluster)
     client.seconds = 5.5
     observer.poll()
-    assert client.calls == {"describe": 1, "log_dirs": 1, "configs": 1}
+    assert client.calls == {"describe_cluster": 1, "describe_log_dirs": 1, "describe_configs": 1}
     assert observer.metadata_at == 5.0
     observer.poll(at_once=True)
-    assert client.calls["describe"] == 2
+    assert client.calls["describe_cluster"] == 2
     assert observer.metadata_at == 5.5
 
 
@@ -246,9 +246,11 @@ def test_a_topic_made_again_is_asked_for_its_configs_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     observer.poll()
-    described = cluster.describe()
+    described = cluster.describe_cluster()
     again = [replace(t, id="another") if t.name == "orders" else t for t in described.topics]
-    monkeypatch.setattr(cluster, "describe", lambda: replace(described, topics=tuple(again)))
+    monkeypatch.setattr(
+        cluster, "describe_cluster", lambda: replace(described, topics=tuple(again))
+    )
     set_config(cluster, Resource.topic("orders"), "min.insync.replicas", "3")
     set_config(cluster, Resource.topic("audit"), "min.insync.replicas", "3")
     for _ in range(3):
@@ -258,7 +260,7 @@ def test_a_topic_made_again_is_asked_for_its_configs_at_once(
     assert orders is not None
     assert audit is not None
     assert (orders.min_insync, audit.min_insync) == (3, 1)  # audit: when all are due
-    assert client.calls["configs"] == 2
+    assert client.calls["describe_configs"] == 2
 
 
 def test_configs_that_are_refused_for_once_are_as_they_were(
@@ -266,10 +268,10 @@ def test_configs_that_are_refused_for_once_are_as_they_were(
 ) -> None:
     observer.poll()
     answers = dict.fromkeys([Resource.topic("orders"), Resource.topic("audit")], Fault("TIMEOUT"))
-    monkeypatch.setattr(cluster, "configs", lambda *_: answers)
+    monkeypatch.setattr(cluster, "describe_configs", lambda *_: answers)
     cluster.clock.sleep(61.0)
     orders = observer.poll().topic("orders")
-    assert client.calls["configs"] == 2
+    assert client.calls["describe_configs"] == 2
     assert orders is not None
     assert orders.min_insync == 2
 
@@ -278,7 +280,7 @@ def test_log_dirs_are_asked_of_brokers_that_are_alive(
     cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    answer = cluster.log_dirs
+    answer = cluster.describe_log_dirs
 
     def log_dirs(brokers: list[int]) -> tuple[BrokerLogs, ...]:
         asked.extend(brokers)
@@ -286,45 +288,49 @@ def test_log_dirs_are_asked_of_brokers_that_are_alive(
 
     cluster.stop_broker(3)
     cluster.clock.sleep(30.0)
-    monkeypatch.setattr(cluster, "log_dirs", log_dirs)
-    observe(cluster)
+    monkeypatch.setattr(cluster, "describe_log_dirs", log_dirs)
+    fetch_cluster_state(cluster)
     assert asked == [1, 2]
 
 
 def test_topics_that_may_not_be_described_are_counted_in_log_dirs(
     cluster: SimulatedCluster, observer: Observer
 ) -> None:
-    assert observe(cluster).hidden == HiddenTopics()
+    assert fetch_cluster_state(cluster).hidden == HiddenTopics()
     cluster.hide_topics(["orders"])
-    state = observe(cluster)
+    state = fetch_cluster_state(cluster)
     assert [topic.name for topic in state.topics] == ["audit"]
     hidden = state.hidden
     assert hidden is not None
     assert (hidden.topics, hidden.replicas, hidden.size_bytes) == (1, 4, 4 * SIZE)
-    assert hidden.logs[0] == HiddenLogs(1, hidden.logs[0].path, 1, 1, SIZE)
+    assert hidden.logs[0] == HiddenLogDir(1, hidden.logs[0].path, 1, 1, SIZE)
     assert dict(zip(state.broker_ids.tolist(), state.hidden_bytes.tolist(), strict=True)) == {
         1: SIZE,
         2: 2 * SIZE,
         3: SIZE,
     }
     assert state.hidden_replicas.tolist() == [1, 2, 1]
-    assert observer.first_look(cluster.describe).hidden is None
+    assert observer.first_state(cluster.describe_cluster).hidden is None
     assert observer.poll().hidden == hidden
     cluster.stop_broker(2)
     cluster.clock.sleep(10.0)
     kept = observer.poll()
     assert kept.hidden_bytes.tolist() == [SIZE, 2 * SIZE, SIZE], "it holds what it held"
     assert kept.hidden == hidden
-    down = observe(cluster).hidden  # by who has not seen it before
+    down = fetch_cluster_state(cluster).hidden  # by who has not seen it before
     assert down is not None
     assert (down.count, down.unknown_brokers) == (1, (2,))
     assert down.sentence.startswith("At least 1 topic")
     cluster.hide_topics([])
     cluster.clock.sleep(10.0)
     assert observer.poll().hidden == HiddenTopics()
-    unseen = observe(cluster).hidden
+    unseen = fetch_cluster_state(cluster).hidden
     assert unseen is not None
-    assert (unseen.count, unseen.is_whole, to_json(unseen)["bytes"]) == (None, False, None)  # type: ignore[index]
+    assert (unseen.count, unseen.is_complete, hidden_topics_to_json(unseen)["bytes"]) == (
+        None,
+        False,
+        None,
+    )  # type: ignore[index]
     assert unseen.advice == (
         "Whether topics are hidden is not known: broker 2 does not tell its log dirs."
     )
@@ -348,19 +354,19 @@ def test_a_name_that_is_denied_is_asked_for_once(
         cluster.hide_topics(hidden)
         found = observer.poll(at_once=True).hidden
         assert found is not None
-        assert (found.count, client.calls["denied_topics"]) == (len(hidden), calls)
+        assert (found.count, client.calls["fetch_denied_topics"]) == (len(hidden), calls)
 
 
 def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.hide_topics(["orders"])
-    before = cluster.describe()
-    logs = cluster.log_dirs([1, 2, 3])
+    before = cluster.describe_cluster()
+    logs = cluster.describe_log_dirs([1, 2, 3])
     cluster.hide_topics(["secret"])  # orders may be seen by now
-    assert find_hidden(cluster.denied_topics, before, logs) == HiddenTopics()
+    assert find_hidden_topics(cluster.fetch_denied_topics, before, logs) == HiddenTopics()
     cluster.delete_topic("orders")
-    assert find_hidden(cluster.denied_topics, before, logs) == HiddenTopics()
+    assert find_hidden_topics(cluster.fetch_denied_topics, before, logs) == HiddenTopics()
 
 
 DENIED = "CLUSTER_AUTHORIZATION_FAILED: no log dirs were told"
@@ -383,7 +389,7 @@ def test_where_log_dirs_are_not_told_it_is_not_known(
         BrokerLogs(answer.broker, error=errors[answer.broker])
         if answer.broker in errors
         else answer
-        for answer in cluster.log_dirs([1, 2, 3])
+        for answer in cluster.describe_log_dirs([1, 2, 3])
     ]
-    hidden = find_hidden(cluster.denied_topics, cluster.describe(), logs)
+    hidden = find_hidden_topics(cluster.fetch_denied_topics, cluster.describe_cluster(), logs)
     assert (hidden.unknown_brokers, hidden.count) == (untold, count)

@@ -13,7 +13,7 @@ from core.clock import SystemClock
 from core.cluster.kafka import admin as kafka_admin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.probe import produce_latency as probing
-from core.cluster.probe.produce_latency import Note, ProduceProbe
+from core.cluster.probe.produce_latency import AuditNote, ProduceProbe
 from core.errors import TrimtabError
 
 
@@ -48,11 +48,13 @@ def unnoted(what: str, **detail: object) -> None:
     """Keep no audit."""
 
 
-def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, note: Note = unnoted) -> ProduceProbe:
+def closed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, note: AuditNote = unnoted
+) -> ProduceProbe:
     """Return a probe that was opened on this cluster and has come to its end."""
-    monkeypatch.setattr(kafka_admin, "quiet_admin", lambda settings: cluster)
+    monkeypatch.setattr(kafka_admin, "create_admin_client", lambda settings: cluster)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 0.05)
-    monkeypatch.setattr(probing, "AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(probing, "RETRY_SECONDS", 0.001)
     probe = ProduceProbe(ConnectionSettings("127.0.0.1:1"), "a", (1, 2), SystemClock(), note)
     probe.start()
     probe.close()
@@ -63,7 +65,7 @@ def test_a_deletion_that_a_dying_broker_did_not_do_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(KafkaError._TRANSPORT, KafkaError._TIMED_OUT, None)
-    assert closed(cluster, monkeypatch).left == ""
+    assert closed(cluster, monkeypatch).leftover == ""
     assert cluster.asked == 3
 
 
@@ -71,20 +73,20 @@ def test_a_topic_that_is_gone_by_then_is_not_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    assert closed(cluster, monkeypatch).left == ""
+    assert closed(cluster, monkeypatch).leftover == ""
     assert cluster.asked == 2
 
 
 def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(KafkaError._TRANSPORT)
-    assert closed(cluster, monkeypatch).left == "the topic __trimtab_probe-a may be left"
+    assert closed(cluster, monkeypatch).leftover == "the topic __trimtab_probe-a may be left"
     assert cluster.asked > 1
 
 
 def test_a_topic_that_may_not_be_made_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
     denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
     cluster = Cluster(denied, creates=denied)
-    assert closed(cluster, monkeypatch).left == ""
+    assert closed(cluster, monkeypatch).leftover == ""
     assert cluster.asked == 1
 
 
@@ -118,4 +120,4 @@ def test_what_cannot_be_noted_is_not_done(monkeypatch: pytest.MonkeyPatch) -> No
     probe = closed(cluster, monkeypatch, full)
     assert cluster.asked == 0
     assert probe.trouble == "produce latency is not measured: The audit cannot be written."
-    assert probe.left == "", "nothing was made"
+    assert probe.leftover == "", "nothing was made"

@@ -57,7 +57,7 @@ def test_the_thirteenth_second_takes_the_slot_of_the_first() -> None:
 
 
 def test_a_leader_that_was_silent_lets_eleven_to_twelve_seconds_of_rate_pass_at_once() -> None:
-    quota = Quota.after_silence(10 * MB, now=1_000.0)
+    quota = Quota.after_idle(10 * MB, now=1_000.0)
     passed = 0.0
     while quota.allows(1_000.0):
         quota.record(1_000.0, MB)

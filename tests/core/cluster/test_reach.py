@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from servers import nobody, says, server, silent
 
-from core.cluster.kafka.connection.diagnosis import Trouble, unreachable
+from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.connection.tls import Pem
 from core.errors import ExitCode
@@ -169,7 +169,7 @@ def test_of_several_servers_the_one_that_tells_most_is_told_of() -> None:
 
 def test_brokers_that_the_cluster_names_are_told_of_by_their_numbers() -> None:
     address = nobody()
-    named = [Trouble(1, address, ""), Trouble(2, "b2.invalid:9092", "")]
+    named = [ConnectionFailure(1, address, ""), ConnectionFailure(2, "b2.invalid:9092", "")]
     error = unreachable(ConnectionSettings("127.0.0.1:1"), "", named)
     assert f"Broker 1 advertises {address}" in error.title
     assert "broker 2 advertises b2.invalid:9092" in error.title

@@ -22,7 +22,7 @@ from core.cluster.configs import (
     Resource,
 )
 from core.cluster.faults import Fault
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
@@ -43,8 +43,8 @@ def three(**options: object) -> SimulatedCluster:
 
 def look(client: ClusterClient) -> ClusterState:
     """Return the state with sizes and lags."""
-    state = client.describe()
-    return with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+    state = client.describe_cluster()
+    return with_log_dirs(state, client.describe_log_dirs([b.id for b in state.brokers if b.alive]))
 
 
 def sizes(client: ClusterClient, tp: TopicPartition) -> dict[int, int]:
@@ -56,7 +56,7 @@ def sizes(client: ClusterClient, tp: TopicPartition) -> dict[int, int]:
 
 
 def row(client: ClusterClient, tp: TopicPartition):  # type: ignore[no-untyped-def]
-    state = client.describe()
+    state = client.describe_cluster()
     index = state.find(tp)
     assert index is not None
     return state.row(index)
@@ -79,7 +79,11 @@ def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
         cluster = SimulatedCluster(demo_spec(seed, 6, 200), seed)
         cluster.advance(30)
         state = look(cluster)
-        return state.size_bytes.tolist(), state.replica_broker.tolist(), str(cluster.groups())
+        return (
+            state.size_bytes.tolist(),
+            state.replica_broker.tolist(),
+            str(cluster.describe_groups()),
+        )
 
     assert told(1) == told(1)
     assert told(1)[0] != told(2)[0]
@@ -87,10 +91,10 @@ def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
 
 def test_offsets_grow_with_what_is_produced() -> None:
     cluster = three(in_bytes_per_s=1.0 * MB)
-    before = cluster.offsets([T0], OffsetAt.LATEST)[T0]
+    before = cluster.fetch_offsets([T0], OffsetAt.LATEST)[T0]
     cluster.advance(10)
-    assert cluster.offsets([T0], OffsetAt.LATEST)[T0] - before == pytest.approx(10_000, abs=1)
-    assert cluster.offsets([T0, TopicPartition("none", 0)], OffsetAt.EARLIEST).keys() == {T0}
+    assert cluster.fetch_offsets([T0], OffsetAt.LATEST)[T0] - before == pytest.approx(10_000, abs=1)
+    assert cluster.fetch_offsets([T0, TopicPartition("none", 0)], OffsetAt.EARLIEST).keys() == {T0}
 
 
 @pytest.mark.parametrize(
@@ -104,8 +108,8 @@ def test_retention_deletes_whole_old_segments(config: str, value: str, left: int
         topic_configs={"t": {"segment.bytes": str(5 * MB)}},
     )
     cluster.advance(200)
-    assert cluster.offsets([T0], OffsetAt.EARLIEST)[T0] == pytest.approx(
-        cluster.offsets([T0], OffsetAt.LATEST)[T0] - 200_000, abs=2
+    assert cluster.fetch_offsets([T0], OffsetAt.EARLIEST)[T0] == pytest.approx(
+        cluster.fetch_offsets([T0], OffsetAt.LATEST)[T0] - 200_000, abs=2
     )
     changes = [ConfigChange(Resource.topic("t"), config, ConfigOp.SET, value)]
     assert not any(cluster.alter_configs(changes).values())
@@ -137,8 +141,8 @@ def test_groups_follow_and_an_empty_one_falls_behind() -> None:
         groups=(GroupSpec("reads", ("t",), 2, 1.0), GroupSpec("gone", ("t",), 0, 1.0)),
     )
     cluster.advance(60)
-    gone, reads = cluster.groups()
-    end = cluster.offsets([T0], OffsetAt.LATEST)[T0]
+    gone, reads = cluster.describe_groups()
+    end = cluster.fetch_offsets([T0], OffsetAt.LATEST)[T0]
     assert end - reads.committed[T0] == pytest.approx(1_000, abs=2)
     assert end - gone.committed[T0] == pytest.approx(61_000, abs=2)
     assert (reads.state, gone.state) == ("stable", "empty")
@@ -151,11 +155,11 @@ def test_groups_follow_and_an_empty_one_falls_behind() -> None:
 def test_a_reassignment_copies_then_ends_as_its_target() -> None:
     cluster = three()
     assert cluster.alter_reassignments({T0: (4, 2, 3)}) == {T0: None}
-    assert cluster.reassignments() == {T0: Reassignment((4, 2, 3, 1), (4,), (1,))}
+    assert cluster.fetch_reassignments() == {T0: Reassignment((4, 2, 3, 1), (4,), (1,))}
     cluster.advance(0.3)
     assert 0 < sizes(cluster, T0)[4] < 100 * MB
     cluster.advance(5)
-    assert cluster.reassignments() == {}
+    assert cluster.fetch_reassignments() == {}
     done = row(cluster, T0)
     assert (done.replicas, set(done.isr), done.leader) == ((4, 2, 3), {4, 2, 3}, 4)
     assert sizes(cluster, T0) == {4: 100 * MB, 2: 100 * MB, 3: 100 * MB}
@@ -177,10 +181,10 @@ def test_a_cancelled_move_leaves_no_data_behind_and_cancelling_again_finds_nothi
     cluster = three()
     cluster.alter_reassignments({T0: (4, 2, 3)})
     cluster.advance(0.3)
-    assert cluster.cancel([T0]) == {T0: None}
+    assert cluster.cancel_reassignments([T0]) == {T0: None}
     assert row(cluster, T0).replicas == (2, 3, 1)
     assert set(sizes(cluster, T0)) == {1, 2, 3}
-    again = cluster.cancel([T0])[T0]
+    again = cluster.cancel_reassignments([T0])[T0]
     assert again is not None
     assert again.name == "NO_REASSIGNMENT_IN_PROGRESS"
 
@@ -190,7 +194,7 @@ def test_a_move_to_a_stopped_broker_is_accepted_and_hangs_until_it_is_back() -> 
     cluster.stop_broker(4)
     assert cluster.alter_reassignments({T0: (4, 2, 3)}) == {T0: None}
     cluster.advance(60)
-    assert T0 in cluster.reassignments()
+    assert T0 in cluster.fetch_reassignments()
     cluster.start_broker(4)
     cluster.advance(5)
     assert row(cluster, T0).replicas == (4, 2, 3)
@@ -200,9 +204,9 @@ def test_a_topic_deleted_meanwhile_takes_its_reassignment_and_configs_along() ->
     cluster = three()
     cluster.alter_reassignments({T0: (4, 2, 3)})
     cluster.delete_topic("t")
-    assert cluster.reassignments() == {}
-    assert cluster.describe().partition_count == 0
-    answer = cluster.configs([Resource.topic("t")])[Resource.topic("t")]
+    assert cluster.fetch_reassignments() == {}
+    assert cluster.describe_cluster().partition_count == 0
+    answer = cluster.describe_configs([Resource.topic("t")])[Resource.topic("t")]
     assert isinstance(answer, Fault)
     assert answer.name == "UNKNOWN_TOPIC_OR_PARTITION"
     cluster.advance(20)
@@ -214,7 +218,7 @@ def test_a_topic_deleted_meanwhile_takes_its_reassignment_and_configs_along() ->
 def test_leaders_move_within_the_isr_and_return_only_by_election() -> None:
     cluster = three(in_bytes_per_s=1.0 * MB)
     cluster.stop_broker(1)
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     assert [b.alive for b in state.brokers] == [False, True, True, True]
     assert (row(cluster, T0).leader, set(row(cluster, T0).isr)) == (2, {2, 3})
     cluster.advance(30)
@@ -231,7 +235,7 @@ def test_without_its_only_in_sync_replica_a_partition_is_offline() -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1,)]}, in_bytes_per_s=1.0 * MB))
     cluster.stop_broker(1)
     assert row(cluster, T0).leader == -1
-    assert cluster.offsets([T0], OffsetAt.LATEST) == {}
+    assert cluster.fetch_offsets([T0], OffsetAt.LATEST) == {}
     cluster.advance(60)
     cluster.start_broker(1)
     assert row(cluster, T0).leader == 1
@@ -242,9 +246,9 @@ def test_nothing_is_written_below_min_insync_replicas() -> None:
     cluster = three(in_bytes_per_s=1.0 * MB, topic_configs={"t": {"min.insync.replicas": "2"}})
     cluster.stop_broker(2)
     cluster.stop_broker(3)
-    before = cluster.offsets([T0], OffsetAt.LATEST)
+    before = cluster.fetch_offsets([T0], OffsetAt.LATEST)
     cluster.advance(30)
-    assert cluster.offsets([T0], OffsetAt.LATEST) == before
+    assert cluster.fetch_offsets([T0], OffsetAt.LATEST) == before
 
 
 def test_a_follower_that_stops_fetching_leaves_the_isr_after_thirty_seconds_of_lag() -> None:
@@ -271,11 +275,11 @@ def test_a_sick_replica_stays_out_until_its_broker_restarts() -> None:
 
 def test_a_full_log_dir_goes_offline_with_its_replicas() -> None:
     cluster = three(in_bytes_per_s=1.0 * MB)
-    first = cluster.log_dirs([1])[0]
+    first = cluster.describe_log_dirs([1])[0]
     lost = {r.topic + str(r.partition) for r in first.replicas if r.log_dir.endswith("/0")}
     assert lost == {"t0"}
     cluster.fill_disk(1)
-    answer = cluster.log_dirs([1])[0]
+    answer = cluster.describe_log_dirs([1])[0]
     assert [d.error for d in answer.log_dirs] == ["KAFKA_STORAGE_ERROR", None]
     assert [(r.topic, r.partition) for r in answer.replicas] == [("t", 1)]
     assert (row(cluster, T0).leader, set(row(cluster, T0).isr)) == (2, {2, 3})
@@ -288,8 +292,11 @@ def test_a_disk_that_fills_up_stops_the_copy_and_the_move_hangs() -> None:
     change(cluster, Resource.broker(4), FOLLOWER_RATE, ConfigOp.SET, str(10 * MB))
     cluster.alter_reassignments({T0: (4, 2, 3)})
     cluster.advance(30)
-    assert [d.error for d in cluster.log_dirs([4])[0].log_dirs] == ["KAFKA_STORAGE_ERROR", None]
-    assert T0 in cluster.reassignments()
+    assert [d.error for d in cluster.describe_log_dirs([4])[0].log_dirs] == [
+        "KAFKA_STORAGE_ERROR",
+        None,
+    ]
+    assert T0 in cluster.fetch_reassignments()
     assert set(row(cluster, T0).isr) == {1, 2, 3}
 
 
@@ -297,8 +304,8 @@ def test_a_broker_without_log_dirs_shuts_down() -> None:
     cluster = three()
     for path in ("/var/lib/kafka/0", "/var/lib/kafka/1"):
         cluster.fill_disk(1, path)
-    assert not cluster.describe().brokers[0].alive
-    assert cluster.log_dirs([1])[0].error is not None
+    assert not cluster.describe_cluster().brokers[0].alive
+    assert cluster.describe_log_dirs([1])[0].error is not None
     cluster.free_disk(1)
     cluster.start_broker(1)
     cluster.advance(5)
@@ -309,7 +316,7 @@ def test_a_broker_without_log_dirs_shuts_down() -> None:
 
 
 def value(cluster: SimulatedCluster, resource: Resource, name: str) -> tuple[str | None, object]:
-    values = cluster.configs([resource], [name])[resource]
+    values = cluster.describe_configs([resource], [name])[resource]
     assert isinstance(values, dict)
     found = values.get(name)
     return (found.value, found.source) if found else (None, None)
@@ -369,7 +376,7 @@ def test_bad_changes_are_faults(
 
 
 def test_replicas_are_spread_over_two_log_dirs_and_disks_fill_by_their_sizes() -> None:
-    (answer,) = three(disk_bytes=1000 * MB).log_dirs([1])
+    (answer,) = three(disk_bytes=1000 * MB).describe_log_dirs([1])
     assert [d.total_bytes for d in answer.log_dirs] == [500 * MB, 500 * MB]
     assert [d.usable_bytes for d in answer.log_dirs] == [400 * MB, 400 * MB]
     assert sorted(r.log_dir for r in answer.replicas) == ["/var/lib/kafka/0", "/var/lib/kafka/1"]
@@ -382,10 +389,10 @@ def test_a_replica_moves_between_log_dirs_as_a_future_log_at_its_rate() -> None:
     faults = {at: f.name if f else None for at, f in cluster.alter_log_dirs(moves).items()}
     assert list(faults.values()) == [None, "REPLICA_NOT_AVAILABLE", "LOG_DIR_NOT_FOUND"]
     cluster.advance(5)
-    (future,) = [r for r in cluster.log_dirs([1])[0].replicas if r.future]
+    (future,) = [r for r in cluster.describe_log_dirs([1])[0].replicas if r.future]
     assert (future.log_dir, future.size_bytes) == ("/var/lib/kafka/1", pytest.approx(50 * MB))
     cluster.advance(6)
-    places = {(r.topic, r.partition): r.log_dir for r in cluster.log_dirs([1])[0].replicas}
+    places = {(r.topic, r.partition): r.log_dir for r in cluster.describe_log_dirs([1])[0].replicas}
     assert places["t", 0] == "/var/lib/kafka/1"
 
 
@@ -418,7 +425,7 @@ def test_the_demo_has_something_to_mend(seed: int) -> None:
 
 
 def test_every_partition_of_the_demo_is_in_three_racks() -> None:
-    state = SimulatedCluster(demo_spec(3, 6, 300)).describe()
+    state = SimulatedCluster(demo_spec(3, 6, 300)).describe_cluster()
     racks = {b.id: b.rack for b in state.brokers}
     assert all(len({racks[b] for b in r.replicas}) == 3 for r in state.rows())
 

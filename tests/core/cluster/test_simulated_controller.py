@@ -44,25 +44,25 @@ def test_a_reassignment_lists_the_target_then_what_it_removes(
     adding: tuple[int, ...],
     removing: tuple[int, ...],
 ) -> None:
-    moving = controller.reassigned(registration(now), target, ALL)
+    moving = controller.reassign(registration(now), target, ALL)
     assert (moving.replicas, moving.adding, moving.removing) == (replicas, adding, removing)
     assert moving.leader == now[0]
 
 
 def test_the_same_target_again_changes_nothing() -> None:
-    once = controller.reassigned(registration([0, 1]), (2, 3), ALL)
-    assert controller.reassigned(once, (2, 3), ALL) == once
+    once = controller.reassign(registration([0, 1]), (2, 3), ALL)
+    assert controller.reassign(once, (2, 3), ALL) == once
 
 
 def test_an_unrelated_replica_out_of_sync_does_not_hold_a_reassignment_up() -> None:
-    moving = controller.reassigned(registration([1, 4, 2], [1, 2]), (1, 4, 3), ALL)
-    done = controller.with_in_sync(moving, 3, ALL)
-    assert (done.replicas, done.isr, done.in_flight) == ((1, 4, 3), (1, 3), False)
+    moving = controller.reassign(registration([1, 4, 2], [1, 2]), (1, 4, 3), ALL)
+    done = controller.expand_isr(moving, 3, ALL)
+    assert (done.replicas, done.isr, done.is_in_flight) == ((1, 4, 3), (1, 3), False)
 
 
 def test_overriding_in_flight_removes_the_first_target_too() -> None:
-    first = controller.reassigned(registration([0, 1]), (2, 3), ALL)
-    second = controller.reassigned(first, (4, 5), ALL)
+    first = controller.reassign(registration([0, 1]), (2, 3), ALL)
+    second = controller.reassign(first, (4, 5), ALL)
     assert second.replicas == (4, 5, 0, 1, 2, 3)
     assert second.removing == (0, 1, 2, 3)
     assert second.adding == (4, 5)
@@ -78,9 +78,9 @@ def test_overriding_in_flight_removes_the_first_target_too() -> None:
 def test_a_reassignment_completes_when_all_that_it_adds_is_in_sync(
     isr: list[int], replicas: tuple[int, ...], in_sync: set[int]
 ) -> None:
-    moving = controller.reassigned(registration([0, 1, 2]), (3, 4, 5), ALL)
+    moving = controller.reassign(registration([0, 1, 2]), (3, 4, 5), ALL)
     for broker in isr[3:]:
-        moving = controller.with_in_sync(moving, broker, ALL)
+        moving = controller.expand_isr(moving, broker, ALL)
     assert moving.replicas == replicas
     assert set(moving.isr) == in_sync
     assert moving.leader == (3 if replicas == (3, 4, 5) else 0)
@@ -92,22 +92,22 @@ def test_a_reassignment_completes_when_all_that_it_adds_is_in_sync(
 def test_what_copies_nothing_is_done_at_once_and_keeps_its_leader(
     now: list[int], target: tuple[int, ...]
 ) -> None:
-    done = controller.reassigned(registration(now), target, ALL)
+    done = controller.reassign(registration(now), target, ALL)
     assert done.replicas == target
-    assert not done.in_flight
+    assert not done.is_in_flight
     assert done.leader == now[0]
 
 
 def test_cancelling_keeps_what_was_in_sync() -> None:
     moving = registration([4, 5, 3, 2, 1], [4, 5, 2], 4, adding=(4, 5))
-    back = controller.reverted(moving, ALL)
+    back = controller.cancel_reassignment(moving, ALL)
     assert isinstance(back, Registration)
     assert (back.replicas, back.isr, back.leader) == ((3, 2, 1), (2,), 2)
 
 
 def test_cancelling_into_an_unclean_election_is_refused() -> None:
     moving = registration([4, 5, 3, 2, 1], [4, 5], 4, adding=(4, 5))
-    refused = controller.reverted(moving, ALL)
+    refused = controller.cancel_reassignment(moving, ALL)
     assert isinstance(refused, Fault)
     assert refused.name == "INVALID_REPLICA_ASSIGNMENT"
 
@@ -119,15 +119,15 @@ def test_cancelling_into_an_unclean_election_is_refused() -> None:
 def test_cancelling_changes_the_order_but_not_the_leader(
     now: list[int], target: tuple[int, ...], after: tuple[int, ...], leader: int
 ) -> None:
-    back = controller.reverted(controller.reassigned(registration(now), target, ALL), ALL)
+    back = controller.cancel_reassignment(controller.reassign(registration(now), target, ALL), ALL)
     assert isinstance(back, Registration)
     assert back.replicas == after
     assert back.leader == leader
-    assert not back.in_flight
+    assert not back.is_in_flight
 
 
 def test_cancelling_nothing_is_said_so() -> None:
-    assert controller.reverted(registration([0, 1]), ALL) == controller.NO_REASSIGNMENT
+    assert controller.cancel_reassignment(registration([0, 1]), ALL) == controller.NO_REASSIGNMENT
 
 
 @pytest.mark.parametrize(
@@ -135,37 +135,35 @@ def test_cancelling_nothing_is_said_so() -> None:
 )
 def test_targets_need_registered_brokers_once_each(target: tuple[int, ...], refused: bool) -> None:
     # Broker 3 is fenced: registered, and accepted.
-    assert (controller.refusal(target, {0, 1, 2, 3}) is not None) is refused
+    assert (controller.check_assignment(target, {0, 1, 2, 3}) is not None) is refused
 
 
 def test_a_lost_leader_is_replaced_in_assignment_order_from_the_isr() -> None:
-    now = controller.without_in_sync(registration([1, 2, 3], [1, 3]), 1, {2, 3})
+    now = controller.shrink_isr(registration([1, 2, 3], [1, 3]), 1, {2, 3})
     assert (now.leader, now.isr, now.leader_epoch) == (3, (3,), 1)
 
 
 def test_without_its_last_in_sync_replica_nobody_leads_until_that_one_is_back() -> None:
-    gone = controller.without_in_sync(registration([1, 2], [1]), 1, {2})
+    gone = controller.shrink_isr(registration([1, 2], [1]), 1, {2})
     assert (gone.leader, gone.isr) == (controller.NO_LEADER, ())
-    back = controller.led(gone, {1, 2})
+    back = controller.elect_leader(gone, {1, 2})
     assert (back.leader, back.isr, back.elr) == (1, (1,), ())
 
 
 def test_a_replica_that_left_below_min_insync_may_lead_again() -> None:
     now = registration([1, 2, 3], [1, 2])
-    now = controller.without_in_sync(now, 2, {1}, min_insync=2)
-    now = controller.without_in_sync(now, 1, {2}, min_insync=2)
+    now = controller.shrink_isr(now, 2, {1}, min_insync=2)
+    now = controller.shrink_isr(now, 1, {2}, min_insync=2)
     assert (now.leader, now.isr, now.elr) == (2, (2,), (1,))
-    assert controller.with_in_sync(now, 1, {1, 2}, min_insync=2).elr == ()
+    assert controller.expand_isr(now, 1, {1, 2}, min_insync=2).elr == ()
 
 
 def test_the_original_submitted_again_in_flight_ends_by_cancelling_only() -> None:
-    stuck = controller.reassigned(
-        controller.reassigned(registration([1, 3]), (2, 4), ALL), (1, 3), ALL
-    )
+    stuck = controller.reassign(controller.reassign(registration([1, 3]), (2, 4), ALL), (1, 3), ALL)
     assert (stuck.replicas, stuck.adding, stuck.removing) == ((1, 3, 2, 4), (2, 4), (2, 4))
-    stuck = controller.with_in_sync(controller.with_in_sync(stuck, 2, ALL), 4, ALL)
-    assert stuck.in_flight
-    back = controller.reverted(stuck, ALL)
+    stuck = controller.expand_isr(controller.expand_isr(stuck, 2, ALL), 4, ALL)
+    assert stuck.is_in_flight
+    back = controller.cancel_reassignment(stuck, ALL)
     assert isinstance(back, Registration)
     assert back.replicas == (1, 3)
 
@@ -182,7 +180,7 @@ def test_the_original_submitted_again_in_flight_ends_by_cancelling_only() -> Non
 def test_a_preferred_leader_must_be_in_sync_and_alive(
     leader: int, isr: list[int], alive: set[int], fault: str | None
 ) -> None:
-    elected = controller.preferred(registration([1, 2], isr, leader), alive)
+    elected = controller.elect_preferred(registration([1, 2], isr, leader), alive)
     if fault is None:
         assert isinstance(elected, Registration)
         assert elected.leader == 1

@@ -83,7 +83,7 @@ def seconds_for(copy: Copy, started: float, limit: float = 400.0) -> float | Non
     targets = {TopicPartition("t", i): (*replicas, NEW) for i, replicas in enumerate(layout)}
     assert not any(cluster.alter_reassignments(targets).values())
     began = cluster.elapsed_seconds
-    while cluster.reassignments():
+    while cluster.fetch_reassignments():
         if cluster.elapsed_seconds - began > limit:
             return None
         cluster.advance(0.05)

@@ -17,7 +17,7 @@ from waiting import eventually
 from core.cluster.client import OffsetAt
 from core.cluster.configs import Resource
 from core.cluster.connect import Address, connect
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.client import SimulatorClient
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -44,7 +44,7 @@ def client(server: SimulatorServer) -> Iterator[SimulatorClient]:
 
 
 def test_a_state_arrives_as_it_was_sent(server: SimulatorServer, client: SimulatorClient) -> None:
-    here, there = server.cluster.describe(), client.describe()
+    here, there = server.cluster.describe_cluster(), client.describe_cluster()
     assert (there.cluster_id, there.brokers, there.topics) == (
         here.cluster_id,
         here.brokers,
@@ -53,7 +53,7 @@ def test_a_state_arrives_as_it_was_sent(server: SimulatorServer, client: Simulat
     assert list(there.rows()) == list(here.rows())
     assert not there.leader.flags.writeable
     brokers = here.broker_ids.tolist()
-    sizes = with_logs(there, client.log_dirs(brokers)).size_bytes
+    sizes = with_log_dirs(there, client.describe_log_dirs(brokers)).size_bytes
     assert np.all(sizes > 0)
 
 
@@ -61,14 +61,19 @@ def test_every_other_call_answers_as_in_process(
     server: SimulatorServer, client: SimulatorClient
 ) -> None:
     tp = TopicPartition("orders", 0)
-    assert client.configs([Resource.topic("orders"), Resource.topic("none")]) == (
-        server.cluster.configs([Resource.topic("orders"), Resource.topic("none")])
+    assert client.describe_configs([Resource.topic("orders"), Resource.topic("none")]) == (
+        server.cluster.describe_configs([Resource.topic("orders"), Resource.topic("none")])
     )
     server.cluster.hide_topics(["none"])
-    assert client.denied_topics(["none", "orders"]) == {"none"}
-    assert client.offsets([tp], OffsetAt.LATEST)[tp] > 0
-    assert [g.id for g in client.groups()] == [g.id for g in server.cluster.groups()]
-    assert client.groups()[0].committed.keys() == server.cluster.groups()[0].committed.keys()
+    assert client.fetch_denied_topics(["none", "orders"]) == {"none"}
+    assert client.fetch_offsets([tp], OffsetAt.LATEST)[tp] > 0
+    assert [g.id for g in client.describe_groups()] == [
+        g.id for g in server.cluster.describe_groups()
+    ]
+    assert (
+        client.describe_groups()[0].committed.keys()
+        == server.cluster.describe_groups()[0].committed.keys()
+    )
     assert client.alter_reassignments({tp: (1, 99)}) == (
         server.cluster.alter_reassignments({tp: (1, 99)})
     )
@@ -96,7 +101,7 @@ def test_several_clients_are_served_at_once(server: SimulatorServer) -> None:
     def work() -> None:
         client = SimulatorClient(server.path)
         for _ in range(10):
-            seen.append(client.describe().partition_count)
+            seen.append(client.describe_cluster().partition_count)
         client.close()
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -113,7 +118,7 @@ def test_a_client_that_dies_mid_request_harms_nobody(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as rude:
         rude.connect(str(server.path))
         rude.sendall(b'{"call": "desc')
-    assert client.describe().partition_count == 300
+    assert client.describe_cluster().partition_count == 300
 
 
 @pytest.mark.parametrize(
@@ -127,16 +132,16 @@ def test_a_bad_request_is_answered_with_an_error(
         other.sendall(request_line)
         with other.makefile("rb") as answers:
             assert "error" in json.loads(answers.readline())
-    assert client.describe().partition_count == 300
+    assert client.describe_cluster().partition_count == 300
 
 
 def test_faults_can_be_made_from_outside(client: SimulatorClient) -> None:
     client.stop_broker(1)
-    assert not client.describe().brokers[0].alive
+    assert not client.describe_cluster().brokers[0].alive
     client.start_broker(1)
     client.fill_disk(2)
-    assert client.describe().brokers[0].alive
-    assert client.log_dirs([2])[0].log_dirs[0].error is not None
+    assert client.describe_cluster().brokers[0].alive
+    assert client.describe_log_dirs([2])[0].log_dirs[0].error is not None
 
 
 def test_the_socket_is_private(server: SimulatorServer) -> None:
@@ -148,7 +153,7 @@ def test_without_a_simulator_every_call_is_unreachable(
 ) -> None:
     server.stop()
     with pytest.raises(UnreachableError):
-        client.describe()
+        client.describe_cluster()
     with pytest.raises(UnreachableError):
         connect(Address(f"sim:{tmp_path / 'nothing'}"))
     client.shutdown()

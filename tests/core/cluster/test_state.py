@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import (
     UNKNOWN,
     Broker,
@@ -96,7 +96,7 @@ def test_sizes_start_unknown_and_come_with_the_logs() -> None:
         ),
         BrokerLogs(2, error="timed out"),
     ]
-    joined = with_logs(state, answers)
+    joined = with_log_dirs(state, answers)
     assert joined.size_bytes.tolist() == [70, UNKNOWN, UNKNOWN, UNKNOWN]
     assert joined.log_dir_paths == ("/d1",)
     assert joined.broker_by_id[1].log_dirs == (LogDir("/d1", 100, 40),)
@@ -105,15 +105,15 @@ def test_sizes_start_unknown_and_come_with_the_logs() -> None:
 
 def test_a_broker_that_does_not_answer_keeps_what_was_known() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
-    known = with_logs(state, [BrokerLogs(1, (), (ReplicaLog("a", 0, 70, 0, "/d"),))])
-    later = with_logs(known, [BrokerLogs(1, error="timed out")])
+    known = with_log_dirs(state, [BrokerLogs(1, (), (ReplicaLog("a", 0, 70, 0, "/d"),))])
+    later = with_log_dirs(known, [BrokerLogs(1, error="timed out")])
     assert later.size_bytes.tolist() == [70]
 
 
 def test_a_log_that_moves_between_dirs_is_counted_once() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
     logs = (ReplicaLog("a", 0, 70, 0, "/d1"), ReplicaLog("a", 0, 30, 40, "/d2", future=True))
-    assert with_logs(state, [BrokerLogs(1, (), logs)]).size_bytes.tolist() == [70]
+    assert with_log_dirs(state, [BrokerLogs(1, (), logs)]).size_bytes.tolist() == [70]
 
 
 def test_a_partition_is_as_large_as_its_leader_says() -> None:
@@ -122,8 +122,8 @@ def test_a_partition_is_as_large_as_its_leader_says() -> None:
         BrokerLogs(1, (), (ReplicaLog("a", 0, 90, 0, "/d"),)),
         BrokerLogs(2, (), (ReplicaLog("a", 0, 70, 0, "/d"),)),
     ]
-    assert with_logs(state, both).partition_size_bytes.tolist() == [70]
-    assert with_logs(state, both[:1]).partition_size_bytes.tolist() == [90]
+    assert with_log_dirs(state, both).partition_size_bytes.tolist() == [70]
+    assert with_log_dirs(state, both[:1]).partition_size_bytes.tolist() == [90]
 
 
 @given(partition_rows, st.data())

@@ -98,7 +98,7 @@ def test_offset_deltas_add_up_to_what_the_log_grew(
 
 def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
     poll_for(cluster, tmp_path, 1)
-    state = cluster.describe()
+    state = cluster.describe_cluster()
     assert locate.newest_load(state, str(tmp_path)).source is None
     poll_for(cluster, tmp_path, 2)
     load = locate.newest_load(state, str(tmp_path))
@@ -131,7 +131,7 @@ def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
 def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offsets, groups = cluster.offsets, cluster.groups
+    offsets, groups = cluster.fetch_offsets, cluster.describe_groups
 
     def in_vain(asked: Sequence[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
         found = offsets(asked, at)
@@ -146,8 +146,8 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
     one.poll()
     cluster.advance(10)
     with monkeypatch.context() as dying:
-        dying.setattr(cluster, "offsets", in_vain)
-        dying.setattr(cluster, "groups", listed_late)
+        dying.setattr(cluster, "fetch_offsets", in_vain)
+        dying.setattr(cluster, "describe_groups", listed_late)
         segments = [one.poll().segment]
     segments.append(one.poll().segment)
     cluster.advance(10)
@@ -169,7 +169,7 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
 def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str | None
 ) -> None:
-    groups, away = cluster.groups, Fault("COORDINATOR_NOT_AVAILABLE")
+    groups, away = cluster.describe_groups, Fault("COORDINATOR_NOT_AVAILABLE")
 
     def without(lost: Callable[[Fault], None]) -> tuple[Group, ...]:
         if known is None:
@@ -184,7 +184,7 @@ def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
     one.poll()
     cluster.advance(10)
     with monkeypatch.context() as outage:
-        outage.setattr(cluster, "groups", without)
+        outage.setattr(cluster, "describe_groups", without)
         assert out_bytes_per_s(one.poll()) == {"t": None, "quiet": 0.0}
     cluster.advance(10)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
@@ -194,13 +194,13 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Connect's workers: nobody tells of their members, and they are no consumers."""
-    groups = cluster.groups
+    groups = cluster.describe_groups
 
     def of_workers(**more: Any) -> tuple[Group, ...]:
         (group,) = groups(**more)
         return (replace(group, protocol="connect", members=(), fault=Fault("NOT_TOLD")),)
 
-    monkeypatch.setattr(cluster, "groups", of_workers)
+    monkeypatch.setattr(cluster, "describe_groups", of_workers)
     one = collector(cluster, tmp_path)
     one.poll()
     cluster.advance(10)
@@ -210,13 +210,13 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
 def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    groups, there = cluster.groups, ["g"]
+    groups, there = cluster.describe_groups, ["g"]
 
     def some(lost: Callable[[Fault], None]) -> tuple[Group, ...]:
         lost(GROUPS_HIDDEN)
         return tuple(group for group in groups() if group.id in there)
 
-    monkeypatch.setattr(cluster, "groups", some)
+    monkeypatch.setattr(cluster, "describe_groups", some)
     one = collector(cluster, tmp_path)
     one.poll()
     cluster.advance(10)
@@ -241,7 +241,7 @@ def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anyb
     one.poll()
     cluster.stop_broker(3)
     cluster.advance(10)
-    monkeypatch.setattr(cluster, "groups", lambda **_: ())
+    monkeypatch.setattr(cluster, "describe_groups", lambda **_: ())
     assert out_bytes_per_s(one.poll())["t"] is None
 
 
@@ -262,7 +262,7 @@ def test_a_moved_replica_starts_a_size_series_of_its_own(
     one.poll()
     cluster.alter_reassignments({TP: (1, 3)})
     cluster.advance(10)
-    end = cluster.offsets([TP], OffsetAt.LATEST)[TP]
+    end = cluster.fetch_offsets([TP], OffsetAt.LATEST)[TP]
     one.poll()
     cluster.advance(60)
     segment = one.poll().segment

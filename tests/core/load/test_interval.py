@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Broker, PartitionRow, Topic
 from core.cluster.state import ClusterState
 from core.load.collector.interval import Interval, measure_interval
@@ -55,7 +55,7 @@ def reading(
     logs = (
         BrokerLogs(b, (), (ReplicaLog("t", 0, size, 0, "/d"),)) for b in (1, 2) if b not in silent
     )
-    state = with_logs(state, logs)
+    state = with_log_dirs(state, logs)
 
     def column(value: int) -> np.ndarray:
         return np.array([-1, value] if extra_topic else [value], np.int64)

@@ -94,7 +94,7 @@ def test_load_swings_with_the_day_and_history_is_what_would_have_been_seen() -> 
 
 def test_a_started_simulator_answers_and_has_published(simulator: Simulator) -> None:
     connection = connect(simulator.address)
-    state = connection.client.describe()
+    state = connection.client.describe_cluster()
     assert (state.cluster_id, state.partition_count) == (simulator.cluster_id, 120)
     load = newest_load(state)
     assert load.source is Source.SIMULATED

@@ -8,7 +8,7 @@ import pytest
 from clusters import cluster, load_of
 from simulated import small_spec
 
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.view.verdicts import Weight, verdicts
@@ -19,7 +19,7 @@ HIGHEST = 2**31 - 1
 def test_a_broker_with_the_highest_id_takes_no_more_memory() -> None:
     """Counted by id, one verdict would take 16 GiB."""
     spec = small_spec({"t": [(1, HIGHEST), (1, 2)]}, racks={1: "a", 2: "a", HIGHEST: "b"})
-    state = SimulatedCluster(spec).describe()
+    state = SimulatedCluster(spec).describe_cluster()
     behind = replace(state, in_sync=state.replica_broker != HIGHEST)
     found = {verdict.id: verdict for verdict in verdicts(behind, load_of(behind))}
     assert found["racks"].sentence == "1 share a rack"
@@ -49,7 +49,7 @@ def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, said: set[st
     [
         (None, ["disks", "racks"]),
         (HiddenTopics(), ["disks", "racks"]),
-        (HiddenTopics(2, (HiddenLogs(1, "/a", 2, 3, 500),)), ["skew-size", "hidden", "disks"]),
+        (HiddenTopics(2, (HiddenLogDir(1, "/a", 2, 3, 500),)), ["skew-size", "hidden", "disks"]),
         (HiddenTopics(why_unknown="nobody told"), ["hidden", "disks"]),
     ],
 )

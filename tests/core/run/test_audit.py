@@ -205,7 +205,7 @@ def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> No
     client = audited(client, "c", "0101-120000")
     tp = TopicPartition("t", 0)
     client.alter_reassignments({tp: (1, 3)})
-    client.cancel([tp])
+    client.cancel_reassignments([tp])
     rate = ConfigChange(Resource.broker(1), FOLLOWER_RATE, ConfigOp.SET, "5")
     client.alter_configs([rate])
     client.elect_leaders([tp])
@@ -214,7 +214,7 @@ def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> No
     assert [entry["what"] for entry in written[1::2]] == ["answer"] * 4
     assert written[0]["targets"] == {"t-0": [1, 3]}
     assert written[4]["changes"] == [["broker 1", FOLLOWER_RATE, "set", "5"]]
-    assert client.describe().cluster_id, "what changes nothing is passed on"
+    assert client.describe_cluster().cluster_id, "what changes nothing is passed on"
     assert len(entries()) == 8
 
 
@@ -238,8 +238,8 @@ def test_a_change_that_cannot_be_written_down_is_not_made(
     through = Faulty(cluster({"t": [(1, 2)]}))
     client: Any = through
     with pytest.raises(AuditError):
-        audited(client, "c", None).cancel([TopicPartition("t", 0)])
-    assert "cancel" not in through.calls
+        audited(client, "c", None).cancel_reassignments([TopicPartition("t", 0)])
+    assert "cancel_reassignments" not in through.calls
 
 
 @pytest.mark.parametrize("again", range(1, 6))
@@ -249,11 +249,13 @@ def test_nor_is_one_that_was_refused_before(
 ) -> None:
     """A try that is not written, as the one before it tells enough, needs room for its answer."""
     through = Faulty(cluster({"t": [(1, 2)]}))
-    through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    through.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
+        asked, Fault("NOT_CONTROLLER")
+    )
     client: Any = through
     client = audited(client, "c", None)
     for _ in range(again):
-        client.cancel([TopicPartition("t", 0)])
+        client.cancel_reassignments([TopicPartition("t", 0)])
     if trouble == "no folder":
         (home / "file").write_text("")
         monkeypatch.setenv("TRIMTAB_HOME", str(home / "file"))
@@ -262,8 +264,8 @@ def test_nor_is_one_that_was_refused_before(
         monkeypatch.setattr(os, "fstatvfs", lambda handle: disk)
         monkeypatch.setattr(os, "write", _no_space)
     with pytest.raises(AuditError):
-        client.cancel([TopicPartition("t", 0)])
-    assert through.calls.count("cancel") == again
+        client.cancel_reassignments([TopicPartition("t", 0)])
+    assert through.calls.count("cancel_reassignments") == again
 
 
 def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
@@ -271,11 +273,13 @@ def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
 ) -> None:
     monkeypatch.setattr("core.run.audited_client.MAX_REMEMBERED", 2)
     through = Faulty(cluster({"t": [(1, 2)] * 3}))
-    through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    through.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
+        asked, Fault("NOT_CONTROLLER")
+    )
     client: Any = through
     client = audited(client, "c", None)
     for partition in (0, 1, 2, 0):
-        client.cancel([TopicPartition("t", partition)])
+        client.cancel_reassignments([TopicPartition("t", partition)])
     assert [entry.get("tries") for entry in entries()] == [None] * 8
 
 
@@ -310,11 +314,13 @@ def test_how_often_a_call_was_tried_is_written_as_its_client_is_closed(
     again: int, told: list[int | None]
 ) -> None:
     through = Faulty(cluster({"t": [(1, 2)]}))
-    through.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    through.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
+        asked, Fault("NOT_CONTROLLER")
+    )
     client: Any = through
     client = audited(client, "c", None)
     for _ in range(1 + again):
-        client.cancel([TopicPartition("t", 0)])
+        client.cancel_reassignments([TopicPartition("t", 0)])
     client.close()
     assert [entry.get("tries") for entry in entries() if entry["what"] == "cancel"] == told
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.long
 def killed(here: Here, plan: Path) -> str:
     """Start a run and kill its process while its moves are in flight; return its id."""
     run = str(json.loads(here("apply", plan, *SLOW)[1])["run"])
-    eventually(lambda: bool(here.client.reassignments()))
+    eventually(lambda: bool(here.client.fetch_reassignments()))
     os.kill(read(here, run)["pid"], signal.SIGKILL)
     eventually(lambda: read(here, run)["state"] == "died")
     return run
@@ -60,7 +60,7 @@ def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here
     code, out, err = here("runs", "attach", run, "--json")
     assert code == ExitCode.INCOMPLETE, "nothing is done without a word, where nobody can be asked"
     assert json.loads(out.splitlines()[-1])["left"]
-    assert here.client.reassignments()
+    assert here.client.fetch_reassignments()
     # Requests wait for it meanwhile.
     code, out, err = here("runs", "pause", run, "--json")
     assert code == ExitCode.INCOMPLETE
@@ -124,7 +124,7 @@ class Dead:
 
     def __init__(self, run: Any, client: SimulatedCluster) -> None:
         self.run, self.client = run, client
-        self.cluster_id = client.describe().cluster_id
+        self.cluster_id = client.describe_cluster().cluster_id
         self.name = run.path.stem
         self.reached: list[Address] = []
         self.spawned: list[Address] = []
@@ -290,8 +290,8 @@ def test_no_run_goes_on_without_its_journal(
 def test_another_cluster_is_refused(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
     other = cluster({"u": [(1, 2)]})
     through: Any = Faulty(other)
-    named = other.describe()
-    through.replaced["describe"] = lambda real: type(named)(
+    named = other.describe_cluster()
+    through.replaced["describe_cluster"] = lambda real: type(named)(
         **{**{f: getattr(named, f) for f in named.__dataclass_fields__}, "cluster_id": "other"}
     )
     monkeypatch.setattr(recovery, "connect", lambda a: Connection(through, other.clock, a))

@@ -61,7 +61,7 @@ def test_a_run_is_created_by_the_clock_that_it_lives_by(
     monkeypatch.setattr(launch, "spawn", lambda path, lock, address: journals.append(path))
     monkeypatch.setattr(launch, "await_start", lambda path, cluster_id: None)
     plan = plan_of(client, {("t", 0): (1, 3)})
-    start_run(SOMEWHERE, client.describe().cluster_id, plan, RunOptions(5 * MB), None)
+    start_run(SOMEWHERE, client.describe_cluster().cluster_id, plan, RunOptions(5 * MB), None)
     with Journal.open(journals[0]) as journal:
         assert journal.records()[0].at == client.now
 
@@ -78,10 +78,10 @@ def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
             return real()
         raise KeyError("leader_epoch\nand a second line")
 
-    connected.replaced["reassignments"] = breaks
+    connected.replaced["fetch_reassignments"] = breaks
     with pytest.raises(KeyError):
         service.serve(run.path)
-    look = read_journal(connected.client.describe().cluster_id, run.path.stem)
+    look = read_journal(connected.client.describe_cluster().cluster_id, run.path.stem)
     view = look.view
     assert view.state is RunStatus.DIED
     assert view.why.startswith("its process stopped on an error of its own (KeyError: ")
@@ -104,7 +104,7 @@ def test_an_error_that_no_step_expects_is_in_the_journal_too(
     def dies(real: Any) -> Any:
         raise service.TrimtabError("Something else is wrong.")
 
-    connected.replaced["reassignments"] = dies
+    connected.replaced["fetch_reassignments"] = dies
     with pytest.raises(service.TrimtabError):
         service.serve(run.path)
     assert "Something else is wrong" in run.view(living=False).why
@@ -135,7 +135,7 @@ def test_no_run_starts_unaudited(
     monkeypatch.setattr(launch, "spawn", lambda path, lock, address: spawned.append(path))
     client = connected.client
     plan = plan_of(client, {("t", 0): (1, 3)})
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     with pytest.raises(AuditError):
         start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
     assert not spawned
@@ -152,7 +152,7 @@ def test_a_run_whose_process_cannot_be_started_leaves_no_journal(
 
     monkeypatch.setattr(launch, "spawn", spawn)
     client = connected.client
-    cluster_id, plan = client.describe().cluster_id, plan_of(client, {("t", 0): (1, 3)})
+    cluster_id, plan = client.describe_cluster().cluster_id, plan_of(client, {("t", 0): (1, 3)})
     with pytest.raises(OSError, match="no more processes"):
         start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
     assert not list_runs(cluster_id)
@@ -166,7 +166,7 @@ def begin(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> Callable[[], st
     monkeypatch.setattr(launch, "await_start", lambda path, cluster_id: None)
 
     def begins() -> str:
-        plan, cluster_id = plan_of(client, {("t", 0): (1, 4)}), client.describe().cluster_id
+        plan, cluster_id = plan_of(client, {("t", 0): (1, 4)}), client.describe_cluster().cluster_id
         return start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
 
     return begins
@@ -227,7 +227,7 @@ def test_no_run_takes_what_an_ended_one_left_for_somebody_elses(
         f"Run {gave_up.path.stem} has left throttles in this cluster (broker 2): "
         "clear them first, by trimtab throttles clear."
     )
-    state = client.describe()
+    state = client.describe_cluster()
     found = plan_clearing(client, state, with_throttles(state.cluster_id))
     assert clear(client, client.clock, found) == {}
     assert begin()
@@ -265,7 +265,7 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
     assert run.to_the_end(60) is Outcome.INCOMPLETE
     with pytest.raises(RefusedError, match=r"left throttles in this cluster \(topic t\)"):
         begin()
-    connected.replaced["configs"] = lambda real, resources, names=None: {
+    connected.replaced["describe_configs"] = lambda real, resources, names=None: {
         r: refused if r == t else found for r, found in real(resources, names).items()
     }
     assert begin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.cluster.probe.round_trip import Heard, Side
+from core.cluster.probe.round_trip import ClientSide, ProbeResult
 from core.watch.clients.health_detector import (
     ErrorSubject,
     Health,
@@ -15,7 +15,7 @@ from core.watch.clients.health_detector import (
     worst_broker,
 )
 
-PRODUCE, FETCH = Side.PRODUCE, Side.FETCH
+PRODUCE, FETCH = ClientSide.PRODUCE, ClientSide.FETCH
 
 
 class Played:
@@ -37,13 +37,13 @@ class Played:
             for broker in self.brokers:
                 if broker != without:
                     self.number += 1
-                    self.eye.hear(Heard(self.now, PRODUCE, broker, self.number, ms))
-                    self.eye.hear(Heard(self.now, FETCH, broker, self.number, ms + 1))
+                    self.eye.hear(ProbeResult(self.now, PRODUCE, broker, self.number, ms))
+                    self.eye.hear(ProbeResult(self.now, FETCH, broker, self.number, ms + 1))
             if self.now % 1 == 0:
                 self.look()
 
-    def fails(self, broker: int | None, error: str, side: Side = PRODUCE) -> None:
-        self.eye.hear(Heard(self.now, side, broker, error=error))
+    def fails(self, broker: int | None, error: str, side: ClientSide = PRODUCE) -> None:
+        self.eye.hear(ProbeResult(self.now, side, broker, error=error))
 
     def look(self) -> None:
         self.told += [(one.at, one.text) for one in self.eye.look(self.now)]
@@ -136,7 +136,7 @@ def test_a_side_that_failed_has_to_answer_too() -> None:
     for _ in range(20):
         played.now += 0.25
         played.number += 1
-        played.eye.hear(Heard(played.now, PRODUCE, 2, played.number, 2.0))
+        played.eye.hear(ProbeResult(played.now, PRODUCE, 2, played.number, 2.0))
     played.look()
     assert played.health(2) is Health.FAILING
     played.fine(3)
@@ -149,7 +149,7 @@ def test_what_nobody_can_read_is_a_fetch_that_timed_out() -> None:
     for _ in range(24):
         played.fine(0.25, without=2)
         played.number += 1
-        played.eye.hear(Heard(played.now, PRODUCE, 2, played.number, 2.0))
+        played.eye.hear(ProbeResult(played.now, PRODUCE, 2, played.number, 2.0))
         played.look()
     assert [text for _, text in played.told] == ["broker 2: fetch timed out"]
     played.fine(2)
@@ -159,8 +159,8 @@ def test_what_nobody_can_read_is_a_fetch_that_timed_out() -> None:
 def test_what_is_read_before_its_acks_are_heard_of_is_read() -> None:
     played = Played((1,))
     played.fine(2)
-    played.eye.hear(Heard(2.1, FETCH, 1, 1000, 2.0))
-    played.eye.hear(Heard(2.2, PRODUCE, 1, 1000, 2.0))
+    played.eye.hear(ProbeResult(2.1, FETCH, 1, 1000, 2.0))
+    played.eye.hear(ProbeResult(2.2, PRODUCE, 1, 1000, 2.0))
     played.now = 60.0
     played.look()
     assert played.told == []
@@ -216,8 +216,8 @@ def test_what_waited_for_a_dead_broker_is_not_told_as_slow() -> None:
     played.fine(4, without=2)
     for _ in range(30):  # what was queued meanwhile comes through at once
         played.number += 1
-        played.eye.hear(Heard(played.now, PRODUCE, 2, played.number, 3900.0))
-        played.eye.hear(Heard(played.now, FETCH, 2, played.number, 3900.0))
+        played.eye.hear(ProbeResult(played.now, PRODUCE, 2, played.number, 3900.0))
+        played.eye.hear(ProbeResult(played.now, FETCH, 2, played.number, 3900.0))
     played.fine(60)
     assert [text for _, text in played.told] == [
         "broker 2: transport failure",

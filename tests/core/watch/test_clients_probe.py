@@ -14,7 +14,7 @@ from full_disk import files_of_at_most
 from run_help import Faulty, cluster
 
 from core.cluster.faults import Fault
-from core.cluster.probe.round_trip import Heard, Layout, Side
+from core.cluster.probe.round_trip import ClientSide, ProbeLayout, ProbeResult
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
 from core.watch.clients.health_detector import BrokerHealth, Health
@@ -35,7 +35,7 @@ from core.watch.clients.probe_topic import (
 from core.watch.clients.report import ClientEvent, ProbeReport, report_from_json, report_to_json
 from core.watch.timeline.publisher import Publisher
 
-NOWHERE = Layout(frozenset({1, 2}), None)
+NOWHERE = ProbeLayout(frozenset({1, 2}), None)
 
 
 @pytest.fixture
@@ -52,17 +52,17 @@ def probed(living: SimulatedCluster, pings: Pings, seconds: float) -> list[Probe
     """Probe for so long, and return the reports."""
     reports: list[ProbeReport] = []
     end = living.clock.monotonic() + seconds
-    probing = ProbeLoop(pings, pings.look, "c", living.clock)
+    probing = ProbeLoop(pings, pings.fetch_layout, "c", living.clock)
     probing.run(lambda: living.clock.monotonic() < end, reports.append)
     return reports
 
 
 def alive(living: SimulatedCluster) -> list[int]:
-    return [broker.id for broker in living.describe().brokers if broker.alive]
+    return [broker.id for broker in living.describe_cluster().brokers if broker.alive]
 
 
 def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
     reports = probed(living, pings, 60)
     sent = Counter(broker for _, broker in pings.sent)
     assert sent.keys() == set(alive(living))
@@ -76,30 +76,30 @@ def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) 
 def test_the_topic_has_one_partition_of_one_replica_on_each_broker(
     living: SimulatedCluster,
 ) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
-    state = living.describe()
+    create_probe_topic(living, living.describe_cluster(), living.clock)
+    state = living.describe_cluster()
     assert [state.replicas(row) for row in state.partitions_of(TOPIC)] == [
         (broker,) for broker in alive(living)
     ]
     create_probe_topic(living, state, living.clock)  # it is there: nothing is done
     assert delete_probe_topic(living, state)
-    assert not delete_probe_topic(living, living.describe())
+    assert not delete_probe_topic(living, living.describe_cluster())
 
 
 def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
-    state = living.describe()
+    state = living.describe_cluster()
     brokers = len(alive(living))
     messages, _ = probe_cost(brokers)
     assert f"{messages} messages/s" in describe_probe(state)
     assert "is made for it" in describe_probe(state)
     create_probe_topic(living, state, living.clock)
-    assert "is made for it" not in describe_probe(living.describe())
+    assert "is made for it" not in describe_probe(living.describe_cluster())
 
 
 def test_a_dead_broker_is_told_as_down_and_its_return(
     living: SimulatedCluster, pings: Pings
 ) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
     began = living.clock.monotonic()
     pings.then = [
         (began + 10, lambda: living.stop_broker(2)),
@@ -117,7 +117,7 @@ def test_a_dead_broker_is_told_as_down_and_its_return(
 
 
 def test_a_slow_broker_is_told(living: SimulatedCluster, pings: Pings) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
     began = living.clock.monotonic()
     pings.then = [(began + 60, lambda: pings.delays.update({3: 400.0}))]
     reports = probed(living, pings, 70)
@@ -128,9 +128,11 @@ def test_a_slow_broker_is_told(living: SimulatedCluster, pings: Pings) -> None:
 
 
 def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: Pings) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
     began = living.clock.monotonic()
-    pings.then = [(began + 10, lambda: delete_probe_topic(living, living.describe()) and None)]
+    pings.then = [
+        (began + 10, lambda: delete_probe_topic(living, living.describe_cluster()) and None)
+    ]
     with pytest.raises(IncompleteError, match="gone"):
         probed(living, pings, 60)
     assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
@@ -139,19 +141,19 @@ def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: 
 def test_messages_that_went_with_their_topic_are_no_brokers_fault(
     living: SimulatedCluster, pings: Pings
 ) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
-    heard_of_all = pings.hear
+    create_probe_topic(living, living.describe_cluster(), living.clock)
+    heard_of_all = pings.poll_results
 
     def deleted() -> None:
-        delete_probe_topic(living, living.describe())
-        pings.hear = lambda seconds: [  # type: ignore[method-assign]
-            heard for heard in heard_of_all(seconds) if heard.side is Side.PRODUCE
+        delete_probe_topic(living, living.describe_cluster())
+        pings.poll_results = lambda seconds: [  # type: ignore[method-assign]
+            heard for heard in heard_of_all(seconds) if heard.side is ClientSide.PRODUCE
         ]
 
     pings.then = [(living.clock.monotonic() + 10, deleted)]
     reports: list[ProbeReport] = []
     with pytest.raises(IncompleteError, match="gone"):
-        ProbeLoop(pings, pings.look, "c", living.clock).run(lambda: True, reports.append)
+        ProbeLoop(pings, pings.fetch_layout, "c", living.clock).run(lambda: True, reports.append)
     assert [said for report in reports for said in report.told] == []
     assert {seen.failed for seen in reports[-1].brokers} == {0}
 
@@ -159,10 +161,10 @@ def test_messages_that_went_with_their_topic_are_no_brokers_fault(
 def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
     living: SimulatedCluster, pings: Pings
 ) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
     answers = [NOWHERE] * 5
     probing = ProbeLoop(
-        pings, lambda: answers.pop() if answers else pings.look(), "c", living.clock
+        pings, lambda: answers.pop() if answers else pings.fetch_layout(), "c", living.clock
     )
     end = living.clock.monotonic() + 9
     probing.run(lambda: living.clock.monotonic() < end, lambda report: None)
@@ -170,11 +172,13 @@ def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
 
 
 def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
 
     def denied() -> None:
-        heard = Heard(living.clock.monotonic(), Side.FETCH, 1, error="TOPIC_AUTHORIZATION_FAILED")
-        pings.hear = lambda seconds: living.clock.sleep(seconds) or [heard]  # type: ignore
+        heard = ProbeResult(
+            living.clock.monotonic(), ClientSide.FETCH, 1, error="TOPIC_AUTHORIZATION_FAILED"
+        )
+        pings.poll_results = lambda seconds: living.clock.sleep(seconds) or [heard]  # type: ignore
 
     pings.then = [(living.clock.monotonic() + 3, denied)]
     with pytest.raises(AccessDeniedError, match="may not read its topic"):
@@ -206,7 +210,7 @@ def returned(living: SimulatedCluster) -> int:
     """Make the topic while a broker is down, have it come back, and return which."""
     last = alive(living)[-1]
     living.stop_broker(last)
-    create_probe_topic(living, living.describe(), living.clock)
+    create_probe_topic(living, living.describe_cluster(), living.clock)
     living.start_broker(last)
     return last
 
@@ -231,11 +235,11 @@ class Refusing:
 
     def look(self, times: int) -> None:
         for _ in range(times):
-            self.extender.extend(Pings(self.living, self.living.clock).look())
+            self.extender.extend(Pings(self.living, self.living.clock).fetch_layout())
             self.looks += 1
 
     def lacking(self) -> int:
-        return len(alive(self.living)) - len(self.living.describe().partitions_of(TOPIC))
+        return len(alive(self.living)) - len(self.living.describe_cluster().partitions_of(TOPIC))
 
 
 def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
@@ -243,7 +247,7 @@ def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
     taking = Refusing(living, None)
     assert taking.lacking() == 1
     taking.look(4)
-    state = living.describe()
+    state = living.describe_cluster()
     assert sorted(state.replicas(row) for row in state.partitions_of(TOPIC)) == [
         (broker,) for broker in alive(living)
     ]

@@ -141,7 +141,7 @@ def test_ends_that_may_not_be_asked_for_are_unknown() -> None:
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no.")
 
-    through.replaced["offsets"] = denied
+    through.replaced["fetch_offsets"] = denied
     seen = fetch_group_sample(through, client.clock)
     assert seen.ends_fault == "The cluster says no."
     (view,) = build_views(seen)

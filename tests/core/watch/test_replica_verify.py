@@ -9,7 +9,7 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from replica_logs import GZIP, TP, Replicas, batch, flipped
 
-from core.cluster.client import ReplicaRead
+from core.cluster.client import ReplicaRecords
 from core.cluster.configs import ConfigSource, ConfigValue
 from core.cluster.faults import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
@@ -26,7 +26,7 @@ PLENTY = VerifyLimits(60.0, 1 << 30)
 
 
 def verification(replicas: Replicas, bounds: VerifyLimits = PLENTY) -> Verification:
-    state = replicas.describe()
+    state = replicas.describe_cluster()
     rows = state.partitions_of(TP.topic)
     return Verifier(replicas, state, rows, bounds, replicas.client_clock).run()
 
@@ -42,7 +42,7 @@ def compacted(replicas: Replicas) -> Replicas:
             r: {"cleanup.policy": ConfigValue("compact", ConfigSource.TOPIC)} for r in resources
         }
 
-    replicas.replaced["configs"] = configs
+    replicas.replaced["describe_configs"] = configs
     return replicas
 
 
@@ -140,7 +140,7 @@ def test_it_is_found_however_small_the_pieces() -> None:
 
 def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: (FIRST,)})
-    row = replicas.describe().row(0)
+    row = replicas.describe_cluster().row(0)
     assert 3 in row.isr
     found = verdict(replicas)
     assert (found.lags, found.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
@@ -175,7 +175,7 @@ OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
 
 def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas:
     """Let retention take what is below an offset, once a first piece is asked for."""
-    real = replicas.replaced["read_replicas"]
+    real = replicas.replaced["fetch_records"]
 
     def read(*words: Any) -> Any:
         if not replicas.read:
@@ -184,7 +184,7 @@ def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas
                 replicas.logs[broker], replicas.starts[broker] = kept, start
         return real(*words)
 
-    replicas.replaced["read_replicas"] = read
+    replicas.replaced["fetch_records"] = read
     return replicas
 
 
@@ -211,7 +211,7 @@ def test_retention_may_take_more_than_a_piece() -> None:
 
 def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
-    real = replicas.replaced["read_replicas"]
+    real = replicas.replaced["fetch_records"]
     replicas.starts = {1: 3, 2: 3, 3: 3}
 
     def read(*words: Any) -> Any:
@@ -219,7 +219,7 @@ def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
             replicas.logs[2], replicas.starts[2] = [], 0
         return real(*words)
 
-    replicas.replaced["read_replicas"] = read
+    replicas.replaced["fetch_records"] = read
     found = verdict(replicas)
     assert dict(found.left_out) == {2: "it ends before offset 3"}
     assert (found.until, found.end) == (6, 6)
@@ -248,7 +248,7 @@ def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> Non
 
 def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE})
-    replicas.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
+    replicas.replaced["describe_configs"] = lambda real, resources, names: dict.fromkeys(
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
     found = verification(replicas)
@@ -315,8 +315,8 @@ def test_messages_older_than_batches_are_not_compared() -> None:
     old = (bytes(builder.build()),)
     replicas = Replicas.of({1: (), 2: ()})
     replicas.ends = {1: 1, 2: 1}
-    replicas.replaced["read_replicas"] = lambda real, asked, room: {
-        (TP, broker): ReplicaRead(1, old[0]) for broker in asked
+    replicas.replaced["fetch_records"] = lambda real, asked, room: {
+        (TP, broker): ReplicaRecords(1, old[0]) for broker in asked
     }
     found = verdict(replicas)
     assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}
@@ -353,7 +353,7 @@ def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
             happens()
         return real()
 
-    replicas.replaced["describe"] = describe
+    replicas.replaced["describe_cluster"] = describe
     return replicas
 
 

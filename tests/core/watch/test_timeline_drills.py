@@ -26,13 +26,13 @@ class Ground:
     name = "sandbox demo"
 
     def __init__(self, timeline: str | None, answer: bool | TrimtabError = True) -> None:
-        self.timeline, self._answer = timeline, answer
+        self.timeline_id, self._answer = timeline, answer
         self.begun_at: datetime | None = None
 
     def offers(self, state: ClusterState) -> tuple[Offer, ...]:
         return ()
 
-    def carry_out(self, drill: Drill) -> bool:
+    def run(self, drill: Drill) -> bool:
         self.begun_at = datetime.now(UTC)
         while datetime.now(UTC) - self.begun_at < 5 * KEPT:  # so that before and after differ
             pass

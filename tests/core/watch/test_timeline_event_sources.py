@@ -51,11 +51,11 @@ def run(client: SimulatedCluster) -> Iterator[Run]:
 
 
 def run_news(run: Run, since: datetime) -> RunEvents:
-    return RunEvents(run.client.describe().cluster_id, run.client.clock, since)
+    return RunEvents(run.client.describe_cluster().cluster_id, run.client.clock, since)
 
 
 def test_a_run_is_told_as_it_goes_without_its_partitions(run: Run) -> None:
-    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     news = run_news(run, began)
     told_first = [format_event(event) for event in news.news(state)]
     assert told_first == [
@@ -75,7 +75,7 @@ def test_a_run_is_told_as_it_goes_without_its_partitions(run: Run) -> None:
 
 
 def test_the_next_recorder_tells_only_what_was_not_told(run: Run) -> None:
-    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     whole_first = run_news(run, began)
     run.until(submitted)
     before = whole_first.news(state)
@@ -88,7 +88,7 @@ def test_the_next_recorder_tells_only_what_was_not_told(run: Run) -> None:
 
 
 def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None:
-    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     damaged = run.path.with_name("0000-000000.run")
     damaged.write_bytes(b"not a journal, but long enough to be taken for one" * 40)
     news = run_news(run, began)
@@ -102,7 +102,7 @@ def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None
 def test_a_journal_that_could_not_be_read_for_a_moment_is_told_in_the_next(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     news, real = run_news(run, began), run_news_module.read_journal
 
     def refused(cluster_id: str, run: str) -> RunReading:

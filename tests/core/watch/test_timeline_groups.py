@@ -53,7 +53,7 @@ class Asked:
         self.clock, self.answers, self.seconds = clock, answers, 0.0
         self.at: list[float] = []
 
-    def active_groups(self, most: int) -> ActiveGroups:
+    def describe_active_groups(self, most: int) -> ActiveGroups:
         self.at.append(self.clock.at)
         self.clock.at += self.seconds
         answer = next(self.answers)
@@ -145,8 +145,8 @@ def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
     one, other = group("a"), group("b", id="h")
     answers = [
         seen(one, other),
-        seen(one, complete=False),
-        seen(one, left_out=1),
+        seen(one, is_is_complete=False),
+        seen(one, omitted_count=1),
         seen(one, other),
     ]
     told(path, answers)
@@ -154,10 +154,10 @@ def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
 
 
 def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: Path) -> None:
-    many = seen(group("a", id="f"), group("b", id="h"), left_out=3)
+    many = seen(group("a", id="f"), group("b", id="h"), omitted_count=3)
     answers = [
         many,
-        seen(group("b", id="h"), group("c", id="i"), left_out=2),  # f goes, i is looked at now
+        seen(group("b", id="h"), group("c", id="i"), omitted_count=2),  # f goes, i is looked at now
         many,  # f comes back, and i is left out again
         seen(group("a", id="f"), group("b", id="h"), group("d", id="i")),
         seen(group("a", id="f"), group("b", id="h"), group("d", "e", id="i")),
@@ -198,7 +198,7 @@ def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_g
     looks = [(), (share,), (share,), ()]
     told: list[str] = []
     clock = Time()
-    answers = (ActiveGroups((), others=others) for others in looks)
+    answers = (ActiveGroups((), other_groups=others) for others in looks)
     publisher = SimpleNamespace(
         publish_all=lambda events: told.extend(e.after.text for e in events)
     )

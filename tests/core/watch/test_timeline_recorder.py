@@ -78,11 +78,11 @@ def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) 
         none = np.zeros(state.replica_count, np.bool_)
         return dataclasses.replace(state, adding=none, removing=none, moves_unknown="It may not.")
 
-    recorded.faulty.replaced["describe"] = hidden
+    recorded.faulty.replaced["describe_cluster"] = hidden
     assert recorded.spend(2) == []
-    del recorded.faulty.replaced["describe"]
+    del recorded.faulty.replaced["describe_cluster"]
     assert recorded.spend(2) == []
-    recorded.faulty.replaced["describe"] = hidden
+    recorded.faulty.replaced["describe_cluster"] = hidden
     client.resume_replication(3)
     (ended,) = (e for e in recorded.spend(60) if e.kind & Kind.ASSIGNMENT)
     assert format_event(ended).endswith("has moved, now on 3,2")
@@ -150,7 +150,7 @@ def test_a_topic_that_is_deleted(recorded: Recorded) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Recorded) -> None:
-    recorded.faulty.replaced["describe"] = unreachable
+    recorded.faulty.replaced["describe_cluster"] = unreachable
     assert recorded.spend(30) == []
     assert 5 < len(recorded.troubles) < 31
     recorded.client.stop_broker(1)
@@ -181,7 +181,7 @@ def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -
 
 
 def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
-    recorded.faulty.replaced["describe"] = lambda real: dataclasses.replace(
+    recorded.faulty.replaced["describe_cluster"] = lambda real: dataclasses.replace(
         state := real(), fetched_at=state.fetched_at - timedelta(hours=1)
     )
     (back,) = recorded.spend(30)
@@ -226,6 +226,6 @@ def test_what_happened_between_two_recorders_is_seen_by_the_second(
     assert [event.kind for event in found[:2]] == [Kind.GAP, Kind.BROKER_DOWN]
     last = second.timeline.state_at(recorded.client.now)
     assert last is not None
-    described = recorded.client.describe()
+    described = recorded.client.describe_cluster()
     assert last.broker_by_id[2].alive is described.broker_by_id[2].alive is False
     assert [row.isr for row in last.rows()] == [row.isr for row in described.rows()]

@@ -35,13 +35,13 @@ class Watched:
         self.client, self.faulty = client, Faulty(client)
         self.events = events or []
         through: Any = self.faulty
-        cluster_id = client.describe().cluster_id
+        cluster_id = client.describe_cluster().cluster_id
         self.took = 0.0
         """What each call takes by the stopwatch."""
         self.asked: list[int] = []
         """Of how many topics lists were asked for, each time."""
         self._time = 0.0
-        self.faulty.replaced["configs"] = self._configs
+        self.faulty.replaced["describe_configs"] = self._configs
         self.news = ThrottleEvents(
             through, cluster_id, client.clock, self.events, stopwatch=lambda: self._time
         )
@@ -54,7 +54,7 @@ class Watched:
 
     def look(self, *, after: float = POLL_SECONDS) -> list[str]:
         self.client.advance(after)
-        found = self.news.news(self.client.describe())
+        found = self.news.news(self.client.describe_cluster())
         self.events += found
         assert {event.kind for event in found} <= {Kind.CONFIG}
         return [format_event(event) for event in found]
@@ -174,7 +174,7 @@ def test_what_cannot_be_asked_for_is_not_gone(watched: Watched) -> None:
             found[Resource.broker(2)] = Fault("REQUEST_TIMED_OUT")
         return found
 
-    watched.faulty.replaced["configs"] = partly
+    watched.faulty.replaced["describe_configs"] = partly
     watched.client.stop_broker(1)
     assert watched.look() == []
     watched.faulty.replaced.clear()
@@ -187,7 +187,7 @@ def test_what_runs_of_this_machine_set_is_left_to_their_story(watched: Watched) 
     watched.look()
     run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
     run.until(submitted)
-    assert fetch_throttles(watched.client, watched.client.describe(), []).found
+    assert fetch_throttles(watched.client, watched.client.describe_cluster(), []).found
     set_config(watched.client, Resource.broker(6), LEADER_RATE, "1000")
     assert watched.look() == [f"broker 6: {LEADER_RATE} set to 1.0 kB/s"]
     run.to_the_end()
@@ -200,7 +200,7 @@ def test_what_a_run_sets_while_journals_are_read_is_not_taken_for_others(
 ) -> None:
     run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
     run.until(submitted)
-    read = [(), with_throttles(watched.client.describe().cluster_id)]
+    read = [(), with_throttles(watched.client.describe_cluster().cluster_id)]
     monkeypatch.setattr(throttle_news, "with_throttles", lambda _: read.pop(0))
     assert watched.look() == []
     assert not read
@@ -227,7 +227,7 @@ def test_that_rates_may_not_be_read_is_told_once_and_nothing_is_gone_by_it(
     set_config(watched.client, two, LEADER_RATE, "1000")
     assert len(watched.look()) == 1
     no = Fault("CLUSTER_AUTHORIZATION_FAILED")
-    watched.faulty.replaced["configs"] = lambda real, of, names: {
+    watched.faulty.replaced["describe_configs"] = lambda real, of, names: {
         one: no if one == two else answer for one, answer in real(of, names).items()
     }
     said = "recorder: could not read brokers' throttle rates: CLUSTER_AUTHORIZATION_FAILED"
@@ -237,8 +237,8 @@ def test_that_rates_may_not_be_read_is_told_once_and_nothing_is_gone_by_it(
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("You may not.")
 
-    watched.faulty.replaced["configs"] = denied
+    watched.faulty.replaced["describe_configs"] = denied
     assert watched.look() == []
-    del watched.faulty.replaced["configs"]
+    del watched.faulty.replaced["describe_configs"]
     assert watched.look() == ["recorder: could read brokers' throttle rates again"]
     assert Watched(watched.client, watched.events).look() == [], "who records next knows it all"

@@ -70,7 +70,7 @@ class Slow:
     def monotonic(self) -> float:
         return self.seconds
 
-    def describe(self) -> ClusterState:
+    def describe_cluster(self) -> ClusterState:
         self.described += 1
         if self.described in (2, 3):
             self.seconds += 26.0
@@ -80,10 +80,10 @@ class Slow:
 
     def ping(self) -> None: ...
 
-    def log_dirs(self, brokers: Iterable[int]) -> tuple[BrokerLogs, ...]:
+    def describe_log_dirs(self, brokers: Iterable[int]) -> tuple[BrokerLogs, ...]:
         return tuple(map(BrokerLogs, brokers))
 
-    def configs(self, *asked: object) -> dict[Any, Any]:
+    def describe_configs(self, *asked: object) -> dict[Any, Any]:
         return {}
 
     def close(self) -> None: ...
@@ -138,7 +138,7 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
 class Large(Slow):
     """A cluster whose description always takes two seconds; it is away from 30 s to 40 s."""
 
-    def describe(self) -> ClusterState:
+    def describe_cluster(self) -> ClusterState:
         self.seconds += 2.0
         self.ping()
         return STATE
@@ -368,7 +368,7 @@ def test_groups_are_followed_on_after_an_answer_that_was_none(
             raise answer
         return ()
 
-    monkeypatch.setattr(document, "read_groups", read_groups)
+    monkeypatch.setattr(document, "fetch_document_groups", read_groups)
     running = Flag()
     running.set()
     there: Any = None

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 def see(monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]) -> None:
-    client = SimpleNamespace(describe=describe, ping=lambda: None, close=lambda: None)
+    client = SimpleNamespace(describe_cluster=describe, ping=lambda: None, close=lambda: None)
     connection = SimpleNamespace(client=client, clock=SystemClock())
     for module in (first_look, feed):
         monkeypatch.setattr(module, "connect", lambda address: connection)

@@ -28,7 +28,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe_cluster()
     listed: list[str] = []
     real = runs.list_runs
     monkeypatch.setattr(
@@ -70,7 +70,7 @@ def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe_cluster()
     path = runs.journal_path(state.cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
     path.write_text("?")
@@ -88,7 +88,7 @@ def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe_cluster()
     taught = [Calibration(), Calibration(speed=Speed(1, 1e6, 1e6, 1e6))]
     asked: list[str] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -58,7 +58,7 @@ def without_disks(of: Picture) -> Picture:
 
 
 def with_hidden(of: Picture) -> Picture:
-    logs = (HiddenLogs(1, "/data", 1, 1, MB),)
+    logs = (HiddenLogDir(1, "/data", 1, 1, MB),)
     return replace(of[0], hidden=HiddenTopics(1, logs)), of[1]
 
 

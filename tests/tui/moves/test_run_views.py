@@ -24,7 +24,7 @@ from pictures import (
     pressed,
 )
 
-from core.cluster.metadata import DirCopy
+from core.cluster.metadata import FutureReplica
 from core.run.external.moves import ForeignWatch, foreign_moves
 from core.run.journal.moves import Role
 from core.run.reporting.views import Level, MoveStatus, RunEvent, RunRequest, RunStatus, RunView
@@ -452,8 +452,8 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
 
 @pytest.mark.parametrize(("width", "said"), [(80, "b2 dir"), (120, "to /d2"), (160, "to /d2")])
 def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(width: int, said: str) -> None:
-    copy = DirCopy(tp("c-0"), 2, "/d2", GB // 4)
-    state = replace(cluster({"c-0": [1, 2]}, size_bytes=GB), dir_copies=(copy,))
+    copy = FutureReplica(tp("c-0"), 2, "/d2", GB // 4)
+    state = replace(cluster({"c-0": [1, 2]}, size_bytes=GB), future_replicas=(copy,))
     text = drawn(foreign_lines(foreign_moves(state, ()), width, 3))
     assert said in text
     assert "0.2 / 1.0 GB" in text

@@ -16,7 +16,7 @@ from pictures import LOAD, MB, STATE, a_session, at, body, dashboard, pressed
 from textual.pilot import Pilot
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.errors import TrimtabError
 from core.plan.estimate import rate_table
 from core.plan.plan import Plan
@@ -135,7 +135,7 @@ async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Sl
     slow.may_end.set()
     seconds = [0.0]
     turned = replace(STATE, leader=STATE.leader[::-1].copy())
-    hidden, grown = HiddenTopics(2), HiddenLogs(1, "/d1", 2, 2, 5_000)
+    hidden, grown = HiddenTopics(2), HiddenLogDir(1, "/d1", 2, 2, 5_000)
     async with dashboard(a_session(), "plan", monotonic=lambda: seconds[0]) as pilot:
         app = pilot.app
         assert isinstance(app, TrimtabApp)

@@ -17,29 +17,29 @@ from enum import IntEnum
 
 from core.cluster.kafka.connection.handshake import (
     API_VERSIONS,
-    LANGUAGES,
+    PROTOCOLS,
     SASL_HANDSHAKE,
-    exchange,
-    mechanisms,
+    parse_mechanisms,
+    send_request,
 )
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import RIGHTS, AccessDeniedError, DocumentError, TrimtabError, UnreachableError
 
-LOOK_SECONDS = 2.0
+DIAGNOSIS_SECONDS = 2.0
 """How long all of it takes at most."""
 # OpenSSL's codes (x509_vfy.h): host name, IP address that do not match; too early, too late.
 _WRONG_NAME = (62, 64)
 _WRONG_TIME = (9, 10)
 _UNSUPPORTED_MECHANISM, _NO_LOGIN_HERE = 33, 34
-_RESOLVING = "its name is not resolved"
-_HANGS = (
+_NOT_RESOLVED = "its name is not resolved"
+_HANGS_ADVICE = (
     "Look whether that broker hangs, or a firewall holds up what is sent to it; --timeout 60s "
     "waits longer."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ConnectionFailure:
     """Why a server has been of no use; `broker` is None for one that was named by the user."""
 
     broker: int | None
@@ -47,12 +47,12 @@ class Trouble:
     error: str
 
 
-def denied(title: str) -> AccessDeniedError:
+def access_denied(title: str) -> AccessDeniedError:
     return AccessDeniedError(title, next=RIGHTS)
 
 
 def unreachable(
-    settings: ConnectionSettings | None, detail: str, troubles: Sequence[Trouble] = ()
+    settings: ConnectionSettings | None, detail: str, troubles: Sequence[ConnectionFailure] = ()
 ) -> TrimtabError:
     """Return the error for a cluster that does not answer; looks at the servers itself.
 
@@ -62,9 +62,9 @@ def unreachable(
     if settings is None:
         return UnreachableError(detail, next="Try again; the brokers' logs say more.")
     brokers = {t.address: t.broker for t in troubles if t.broker is not None}
-    found = examine(settings, list(brokers) or settings.bootstrap.split(","))
+    found = diagnose(settings, list(brokers) or settings.bootstrap.split(","))
     if brokers and all(one.kind is not _Kind.ANSWERS for one in found.values()):
-        return _about_brokers(list(found.values()), brokers)
+        return _advertised_error(list(found.values()), brokers)
     worst = min(found.values(), key=lambda one: one.kind)
     number = brokers.get(worst.server)
     subject = worst.server if number is None else f"Broker {number} ({worst.server})"
@@ -79,7 +79,7 @@ def unreachable(
     return UnreachableError(f"{sentence or f'{subject} {worst.what}'}{others}", next=worst.advice)
 
 
-def _about_brokers(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
+def _advertised_error(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
     """Tell of brokers that the cluster names and nobody reaches from here."""
     told = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
     text = "; ".join(told)
@@ -119,11 +119,11 @@ class _Finding:
     """The advice where the cluster itself names it."""
 
 
-def examine(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, _Finding]:
+def diagnose(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, _Finding]:
     """Return what is found of each server, asked side by side."""
-    seconds = settings.seconds(LOOK_SECONDS)
+    seconds = settings.scaled_seconds(DIAGNOSIS_SECONDS)
     ends = time.monotonic() + seconds
-    looks = {server: _Look(server, settings, ends) for server in servers}
+    looks = {server: _Diagnosis(server, settings, ends) for server in servers}
     threads = [threading.Thread(target=look.run, daemon=True) for look in looks.values()]
     for thread in threads:
         thread.start()
@@ -134,10 +134,10 @@ def examine(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, _
 
 def is_misconfigured(settings: ConnectionSettings, server: str) -> bool:
     """Return whether a server is certain never to answer a connection with these settings."""
-    return examine(settings, [server])[server].kind is _Kind.TELLS
+    return diagnose(settings, [server])[server].kind is _Kind.TELLS
 
 
-class _Look:
+class _Diagnosis:
     """One conversation with one server; `found` is None until it is over."""
 
     def __init__(self, server: str, settings: ConnectionSettings, ends: float) -> None:
@@ -145,7 +145,7 @@ class _Look:
         self._server, self._settings, self._ends = server, settings, ends
         host, _, port = server.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
-        self._step = _RESOLVING
+        self._step = _NOT_RESOLVED
 
     def run(self) -> None:
         try:
@@ -158,9 +158,9 @@ class _Look:
             )
 
     def late(self) -> _Finding:
-        seconds = self._settings.seconds(LOOK_SECONDS)
+        seconds = self._settings.scaled_seconds(DIAGNOSIS_SECONDS)
         what = f"does not answer: {self._step} within {seconds:.3g} s"
-        return _Finding(self._server, _Kind.HANGS, what, _HANGS)
+        return _Finding(self._server, _Kind.HANGS, what, _HANGS_ADVICE)
 
     # -- its steps -------------------------------------------------------------------------------
 
@@ -191,13 +191,13 @@ class _Look:
                 advertised="Have advertised.listeners name what this machine can reach.",
             )
         with connection:
-            if self._settings.encrypted:
+            if self._settings.is_encrypted:
                 return self._over_tls(connection)
             return self._over_plain_text(connection)
 
     def _connect(self) -> socket.socket:
         addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        if self._step == _RESOLVING:
+        if self._step == _NOT_RESOLVED:
             self._step = "no connection comes about"
         error: OSError = OSError("it has no address")
         for place, (family, *_, address) in enumerate(addresses):
@@ -231,7 +231,7 @@ class _Look:
                 connection, server_hostname=self._host
             )
         except ssl.SSLCertVerificationError as error:
-            return self._tells(*_about_certificate(self._host, error.verify_code))
+            return self._tells(*_describe_certificate(self._host, error.verify_code))
         except TimeoutError:
             raise
         except OSError as error:
@@ -301,27 +301,27 @@ class _Look:
 
     def _about_answers(self, connection: socket.socket) -> _Finding:
         """Say what two requests are answered that take no login; raises OSError without answers."""
-        exchange(connection, self._half, API_VERSIONS, 0, b"")
+        send_request(connection, self._half, API_VERSIONS, 0, b"")
         self._step = "its first request is answered, and no other"
         wanted = self._settings.sasl_mechanism
         name = (wanted or "PLAIN").encode()
-        answer = exchange(
+        answer = send_request(
             connection, self._left, SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name
         )
-        code, offered = mechanisms(answer)
+        code, offered = parse_mechanisms(answer)
         if wanted and code == _UNSUPPORTED_MECHANISM:
             return self._tells(
                 f"does not take logins by {wanted}; it offers {offered or 'none'}",
                 f"Set sasl.mechanism to one of these in the --command-config file: {offered}.",
             )
         if wanted and code == _NO_LOGIN_HERE:
-            right = "SSL" if self._settings.encrypted else "PLAINTEXT"
+            right = "SSL" if self._settings.is_encrypted else "PLAINTEXT"
             return self._tells(
                 "takes no logins, and this connection wants to log in",
                 f"Set security.protocol={right}, or name the port that takes logins.",
             )
         if not wanted and code != _NO_LOGIN_HERE:
-            right = "SASL_SSL" if self._settings.encrypted else "SASL_PLAINTEXT"
+            right = "SASL_SSL" if self._settings.is_encrypted else "SASL_PLAINTEXT"
             return self._tells(
                 f"wants a login (by {offered or 'PLAIN'}), and this connection has none",
                 f"Set security.protocol={right}, sasl.mechanism and sasl.jaas.config in a file "
@@ -329,7 +329,7 @@ class _Look:
             )
         return _Finding(
             *(self._server, _Kind.ANSWERS, "answers as a Kafka broker, but not in time"),
-            _HANGS,
+            _HANGS_ADVICE,
         )
 
     def _tells(self, what: str, advice: str) -> _Finding:
@@ -353,17 +353,17 @@ class _Look:
             try:
                 with self._connect() as connection:
                     connection.settimeout(left())
-                    heard[name] = LANGUAGES[name](connection, left)
+                    heard[name] = PROTOCOLS[name](connection, left)
             except OSError:
                 heard[name] = False
 
-        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in LANGUAGES]
+        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in PROTOCOLS]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(left())
         # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
-        return next((name for name in LANGUAGES if heard.get(name)), "")
+        return next((name for name in PROTOCOLS if heard.get(name)), "")
 
 
 def _reason(error: OSError) -> str:
@@ -372,7 +372,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or "it hangs up"
 
 
-def _about_certificate(host: str, code: int) -> tuple[str, str]:
+def _describe_certificate(host: str, code: int) -> tuple[str, str]:
     if code in _WRONG_NAME:
         return (
             f"has a certificate that is not for {host}",

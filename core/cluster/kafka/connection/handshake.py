@@ -11,7 +11,7 @@ API_VERSIONS, SASL_HANDSHAKE = 18, 17
 _MAX_ANSWER_BYTES = 1_000_000
 
 
-def exchange(
+def send_request(
     connection: socket.socket, left: Callable[[], float], api: int, version: int, body: bytes
 ) -> bytes:
     """Return the answer to one request; raises OSError for what is none, TimeoutError in time."""
@@ -36,7 +36,7 @@ def _receive(connection: socket.socket, left: Callable[[], float], count: int) -
     return received
 
 
-def mechanisms(answer: bytes) -> tuple[int, str]:
+def parse_mechanisms(answer: bytes) -> tuple[int, str]:
     """Return the error code and the mechanisms that a SaslHandshake is answered with."""
     try:
         code, count = struct.unpack_from(">hi", answer)
@@ -63,7 +63,7 @@ def _speaks_tls(connection: socket.socket, _: Callable[[], float]) -> bool:
 
 
 def _speaks_kafka(connection: socket.socket, left: Callable[[], float]) -> bool:
-    exchange(connection, left, API_VERSIONS, 0, b"")
+    send_request(connection, left, API_VERSIONS, 0, b"")
     return True
 
 
@@ -72,7 +72,7 @@ def _speaks_http(connection: socket.socket, _: Callable[[], float]) -> bool:
     return connection.recv(64).startswith(b"HTTP/")
 
 
-LANGUAGES: Mapping[str, Callable[[socket.socket, Callable[[], float]], bool]] = {
+PROTOCOLS: Mapping[str, Callable[[socket.socket, Callable[[], float]], bool]] = {
     "TLS": _speaks_tls,
     "Kafka": _speaks_kafka,
     "HTTP": _speaks_http,

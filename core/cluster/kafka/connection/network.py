@@ -34,22 +34,22 @@ from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from core.cluster.kafka.connection.diagnosis import Trouble, is_misconfigured
+from core.cluster.kafka.connection.diagnosis import ConnectionFailure, is_misconfigured
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.connection.transports import NoHandshakeError, PlainTransport, TlsTransport
 
-FINAL = (
+FINAL_ERRORS = (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
     AuthorizationError,
     IncompatibleBrokerVersion,
 )
 """What a broker answers the same however often it is asked."""
-OTHERS_SECONDS = 0.5
+OTHER_SERVERS_SECONDS = 0.5
 """How long other bootstrap servers may take to answer differently from a final answer."""
-_CANDIDATES = 3
+_MAX_CANDIDATES = 3
 """To so many brokers connections are begun where one is needed: some may hang."""
-_FAILURES = 2
+_MAX_FAILURES = 2
 """After so many a bootstrap server is looked at for why."""
 _BUSY_SECONDS = 0.5
 """How long new connections may take while one stands on which others wait for answers."""
@@ -75,11 +75,13 @@ def open_admin(
     def network(**config: Any) -> KafkaNetClient:
         config |= of_connections
         net = NetworkSelector(**config)
-        networks.append(KafkaNetClient(net, Connections(net, settings, heard, **config), **config))
+        networks.append(
+            KafkaNetClient(net, BrokerConnections(net, settings, heard, **config), **config)
+        )
         return networks[-1]
 
     try:
-        return KafkaAdminClient(**settings.kafka_python(), kafka_client=network, **config)
+        return KafkaAdminClient(**settings.kafka_python_config(), kafka_client=network, **config)
     except KafkaError:
         # Its constructor leaves the thread and the sockets of a failed attempt behind.
         for half_open in networks:
@@ -94,7 +96,7 @@ def close_admin(admin: KafkaAdminClient) -> None:
     admin._manager.close_sockets()
 
 
-class Connections(KafkaConnectionManager):  # type: ignore[misc]
+class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
     """The connections of one client; everything but `troubles` is for the client's own thread."""
 
     def __init__(
@@ -114,7 +116,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         self._final: set[str] = set()
         """The bootstrap servers whose answers are final, and no good."""
 
-    def troubles(self, *, waiting: bool = True) -> list[Trouble]:
+    def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
         """Return which servers could not be connected to, or did not answer, when last tried.
 
         Those that are waited for now are among them if `waiting`. May be called from any thread.
@@ -129,7 +131,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
             place = self._places.get(id) if node is None else f"{node.host}:{node.port}"
             if place is not None:
                 broker = id if isinstance(id, int) else None
-                found.append(Trouble(broker, place, str(error)))
+                found.append(ConnectionFailure(broker, place, str(error)))
         return sorted(found, key=lambda trouble: (trouble.broker is None, trouble.broker or 0))
 
     def close_sockets(self) -> None:
@@ -174,7 +176,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
             else:
                 first.failure(failed[-1] if failed else NodeNotReadyError("no broker is reached"))
 
-        for node in fresh[:_CANDIDATES]:
+        for node in fresh[:_MAX_CANDIDATES]:
             try:
                 connection = self.get_connection(node)
             except KafkaError as error:
@@ -322,8 +324,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
                 self._failures[server] = error
                 self._drop(server, error)
                 failures += 1
-                final = isinstance(error, (*FINAL, NoHandshakeError))
-                if failures == _FAILURES and not final:
+                final = isinstance(error, (*FINAL_ERRORS, NoHandshakeError))
+                if failures == _MAX_FAILURES and not final:
                     # Of some misunderstandings all one sees is that the other hangs up.
                     node = self.cluster.broker_metadata(server)
                     final = await self._in_thread(
@@ -332,7 +334,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
                 if final:
                     self._final.add(server)
                     if len(self._final) < len(self.cluster.bootstrap_brokers()):
-                        await self._net.sleep(OTHERS_SECONDS)
+                        await self._net.sleep(OTHER_SERVERS_SECONDS)
                     _fail(outcome, error)
                     return
                 self.update_backoff(server)

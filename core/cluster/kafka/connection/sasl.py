@@ -16,7 +16,7 @@ _DISALLOWED = (
     "com.sun.security.auth.module.JndiLoginModule",
     "com.sun.security.auth.module.LdapLoginModule",
 )
-_TELLABLE = ("username", "password")
+_PRINTABLE_OPTIONS = ("username", "password")
 """Names of options that messages may show; another may be the rest of a password cut in two."""
 
 # A word begins with no digit, dot or minus, which begin a number; any of them may go on in it.
@@ -55,8 +55,8 @@ def parse_jaas(text: str) -> Login:
 
     Raises ValueError, in words without any of its values, for what Kafka refuses.
     """
-    tokens = _tokens(text)
-    logins = [_login(token.text, tokens) for token in tokens]
+    tokens = _tokenize(text)
+    logins = [_parse_login(token.text, tokens) for token in tokens]
     if not logins:
         raise ValueError("it names no login module")
     if len(logins) > 1:
@@ -66,7 +66,7 @@ def parse_jaas(text: str) -> Login:
     return logins[0]
 
 
-def _login(module: str | None, tokens: Iterator[_Token]) -> Login:
+def _parse_login(module: str | None, tokens: Iterator[_Token]) -> Login:
     flag = next(tokens, None)
     if flag is None or flag.text is None or flag.text.upper() not in _FLAGS:
         raise ValueError("its login module is not followed by `required`")
@@ -80,7 +80,7 @@ def _login(module: str | None, tokens: Iterator[_Token]) -> Login:
         equals = next(tokens, None)
         if equals is None or equals.sign != "=":
             raise ValueError(f"what follows {place} is no NAME=VALUE")
-        name = key.text if key.text in _TELLABLE else f"option {len(options) + 1}"
+        name = key.text if key.text in _PRINTABLE_OPTIONS else f"option {len(options) + 1}"
         value = next(tokens, None)
         if value is None or value.text is None:
             raise ValueError(f"the value of {name} is missing, or must be in quotes")
@@ -90,19 +90,19 @@ def _login(module: str | None, tokens: Iterator[_Token]) -> Login:
     raise ValueError("it does not end with a semicolon")
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokenize(text: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
         match match.lastgroup:
             case "word":
                 yield _Token("", match["word"])
             case "double" | "single" as quoted:  # one that a line's end ends is whole, too
-                yield _Token("", _ESCAPE.sub(_unescaped, match[quoted]))
+                yield _Token("", _ESCAPE.sub(_unescape, match[quoted]))
             case "number":
                 yield _Token("", None)
             case "sign":
                 yield _Token(match["sign"], None)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     escaped: str = match[1]
     return chr(int(escaped, 8)) if escaped[0] in "01234567" else _CONTROLS.get(escaped, escaped)

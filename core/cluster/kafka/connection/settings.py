@@ -22,7 +22,7 @@ from core.passwords import MissingPassword, PasswordMissingError, find_password
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-KEY_PASSWORD, LOGIN = "ssl.key.password", "sasl.jaas.config"
+KEY_PASSWORD, JAAS_CONFIG = "ssl.key.password", "sasl.jaas.config"
 TIMEOUT_SECONDS = 10.0
 """How long a cluster may leave whoever asks it without an answer, unless more or less is asked."""
 CONNECT_SECONDS = 6.0
@@ -57,7 +57,7 @@ class ConnectionSettings:
         Raises UsageError for a bootstrap that is not HOST:PORT,…; DocumentError for a file that
         cannot be read, or asks for what this program cannot do.
         """
-        servers = check_bootstrap(bootstrap)
+        servers = parse_bootstrap(bootstrap)
         if properties_path is None:
             return cls(servers)
         try:
@@ -70,28 +70,28 @@ class ConnectionSettings:
             ) from error
         return _from_properties(servers, entries, properties_path)
 
-    def seconds(self, of_default: float) -> float:
+    def scaled_seconds(self, of_default: float) -> float:
         """Return what a step gets of the timeout that gets this of the default timeout."""
         return of_default * self.timeout_seconds / TIMEOUT_SECONDS
 
     @property
-    def encrypted(self) -> bool:
+    def is_encrypted(self) -> bool:
         return self.security_protocol.endswith("SSL")
 
-    def confluent(self) -> dict[str, Any]:
+    def librdkafka_config(self) -> dict[str, Any]:
         """Return librdkafka's configuration."""
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
             "client.id": "trimtab",
-            "socket.connection.setup.timeout.ms": int(self.seconds(CONNECT_SECONDS) * 1000),
-            "logger": silent_logger(),
+            "socket.connection.setup.timeout.ms": int(self.scaled_seconds(CONNECT_SECONDS) * 1000),
+            "logger": null_logger(),
         }
         if self.sasl_mechanism:
             config["sasl.mechanism"] = self.sasl_mechanism
             config["sasl.username"] = self.sasl_username
             config["sasl.password"] = self.sasl_password
-        if self.encrypted:
+        if self.is_encrypted:
             for name, store in (
                 ("ca", self.ca),
                 ("certificate", self.certificate),
@@ -108,7 +108,7 @@ class ConnectionSettings:
             )
         return config
 
-    def kafka_python(self) -> dict[str, Any]:
+    def kafka_python_config(self) -> dict[str, Any]:
         """Return kafka-python's configuration.
 
         Raises DocumentError when a certificate cannot be loaded.
@@ -122,7 +122,7 @@ class ConnectionSettings:
             config["sasl_mechanism"] = self.sasl_mechanism
             config["sasl_plain_username"] = self._scram_name() or self.sasl_username
             config["sasl_plain_password"] = self.sasl_password
-        if self.encrypted:
+        if self.is_encrypted:
             config["ssl_context"] = self.ssl_context()
         return config
 
@@ -141,7 +141,7 @@ class ConnectionSettings:
         Raises DocumentError when a certificate cannot be loaded, PasswordMissingError and
         WrongPasswordError for an encrypted key.
         """
-        with _unloadable():
+        with _certificate_errors():
             context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
             context.check_hostname = self.check_hostname
             self._load_key(context)
@@ -149,8 +149,8 @@ class ConnectionSettings:
 
     def check_key(self) -> None:
         """Load the client's key, if it has one; raises as `ssl_context`."""
-        if self.encrypted:
-            with _unloadable():
+        if self.is_encrypted:
+            with _certificate_errors():
                 self._load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def _load_key(self, context: ssl.SSLContext) -> None:
@@ -168,7 +168,7 @@ class ConnectionSettings:
 
 
 @contextmanager
-def _unloadable() -> Iterator[None]:
+def _certificate_errors() -> Iterator[None]:
     """Raise DocumentError for certificates and keys that cannot be loaded."""
     try:
         yield
@@ -179,7 +179,7 @@ def _unloadable() -> Iterator[None]:
         ) from error
 
 
-def check_bootstrap(bootstrap: str) -> str:
+def parse_bootstrap(bootstrap: str) -> str:
     """Return the bootstrap list without blanks; raises UsageError when it is not HOST:PORT,…"""
     servers = [server.strip() for server in bootstrap.split(",") if server.strip()]
     for server in servers:
@@ -191,7 +191,7 @@ def check_bootstrap(bootstrap: str) -> str:
     return ",".join(servers)
 
 
-def silent_logger() -> logging.Logger:
+def null_logger() -> logging.Logger:
     """Return a logger that goes nowhere near the terminal, for libraries that like to talk."""
     logger = logging.getLogger("trimtab.kafka")
     if not logger.handlers:
@@ -213,7 +213,7 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
             next=f"Known: {', '.join(PROTOCOLS)}.",
         )
     mechanism = username = password = None
-    jaas = left.pop(LOGIN, None)
+    jaas = left.pop(JAAS_CONFIG, None)
     if protocol.startswith("SASL"):
         mechanism = left.pop("sasl.mechanism", "GSSAPI")
         if mechanism not in MECHANISMS:
@@ -221,7 +221,7 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
                 f"{path}: sasl.mechanism {mechanism or 'is empty, which'} is not supported.",
                 next=f"Supported: {', '.join(MECHANISMS)}.",
             )
-        username, password = _user(mechanism, jaas, path)
+        username, password = _parse_login(mechanism, jaas, path)
     else:
         take("sasl.mechanism")
     encrypted = protocol.endswith("SSL")
@@ -249,7 +249,7 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
     (ca,) = store("ssl.truststore", "ssl.truststore.certificates")
     key, certificate = store("ssl.keystore", "ssl.keystore.key", "ssl.keystore.certificate.chain")
     key_password = take(KEY_PASSWORD) or find_password(path, KEY_PASSWORD)
-    refuse_nul(KEY_PASSWORD, key_password or "", path)
+    check_no_nul(KEY_PASSWORD, key_password or "", path)
     identification = left.pop("ssl.endpoint.identification.algorithm", "https").lower()
     if encrypted and identification not in ("https", "none", ""):
         raise DocumentError(
@@ -268,18 +268,18 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
         key,
         key_password,
         check_hostname=identification == "https",
-        ignored=_named(left),
+        ignored=_printable_names(left),
         file=path,
     )
 
 
-def _named(left: Iterable[str]) -> tuple[str, ...]:
+def _printable_names(left: Iterable[str]) -> tuple[str, ...]:
     """Return names of properties; a line of a key whose value goes on unescaped is not told."""
     names = {name for name in left if _PROPERTY.fullmatch(name)}
     return (*sorted(names), *(["lines that are no properties"] if names < {*left} else []))
 
 
-def refuse_nul(name: str, value: str, path: Path) -> None:
+def check_no_nul(name: str, value: str, path: Path) -> None:
     # The libraries below would end the text there, and send a part of the password.
     if "\0" in value:
         raise DocumentError(
@@ -288,7 +288,7 @@ def refuse_nul(name: str, value: str, path: Path) -> None:
         )
 
 
-def _user(mechanism: str, jaas: str | None, path: Path) -> tuple[str, str]:
+def _parse_login(mechanism: str, jaas: str | None, path: Path) -> tuple[str, str]:
     """Return name and password of a `sasl.jaas.config`."""
     advice = f"Write it like {EXAMPLE}"
     try:
@@ -302,12 +302,12 @@ def _user(mechanism: str, jaas: str | None, path: Path) -> tuple[str, str]:
     tokens = mechanism.startswith("SCRAM") and login.get("tokenauth", "").lower() == "true"
     if username and password is None and not tokens:
         # Kafka's own clients end here, and say that they cannot ask.
-        password = find_password(path, LOGIN)
+        password = find_password(path, JAAS_CONFIG)
         if password is None:
-            raise PasswordMissingError(MissingPassword(path, LOGIN, f"the user {username}"))
+            raise PasswordMissingError(MissingPassword(path, JAAS_CONFIG, f"the user {username}"))
     if username is None or password is None:
         raise DocumentError(f"{path}: sasl.jaas.config has no username and password.", next=advice)
-    refuse_nul(LOGIN, username + password, path)
+    check_no_nul(JAAS_CONFIG, username + password, path)
     if tokens:
         raise DocumentError(
             f"{path}: sasl.jaas.config logs in by a delegation token, which is not supported.",

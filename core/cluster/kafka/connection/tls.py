@@ -32,7 +32,7 @@ class Pem:
         """
         if self.text is not None:
             return self.text
-        return _blocks(Path(self.location or "").read_bytes().decode("latin-1"))
+        return _pem_blocks(Path(self.location or "").read_bytes().decode("latin-1"))
 
 
 def inline_pem(name: str, text: str, properties: Path) -> Pem:
@@ -41,7 +41,7 @@ def inline_pem(name: str, text: str, properties: Path) -> Pem:
     Raises DocumentError, which shows nothing of it, for what is none.
     """
     try:
-        return Pem(text=_blocks(text))
+        return Pem(text=_pem_blocks(text))
     except ValueError as error:
         raise DocumentError(
             f"{properties}: {name} is not PEM: {error}.",
@@ -49,7 +49,7 @@ def inline_pem(name: str, text: str, properties: Path) -> Pem:
         ) from error
 
 
-def _blocks(text: str) -> str:
+def _pem_blocks(text: str) -> str:
     """Return a text's PEM blocks as OpenSSL reads them, with line ends where Kafka needs none."""
     blocks = []
     for begin, body, end in _BLOCK.findall(text):
@@ -87,7 +87,7 @@ def find_store(store: str, location: str, properties: Path) -> str:
         ) from error
     if _PEM in content:
         try:
-            _blocks(content.decode("latin-1"))
+            _pem_blocks(content.decode("latin-1"))
         except ValueError as error:
             raise DocumentError(
                 f"{properties}: {store}.location {location} is damaged: {error}.",
@@ -118,7 +118,7 @@ def _conversion(store: str, place: Path, folder: Path, *, jks: bool) -> str:
     )
 
 
-_OTHER_KEY = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
+_KEY_MISMATCH = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
 """What OpenSSL says of a key that it could read, and whose certificate is another one."""
 
 
@@ -154,7 +154,7 @@ def load_key_pair(
         try:
             context.load_cert_chain(places[0], places[1], given)
         except ssl.SSLError as error:
-            if not encrypted or error.reason in _OTHER_KEY:
+            if not encrypted or error.reason in _KEY_MISMATCH:
                 raise
             raise WrongPasswordError(
                 f"The password is not that of the private key {key.location or ''}".rstrip() + ".",

@@ -20,7 +20,7 @@ class NoHandshakeError(KafkaConnectionError):  # type: ignore[misc]
     """TLS was answered, with a refusal or with what is not TLS: no later attempt fares better."""
 
 
-class _Reporting:
+class _ReportingTransport:
     """Tells of all that comes in, and loses nothing of it.
 
     The library drops an answer whose sender hangs up at once, as brokers do after a login that
@@ -41,13 +41,13 @@ class _Reporting:
         return data, error
 
 
-class PlainTransport(_Reporting, KafkaTCPTransport):  # type: ignore[misc]
+class PlainTransport(_ReportingTransport, KafkaTCPTransport):  # type: ignore[misc]
     def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
         self._on_bytes = heard
         super().__init__(*args, **options)
 
 
-class TlsTransport(_Reporting, KafkaSSLTransport):  # type: ignore[misc]
+class TlsTransport(_ReportingTransport, KafkaSSLTransport):  # type: ignore[misc]
     def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
         self._on_bytes = heard
         super().__init__(*args, **options)

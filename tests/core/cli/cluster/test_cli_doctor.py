@@ -13,7 +13,7 @@ from core.cli.cluster.doctor import cluster, hidden_topics, properties, rights
 from core.cluster.configs import ConfigValue, Resource
 from core.cluster.connect import Address
 from core.cluster.faults import Fault
-from core.cluster.hidden_topics import DENIED, HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -96,7 +96,9 @@ def test_client_properties_that_mean_nothing_here_are_named(
 def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
     run: str, living: bool, said: bool
 ) -> None:
-    state = SimulatedCluster(small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})).describe()
+    state = SimulatedCluster(
+        small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})
+    ).describe_cluster()
     history: Any = SimpleNamespace(run_id=run)
     told = find_left_probes(state, [KnownRun(history, living)])
     assert (
@@ -121,7 +123,11 @@ def test_what_a_cluster_is_called_forges_no_finding() -> None:
             "not known: broker 2 does not tell its",
             "Check that",
         ),
-        (HiddenTopics(1, (HiddenLogs(1, "/a", 1, 2, 50),)), "1 topic is hidden", "DESCRIBE on th"),
+        (
+            HiddenTopics(1, (HiddenLogDir(1, "/a", 1, 2, 50),)),
+            "1 topic is hidden",
+            "DESCRIBE on th",
+        ),
         (HiddenTopics(0, (), (1,), DENIED), "not known", "Allow DESCRIBE on the cluster."),
     ],
 )

@@ -24,7 +24,7 @@ def away(**more: Any) -> SimulatedCluster:
 
 
 def leaders(client: SimulatedCluster) -> dict[str, int]:
-    return {str(row.tp): row.leader for row in client.describe().rows()}
+    return {str(row.tp): row.leader for row in client.describe_cluster().rows()}
 
 
 def outcomes(document: Any) -> dict[str, str]:
@@ -95,7 +95,7 @@ def test_at_a_terminal_the_clusters_name_is_typed(hand: Hand) -> None:
     hand.on(client).types("another")
     assert hand("elect")[0] == 2
     assert leaders(client)["orders-0"] == 2
-    hand.types(client.describe().cluster_id[:8])
+    hand.types(client.describe_cluster().cluster_id[:8])
     assert hand("elect")[0] == 0
     assert leaders(client)["orders-0"] == 1
 
@@ -150,7 +150,7 @@ def test_settings_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no.")
 
-    through.replaced["configs"] = denied
+    through.replaced["describe_configs"] = denied
     document = hand.on(client, through).json("elect", "--yes")
     validate("elect", document)
     assert document["rebalance"][0]["unknown"] == "NOT_KNOWN: The cluster says no"

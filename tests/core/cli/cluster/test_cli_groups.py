@@ -62,7 +62,7 @@ def test_one_partition_that_is_stuck_is_not_made_good_by_others(
         return tuple(replace(g, committed=g.committed | {tp("orders-0"): 0}) for g in real(*words))
 
     living.advance(10)
-    through.replaced["groups"] = poisoned
+    through.replaced["describe_groups"] = poisoned
     (found,) = hand.on(living, through).json("groups", "readers", "--over", "10s")
     validate("groups", [found])
     assert (found["never"], found["catch_up_seconds"]) == (True, None)
@@ -93,7 +93,7 @@ def test_members_that_share_a_clients_id_are_told_apart(
             for group in real(*words)
         )
 
-    through.replaced["groups"] = alike
+    through.replaced["describe_groups"] = alike
     _, out, _ = hand.on(living, through)("groups", "readers")
     (found,) = hand.json("groups", "readers")
     reader = {f"{p['topic']}-{p['partition']}": p["member"] for p in found["partitions"]}
@@ -125,7 +125,7 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
         looks.append(1)
         return tuple(g for g in real(*words) if len(looks) == 1 or g.id != "left")
 
-    through.replaced["groups"] = vanishing
+    through.replaced["describe_groups"] = vanishing
     code, out, err = hand.on(living, through)("groups", "--over", "1s")
     assert (code, err) == (0, "Group left has been deleted meanwhile.\n")
     assert "readers" in out
@@ -150,7 +150,7 @@ def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
         lost(fault)
         return tuple(g for g in real(matching) if len(looks) == 1 or g.id != "left")
 
-    through.replaced["groups"] = listed
+    through.replaced["describe_groups"] = listed
     code, _, err = hand.on(living, through)("groups", "--over", "1s")
     assert code == 5
     assert ("Group left has been deleted meanwhile." in err) is gone
@@ -165,7 +165,7 @@ def test_a_broker_that_does_not_list_its_groups_is_told(
         lost(Fault("COORDINATOR_LOAD_IN_PROGRESS"))
         return tuple(group for group in real(matching) if group.id != "left")
 
-    through.replaced["groups"] = listed
+    through.replaced["describe_groups"] = listed
     code, out, err = hand.on(living, through)("groups")
     assert code == 5
     assert "readers" in out
@@ -186,7 +186,7 @@ def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: Simula
         hidden = Group("hidden", "unknown", "", None, (), {}, fault=no)
         return hidden, replace(left, committed={}, committed_fault=no), readers
 
-    through.replaced["groups"] = partly
+    through.replaced["describe_groups"] = partly
     found = hand.on(living, through).json("groups")
     validate("groups", found)
     assert [g["unknown"] for g in found] == ["GROUP_AUTHORIZATION_FAILED", None, None]

@@ -15,7 +15,7 @@ from run_help import cluster
 from core import paths
 from core.cli.cluster.probe import _Table
 from core.cluster.connect import Address
-from core.cluster.probe.round_trip import Layout
+from core.cluster.probe.round_trip import ProbeLayout
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.daemons.lease import hold_lease, lease_file
 from core.watch.clients import probe as work
@@ -44,9 +44,9 @@ class Stand:
         self.pings.then = list(self.then)  # type: ignore[arg-type]
         return self.pings
 
-    def layout(self) -> Layout:
+    def layout(self) -> ProbeLayout:
         assert self.pings is not None
-        return self.pings.look()
+        return self.pings.fetch_layout()
 
     def close(self) -> None: ...
 
@@ -68,7 +68,7 @@ def stand(typed: Hand, monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 def topics(living: SimulatedCluster) -> set[str]:
-    return {topic.name for topic in living.describe().topics}
+    return {topic.name for topic in living.describe_cluster().topics}
 
 
 def test_it_reports_once_a_second_and_leaves_no_report(
@@ -83,7 +83,7 @@ def test_it_reports_once_a_second_and_leaves_no_report(
     assert "24 messages/s" in err
     assert stand.pings is not None
     assert stand.pings.closed
-    cluster_id = living.describe().cluster_id
+    cluster_id = living.describe_cluster().cluster_id
     assert read_newest_report(cluster_id, living.clock.now()) is None
     assert audited() == ["create topics", "answer"]
 
@@ -101,7 +101,7 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
     assert "broker 2: transport failure" in out
     assert "produce p50" in out
     assert "down for" in out
-    timeline = Timeline.read(paths.timeline_file(living.describe().cluster_id))
+    timeline = Timeline.read(paths.timeline_file(living.describe_cluster().cluster_id))
     told = [event.after for event in timeline.events() if isinstance(event.after, Note)]
     timeline.close()
     assert [one.by for one in told] == ["probe", "probe"]
@@ -160,7 +160,7 @@ def test_it_makes_its_topic_only_after_being_asked(
     assert "nothing was made" in err
     assert "one on each broker" in err
     assert topics(living) == {"orders"}
-    typed.types(living.describe().cluster_id[:8])
+    typed.types(living.describe_cluster().cluster_id[:8])
     assert typed("probe", "--for", "5s")[0] == 0
     assert TOPIC in topics(living)
     typed.types("no")
@@ -185,7 +185,7 @@ def test_its_topic_is_deleted_after_being_asked(
 
 def test_one_probe_at_a_time(typed: Hand, stand: Stand, living: SimulatedCluster) -> None:
     typed("probe", "--for", "2s", "--yes")
-    path = lease_file(paths.load_root(), living.describe().cluster_id, "probe")
+    path = lease_file(paths.load_root(), living.describe_cluster().cluster_id, "probe")
     with hold_lease(path):
         for words in (("probe",), ("probe", "--remove", "--yes")):
             code, _, err = typed(*words)

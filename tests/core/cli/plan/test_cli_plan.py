@@ -12,7 +12,7 @@ from clusters import cluster, load_of
 from offline import MB
 
 from core.cli.plan.estimate_chart import DISKS, LANES
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.errors import ExitCode
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Calibration, Learned
@@ -492,7 +492,7 @@ def test_of_two_hundred_brokers_an_estimate_prints_those_that_need_most(saved):
     held = {f"t-{n}": [n, (n + 1) % 200] for n in range(200)}
     state = cluster(held, size_bytes={name: (1 + n) * MB for n, name in enumerate(held)})
     load = load_of(state, MB / 100)
-    document = to_json(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s))
+    document = document_to_json(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s))
     saved.write("cluster.json", document)
     plan = saved.plan(**{f"t{n}": [n, (n + 2) % 200] for n in range(200)})
     words = ("estimate", plan, "--throttle", "10MB/s")

@@ -9,7 +9,7 @@ from cli_help import validate
 from clusters import cluster, load_of
 from offline import MB, Here
 
-from core.cluster.documents.cluster_document import ClusterDocument, to_json
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.errors import ExitCode
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Calibration, Learned
@@ -59,7 +59,7 @@ def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: He
     held = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}
     state = cluster(held, leaders=dict.fromkeys(held, 1), size_bytes=MB)
     rates = load_of(state, MB)
-    document = to_json(ClusterDocument(state, rates.in_bytes_per_s, rates.out_bytes_per_s))
+    document = document_to_json(ClusterDocument(state, rates.in_bytes_per_s, rates.out_bytes_per_s))
     saved.write("cluster.json", document)
     code, out, _ = saved.run("plan", "suggest")
     assert code == ExitCode.NO

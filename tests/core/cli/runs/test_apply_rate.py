@@ -18,7 +18,7 @@ from core.cli.runs.launch import (
     launch,
 )
 from core.cluster.connect import Address
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UsageError
 from core.load.load import Load
@@ -31,7 +31,7 @@ def test_empty_partitions_need_no_throttle_and_none_is_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=0)
-    state = observe(client)
+    state = fetch_cluster_state(client)
     plan = plan_of(client, {("t", 0): (1, 3)})
     assert _recommended_rate(state, Load.unknown(state), plan, NOTHING_LEARNED) == UNLIMITED
     assert not capsys.readouterr().err
@@ -42,7 +42,7 @@ def carried_out(
 ) -> NoReturn:
     """Have a plan carried out that cannot be; raises why."""
     plan = plan_of(client, {("t", 0): (1, 3)})
-    state = observe(client) if sizes else client.describe()
+    state = fetch_cluster_state(client) if sizes else client.describe_cluster()
     picture = LiveCluster(Address("sim:none"), state, {}, client.now)
     context = Context(Target(), True, True, None, False, False, lambda context: None)
     launch(context, picture, plan, LaunchOptions(allow=frozenset(allow), **wishes), name="c")
@@ -123,7 +123,7 @@ def test_words_that_are_no_throttle(text: str, says: str) -> None:
 
 def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
-    state = observe(client)
+    state = fetch_cluster_state(client)
     plan, load = plan_of(client, {("t", 0): (1, 3)}), Load.unknown(state)
     rate, bounds = _expected_rate(state, load, plan, "auto", NOTHING_LEARNED)
     assert bounds is not None

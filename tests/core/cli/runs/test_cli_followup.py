@@ -28,7 +28,7 @@ def done(here: Here, plan: Path, *more: str) -> str:
 def cancelled(here: Here, plan: Path) -> str:
     """Begin a plan and cancel all of it; return its run."""
     run = str(json.loads(here("apply", plan, *SLOW)[1])["run"])
-    eventually(lambda: bool(here.client.reassignments()))
+    eventually(lambda: bool(here.client.fetch_reassignments()))
     assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
     return run
 

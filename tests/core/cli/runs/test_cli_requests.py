@@ -23,7 +23,7 @@ class Live:
         code, out, err = here("apply", self.plan, *SLOW)
         assert code == ExitCode.DONE, err
         self.run = str(json.loads(out)["run"])
-        eventually(lambda: bool(here.client.reassignments()))
+        eventually(lambda: bool(here.client.fetch_reassignments()))
 
     def document(self) -> dict[str, Any]:
         document = json.loads(self.here("runs", "show", self.run, "--json")[1])

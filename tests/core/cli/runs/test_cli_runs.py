@@ -70,7 +70,7 @@ def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here:
     assert code == ExitCode.DONE, err
     validate("apply-detached", json.loads(out))
     run = json.loads(out)["run"]
-    eventually(lambda: bool(here.client.reassignments()))
+    eventually(lambda: bool(here.client.fetch_reassignments()))
     code, out, _ = here("throttles", "ls", "--json")
     validate("throttles-ls", json.loads(out))
     assert {entry["run"] for entry in json.loads(out) if entry["whose"] == "ours"} == {run}
@@ -132,7 +132,7 @@ def test_only_one_run_works_on_a_cluster(here: Here) -> None:
 
 def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=40), *SLOW)[1])["run"]
-    eventually(lambda: bool(here.client.reassignments()))
+    eventually(lambda: bool(here.client.fetch_reassignments()))
     os.kill(json.loads(here("runs", "show", run, "--json")[1])["pid"], signal.SIGKILL)
     eventually(lambda: json.loads(here("runs", "show", run, "--json")[1])["state"] == "died")
     code, out, _ = here("runs", "show", run, "--json")
@@ -140,7 +140,7 @@ def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(he
     document = json.loads(out)
     validate("runs-show", document)
     assert {(m["topic"], m["partition"]) for m in document["left"]["moves"]} == set(
-        here.client.reassignments()
+        here.client.fetch_reassignments()
     )
     assert document["left"]["lists"]
     assert document["left"]["rates"]
@@ -149,7 +149,7 @@ def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(he
     last = json.loads(out.splitlines()[-1])
     validate("run-event", last)
     assert last["left"] == document["left"]
-    here.client.cancel(list(here.client.reassignments()))
+    here.client.cancel_reassignments(list(here.client.fetch_reassignments()))
     here.client.alter_configs(
         [
             ConfigChange(Resource.broker(r["broker"]), f"{r['side']}.replication.throttled.rate",
@@ -236,7 +236,7 @@ def test_no_run_starts_where_no_journal_can_be_written(
     code, _, err = here("apply", here.plan(), *FAST)
     assert code == ExitCode.FAILED
     assert "journal cannot be made" in err
-    assert not here.client.reassignments()
+    assert not here.client.fetch_reassignments()
 
 
 def test_a_run_that_is_not_there(here: Here) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
 from core.plan.checks.catalogue import CATALOGUE, Severity, never_finding, parse_allow, refuse
@@ -171,7 +171,7 @@ CASES = {
     "hotter-broker": ([0, 3], {"load": {"t-0": 5.0 * MB} | dict.fromkeys(BEFORE, 1.0 * MB)}, []),
     "hidden-topics": (
         [0, 3],
-        {"hidden": HiddenTopics(1, (HiddenLogs(0, "/d", 1, 1, 1),))},
+        {"hidden": HiddenTopics(1, (HiddenLogDir(0, "/d", 1, 1, 1),))},
         ["hidden-topics"],
     ),
     "nothing hidden": ([0, 3], {"hidden": HiddenTopics()}, []),

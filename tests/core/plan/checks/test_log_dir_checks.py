@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.metadata import DirCopy, LogDir
+from core.cluster.metadata import FutureReplica, LogDir
 from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
@@ -37,7 +37,7 @@ def ids(state: ClusterState, move: Move) -> list[str]:
 
 def test_a_replica_that_is_copied_to_a_log_dir_already_is_somebody_elses_move() -> None:
     there = placed(dirs=ROOMY)
-    copied = replace(there, dir_copies=(DirCopy(tp("t-0"), 1, "/d2", MB),))
+    copied = replace(there, future_replicas=(FutureReplica(tp("t-0"), 1, "/d2", MB),))
     assert ids(copied, moved("/d2")) == ["foreign-move"]
     assert ids(copied, Move(tp("t-0"), (0, 1), (0, 2))) == ["foreign-move"]
     assert ids(copied, Move(tp("t-0"), (0, 1), (2, 1))) == []

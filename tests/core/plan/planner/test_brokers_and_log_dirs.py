@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from clusters import MB, NOON, load_of, tp
 
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Broker, LogDir, PartitionRow
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -54,7 +54,7 @@ def cluster(
         )
         for b in range(1, brokers + 1)
     ]
-    return with_logs(state, logs)
+    return with_log_dirs(state, logs)
 
 
 def load(state: ClusterState) -> Load:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -463,7 +463,7 @@ def partly_seen(hidden: HiddenTopics | None) -> ClusterState:
 
 
 def hides(broker: int, replicas: int, size_bytes: int) -> HiddenTopics:
-    return HiddenTopics(1, (HiddenLogs(broker, "/data", 1, replicas, size_bytes),))
+    return HiddenTopics(1, (HiddenLogDir(broker, "/data", 1, replicas, size_bytes),))
 
 
 @pytest.mark.parametrize(

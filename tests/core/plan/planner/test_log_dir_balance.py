@@ -10,9 +10,9 @@ from clusters import MB, NOON, cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.hidden_topics import HiddenLogs, HiddenTopics
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.metadata import Broker, DirCopy, LogDir, PartitionRow
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
+from core.cluster.metadata import Broker, FutureReplica, LogDir, PartitionRow
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.planner.log_dirs import EvenedDirs, even_dirs
@@ -51,7 +51,7 @@ def jbod(
         BrokerLogs(b, known, tuple(ReplicaLog(*tp(n), size, 0, d) for n, (d, size) in held.items()))
         for b, held in enumerate(brokers, start=1)
     ]
-    return with_logs(state, logs)
+    return with_log_dirs(state, logs)
 
 
 def many(count: int, size: int = 10 * MB, path: str = "/d1", topic: str = "t") -> Placed:
@@ -261,7 +261,7 @@ def test_bytes_are_near_the_least() -> None:
 
 def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() -> None:
     here = jbod(many(4) | {"u-0": ("/d1", 40 * MB)})
-    copied = replace(here, dir_copies=(DirCopy(tp("u-0"), 1, "/d2", MB),))
+    copied = replace(here, future_replicas=(FutureReplica(tp("u-0"), 1, "/d2", MB),))
     found = even_dirs(copied, Wanted())
     assert not len(found.plan), "even once it is there"
     assert found.reached
@@ -282,7 +282,7 @@ def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(
 
 def test_what_is_hidden_counts_in_its_log_dir_and_stays() -> None:
     held = many(10) | many(10, path="/d2", topic="u")
-    hidden = HiddenTopics(1, (HiddenLogs(1, "/d1", 1, 10, 100 * MB),))
+    hidden = HiddenTopics(1, (HiddenLogDir(1, "/d1", 1, 10, 100 * MB),))
     found = even_dirs(replace(jbod(held), hidden=hidden), Wanted(disks=True))
     assert {one.path: one.before_bytes for one in found.dirs} == {
         "/d1": 200 * MB,

@@ -279,7 +279,7 @@ def _fits_disks(state: ClusterState, found: Suggested) -> None:
         for broker in move.adding:
             arriving[broker] += max(int(state.partition_size_bytes[row]), 0)
     for broker in state.brokers:
-        for disk in broker.log_dirs:
+        for disk in broker.describe_log_dirs:
             assert disk.usable_bytes is not None
             assert disk.total_bytes is not None
             room = disk.usable_bytes - (1 - FULL) * disk.total_bytes

@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, cluster, plan_of, set_config
 
 from core.cluster.configs import Resource
-from core.cluster.log_dirs import with_logs
+from core.cluster.log_dirs import with_log_dirs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.load import Load
 from core.plan.batches import batch_moves
@@ -39,7 +39,7 @@ def arrived_bytes(client: SimulatedCluster, moves: Sequence[Move], rate: int) ->
         set_config(client, Resource.topic("t"), side.list_config, joined(entries["t"]))
     client.alter_reassignments({move.tp: move.after for move in moves})
     client.advance(SECONDS)
-    (logs,) = client.log_dirs([3])
+    (logs,) = client.describe_log_dirs([3])
     return sum(log.size_bytes for log in logs.replicas)
 
 
@@ -47,7 +47,7 @@ def arrived_bytes(client: SimulatedCluster, moves: Sequence[Move], rate: int) ->
 def test_a_run_gets_no_more_than_four_seconds_of_its_rate_in_three(rate: int) -> None:
     client = two_leaders()
     plan = all_to_3(client)
-    state = with_logs(client.describe(), client.log_dirs(range(1, 7)))
+    state = with_log_dirs(client.describe_cluster(), client.describe_log_dirs(range(1, 7)))
 
     batches = batch_moves(state, Load.unknown(state), plan, rate_bytes_per_s=rate).batches
 

@@ -83,7 +83,7 @@ def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back
         assert Kind.RATE_INTENT in {record.kind for record in run.journal.records()}
         return real(changes)
 
-    faulty.replaced = {"configs": late, "alter_configs": intended}
+    faulty.replaced = {"describe_configs": late, "alter_configs": intended}
     if answers == "late":
         run.until(lambda _: "broker 2" in run.runner.state.waiting)
         assert run.view().state is RunStatus.WAITING
@@ -140,7 +140,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
     since = client.elapsed_seconds
-    faulty.replaced["reassignments"] = lambda real: (
+    faulty.replaced["fetch_reassignments"] = lambda real: (
         unreachable() if client.elapsed_seconds < since + 20 else real()
     )
     assert run.runner.run() is Outcome.DONE
@@ -173,7 +173,7 @@ def test_while_its_address_is_another_cluster_s_a_run_changes_nothing_and_waits(
 
         return write
 
-    faulty.replaced = {"describe": another} | {name: writes(name) for name in WRITES}
+    faulty.replaced = {"describe_cluster": another} | {name: writes(name) for name in WRITES}
     assert run.runner.run() is Outcome.DONE
     assert client.elapsed_seconds >= until
     assert written == []

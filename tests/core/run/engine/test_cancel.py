@@ -40,7 +40,7 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     for m in moves:
         expected = m.move.after if m.phase is Phase.DONE else m.move.before
         assert run.replicas()[str(m.move.tp)] == expected
-    assert not client.reassignments()
+    assert not client.fetch_reassignments()
     assert throttles(client) == before
     everything = all(m.phase is Phase.DONE for m in moves)
     assert outcome is (Outcome.DONE if everything else Outcome.CANCELLED)
@@ -85,7 +85,7 @@ def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: S
     client.stop_broker(2)
     run.cancel()
     run.until(lambda step: isinstance(step, Poll) and "cannot be cancelled" in step.waiting)
-    assert TopicPartition("t", 0) in client.reassignments()
+    assert TopicPartition("t", 0) in client.fetch_reassignments()
     client.start_broker(2)
     run.to_the_end()
     assert run.replicas()["t-0"] in ((1, 2), (1, 3))

@@ -36,7 +36,7 @@ def test_the_replicas_of_before_are_put_back_though_the_cancels_answer_is_lost(
         real(tps)
         return {tp: Fault("REQUEST_TIMED_OUT") for tp in tps}
 
-    through.replaced = {"cancel": lost}
+    through.replaced = {"cancel_reassignments": lost}
     run.cancel()
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2)}
@@ -51,7 +51,7 @@ def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_
         real(tps)
         raise KeyboardInterrupt
 
-    through.replaced = {"cancel": dies}
+    through.replaced = {"cancel_reassignments": dies}
     run.cancel()
     try:
         run.to_the_end(600)
@@ -67,7 +67,7 @@ def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start:
     client = cluster({"t": [(2, 1)]}, size_bytes=600 * MB)
     through = Faulty(client)
     run = start(client, plan_of(client, {("t", 0): (3, 1)}), through=through)
-    old = client.describe()
+    old = client.describe_cluster()
     run.until(submitted)
     spend(run, 3)
     run.cancel()
@@ -77,7 +77,7 @@ def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start:
     def lagging(real: Any) -> Any:
         return old if client.elapsed_seconds < fresh_at else real()
 
-    through.replaced = {"describe": lagging}
+    through.replaced = {"describe_cluster": lagging}
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (2, 1)}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted, throttles
 
-from core.cluster.balancers import KNOWN_TOPICS
+from core.cluster.balancers import BALANCER_TOPICS
 from core.cluster.metadata import PartitionRow, TopicPartition
 from core.cluster.state import ClusterState
 from core.run.journal.moves import Outcome, Phase
@@ -49,7 +49,7 @@ def test_a_topic_that_gets_more_partitions_is_moved_as_planned(
     before = throttles(run.client)
     run.until(submitted)
     new = [PartitionRow("t", p, 1, (1, 2), (1, 2)) for p in (2, 3)]
-    faulty.replaced["describe"] = with_more(*new)
+    faulty.replaced["describe_cluster"] = with_more(*new)
     if dies:
         run.again()
     assert run.to_the_end() is Outcome.DONE
@@ -62,22 +62,22 @@ def test_a_partition_that_was_added_and_is_moved_by_somebody_else_holds_nothing_
 ) -> None:
     run, faulty = begun(start)
     run.until(submitted)
-    faulty.replaced["describe"] = with_more(PartitionRow("t", 2, 5, (5, 6), (5, 6)))
+    faulty.replaced["describe_cluster"] = with_more(PartitionRow("t", 2, 5, (5, 6), (5, 6)))
     assert run.to_the_end() is Outcome.DONE
 
 
-@pytest.mark.parametrize("topic", [*KNOWN_TOPICS, None])
+@pytest.mark.parametrize("topic", [*BALANCER_TOPICS, None])
 def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) -> None:
     run, faulty = begun(start, batch_size=1)
     before = throttles(run.client)
     run.until(submitted)
     if topic is not None:  # it was not when the plan was checked
         metrics = PartitionRow(topic, 0, 1, (1,), (1,))
-        faulty.replaced["describe"] = with_more(metrics)
-    run.client.cancel([TopicPartition("t", 0)])
+        faulty.replaced["describe_cluster"] = with_more(metrics)
+    run.client.cancel_reassignments([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.FAILED
     assert "by somebody else" in run.view().why
-    said = f"{KNOWN_TOPICS.get(topic or '')} reports to this cluster"
+    said = f"{BALANCER_TOPICS.get(topic or '')} reports to this cluster"
     assert (said in run.view().why) is (topic is not None)
     assert throttles(run.client) == before
 
@@ -89,7 +89,7 @@ def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
     faulty = Faulty(client)
     run = start(client, plan_of(client, TARGETS), through=faulty, batch_size=1)
     run.until(submitted)
-    faulty.replaced["describe"] = with_more(
+    faulty.replaced["describe_cluster"] = with_more(
         PartitionRow("__CruiseControlMetrics", 0, 1, (1,), (1,))
     )
     client.alter_reassignments({TopicPartition("u", 0): (6, 2)})

@@ -68,7 +68,7 @@ def test_a_run_that_may_not_see_whether_topics_are_throttled_moves_nothing(
         fault = Fault("TOPIC_AUTHORIZATION_FAILED")
         return {r: fault if r == hidden else a for r, a in real(asked, *names).items()}
 
-    faulty.replaced["configs"] = deny
+    faulty.replaced["describe_configs"] = deny
     run = start(client, plan_of(client, TARGETS), through=faulty)
     assert run.runner.run() is Outcome.FAILED
     assert run.view().why == why
@@ -132,7 +132,7 @@ def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start
             run.cancel()
         return denied(real, *args)
 
-    faulty.replaced["reassignments"] = asked
+    faulty.replaced["fetch_reassignments"] = asked
     assert run.runner.run() is Outcome.INCOMPLETE
     assert client.elapsed_seconds > 600
     assert "may be left" in run.view().why
@@ -149,7 +149,7 @@ def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_mome
     run.until(lambda step: isinstance(step, Poll))
     run.cancel()
     run.until(lambda step: run.runner.state.cancel_requested)
-    faulty.replaced["reassignments"] = _deny(client, client.elapsed_seconds + 60)
+    faulty.replaced["fetch_reassignments"] = _deny(client, client.elapsed_seconds + 60)
     assert run.runner.run() is Outcome.CANCELLED
     assert client.elapsed_seconds > 60
     assert throttles(client) == before
@@ -162,11 +162,11 @@ def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
     secret = Resource.topic("t")
     set_config(client, secret, LEADER_LIST, "0:1")
     refused = {secret: Fault("TOPIC_AUTHORIZATION_FAILED", "no")}
-    faulty.replaced["configs"] = lambda real, resources, names: (
+    faulty.replaced["describe_configs"] = lambda real, resources, names: (
         real(resources, names) | {r: f for r, f in refused.items() if r in resources}
     )
     through: Any = faulty
-    assert fetch_throttles(through, client.describe(), []) == ((), refused)
+    assert fetch_throttles(through, client.describe_cluster(), []) == ((), refused)
 
 
 def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
@@ -174,7 +174,7 @@ def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
     faulty: Any = Faulty(client)
     refused = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
     gone = Fault("UNKNOWN_TOPIC_OR_PARTITION")
-    faulty.replaced["configs"] = lambda real, resources, names: {
+    faulty.replaced["describe_configs"] = lambda real, resources, names: {
         r: refused if r.name == "t" else gone for r in resources
     }
     left = Leftovers(lists=(("t", "leader", ("0:1",)), ("u", "leader", ("0:1",))))

@@ -78,13 +78,13 @@ def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start
 def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     start: Start, batch_size: int, answer: Fault | None, reason: str
 ) -> None:
-    client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe()
+    client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe_cluster()
     faulty = Faulty(client)
     targets = {("u", 0): (4, 1, 2), ("t", 0): (4, 2)}
     run = start(client, plan_of(client, targets), through=faulty, batch_size=batch_size)
     run.until(lambda step: isinstance(step, Submit))
-    faulty.replaced["describe"] = lambda real: without_t
-    faulty.replaced["configs"] = lambda real, resources, names=None: (
+    faulty.replaced["describe_cluster"] = lambda real: without_t
+    faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
         real(resources, names) | ({T: answer} if answer and T in resources else {})
     )
     run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
@@ -380,7 +380,7 @@ def _touched(asked: Any) -> Resource:
 def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
     client = cluster({"t": [(1, 2, 3)]})
     faulty = Faulty(client)
-    faulty.replaced["configs"] = _denying(T)
+    faulty.replaced["describe_configs"] = _denying(T)
     run = start(client, plan_of(client, {("t", 0): (3, 1, 2)}), through=faulty)
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (3, 1, 2)}
@@ -410,11 +410,13 @@ def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_mom
     faulty = Faulty(client)
     run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["cancel"] = lambda real, tps: dict.fromkeys(tps, Fault("REQUEST_TIMED_OUT"))
+    faulty.replaced["cancel_reassignments"] = lambda real, tps: dict.fromkeys(
+        tps, Fault("REQUEST_TIMED_OUT")
+    )
     run.cancel()
     run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
     run.cancel()
-    del faulty.replaced["cancel"]
+    del faulty.replaced["cancel_reassignments"]
     faulty.replaced["alter_configs"] = _refusing_changes_of(T)
     run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
     spend(run, 10)
@@ -476,16 +478,16 @@ def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     faulty = Faulty(client)
     run = start(client, plan_of(client, TARGETS), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["reassignments"] = unreachable
+    faulty.replaced["fetch_reassignments"] = unreachable
     run.runner = Executor(run.journal, run.through, client.clock, patience_seconds=0)
     assert run.runner.run() is Outcome.INCOMPLETE
     left = run.view(living=False).leftovers
     assert left is not None
-    assert set(left.moves) == set(client.reassignments())
+    assert set(left.moves) == set(client.fetch_reassignments())
     assert {entry[0] for entry in left.lists} == {"t"}
     assert {rate.broker for rate in left.rates} == {1, 2, 3, 4}
     assert "It left in the cluster:" in report(run.look(living=False))
-    state = client.describe()
+    state = client.describe_cluster()
     (known,) = with_throttles(state.cluster_id)
     ours = [t for t in fetch_throttles(client, state, [known]).found if t.whose is Whose.OURS]
     assert {t.run for t in ours} == {known.state.run_id}

@@ -30,7 +30,7 @@ def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
     before = throttles(client)
     run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=2)
     run.until(lambda step: isinstance(step, Poll))
-    client.cancel([TopicPartition("t", 0)])
+    client.cancel_reassignments([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
@@ -50,7 +50,7 @@ def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> No
     assert run.runner.state.moves[0].phase is Phase.FAILED
     assert "changed by somebody else" in run.runner.state.moves[0].why
     run.to_the_end()
-    assert current_target(client.describe(), TopicPartition("t", 0)) == (1, 5)
+    assert current_target(client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
 
 
 def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(start: Start) -> None:
@@ -86,9 +86,9 @@ def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
     run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
     since = client.elapsed_seconds
     run.until(lambda _: client.elapsed_seconds > since + 60)
-    assert client.reassignments()[theirs].target == (1, 6)
+    assert client.fetch_reassignments()[theirs].target == (1, 6)
     if ends == "cancelled":
-        client.cancel([theirs])
+        client.cancel_reassignments([theirs])
         assert run.to_the_end() is Outcome.DONE
         return
     client.start_broker(6)
@@ -107,7 +107,7 @@ def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Sta
         client.stop_broker(broker)
         client.alter_reassignments({tp: (broker, 2)})
     spend(run, 60)
-    client.cancel([free])
+    client.cancel_reassignments([free])
     client.alter_reassignments({free: (1, 2)})
     spend(run, 120)
     assert run.replicas()["t-2"] == (3, 2)

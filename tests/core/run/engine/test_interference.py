@@ -72,7 +72,7 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     assert set(run.runner.state.away.values()) == {PairState.TAKEN}
     run.until(lambda step: isinstance(step, ReinstatePairs))
     assert entries(own(client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
-    state = client.describe()
+    state = client.describe_cluster()
     assert 2 in state.row(state.find(TP) or 0).isr
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
@@ -137,7 +137,7 @@ def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Sta
         through=faulty,
     )
     run.until(submitted)
-    faulty.replaced["log_dirs"] = _failing_on(3)
+    faulty.replaced["describe_log_dirs"] = _failing_on(3)
     run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
     spend(run, 60)
     assert [m.tries for m in run.runner.state.moves] == [1, 0]
@@ -154,13 +154,13 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
     targets: dict[tuple[str, int], tuple[int, ...]] = {("t", 0): (3, 2), ("t", 1): (3, 2)}
     run = start(client, plan_of(client, targets), batch_size=1, through=faulty)
     run.until(submitted)
-    faulty.replaced["log_dirs"] = _failing_on(3)
+    faulty.replaced["describe_log_dirs"] = _failing_on(3)
     run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
     ask(run, "cancel", moves=[0])
     run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
     spend(run, 30)
     assert run.runner.state.moves[1].phase is Phase.QUEUED
-    del faulty.replaced["log_dirs"]
+    del faulty.replaced["describe_log_dirs"]
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
 
@@ -211,19 +211,19 @@ def test_retention_is_lowered_before_and_put_back_exactly(
     start: Start, prior: str | None, cancelled: bool, dies: bool
 ) -> None:
     client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
-    before = client.configs([T])
+    before = client.describe_configs([T])
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
     while run.runner.state.ended is None:
         step = run.runner.advance()
         if submitted(step):
-            assert (client.configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
+            assert (client.describe_configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
             if cancelled:
                 run.cancel()
         if dies and not isinstance(step, Poll):
             run.again()
     assert run.runner.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
-    assert client.configs([T]) == before
-    assert client.offsets([TP], OffsetAt.EARLIEST)
+    assert client.describe_configs([T]) == before
+    assert client.fetch_offsets([TP], OffsetAt.EARLIEST)
 
 
 def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
@@ -255,16 +255,16 @@ def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
     run.until(lambda step: isinstance(step, LowerRetention))
     op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
     client.alter_configs([ConfigChange(T, "retention.ms", op, theirs)])
-    left = client.configs([T])
+    left = client.describe_configs([T])
     assert run.to_the_end() is Outcome.DONE
-    assert client.configs([T]) == left
+    assert client.describe_configs([T]) == left
 
 
 def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is_refused_later(
     start: Start,
 ) -> None:
     client = cluster({"t": [(1, 2)]})
-    before = client.configs([T])
+    before = client.describe_configs([T])
     faulty = Faulty(client)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
     tried: list[str] = []
@@ -282,7 +282,7 @@ def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is
     faulty.replaced["alter_configs"] = answers
     assert run.to_the_end() is Outcome.DONE
     assert len(tried) == 2
-    assert client.configs([T]) == before
+    assert client.describe_configs([T]) == before
 
 
 @pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
@@ -290,7 +290,7 @@ def test_retention_is_put_back_though_a_broker_does_not_show_ours(
     start: Start, prior: str | None
 ) -> None:
     client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
-    before = client.configs([T])
+    before = client.describe_configs([T])
     faulty = Faulty(client)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
     run.until(submitted)
@@ -298,13 +298,13 @@ def test_retention_is_put_back_though_a_broker_does_not_show_ours(
     def behind(real: Callable[..., Any], resources: Any, names: Any) -> Any:
         return before if list(names) == ["retention.ms"] else real(resources, names)
 
-    faulty.replaced["configs"] = behind
+    faulty.replaced["describe_configs"] = behind
     assert run.to_the_end() is Outcome.DONE
-    assert client.configs([T]) == before
+    assert client.describe_configs([T]) == before
 
 
 def own_retention(client: SimulatedCluster) -> Any:
-    return client.configs([T])[T]["retention.ms"].value  # type: ignore[index]
+    return client.describe_configs([T])[T]["retention.ms"].value  # type: ignore[index]
 
 
 def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> None:
@@ -312,7 +312,7 @@ def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> No
     plan = plan_of(client, {("t", 0): (2, 1), ("t", 1): (1, 3)})
     run = start(client, plan, elect=True)
     assert run.to_the_end() is Outcome.DONE
-    state = client.describe()
+    state = client.describe_cluster()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
     assert run.runner.state.ended_why == ""
 
@@ -324,10 +324,10 @@ def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
     ask(run, "pause")
     spend(run, 30)
     assert run.runner.state.waiting == "paused, as asked: leaders are not elected yet"
-    assert client.describe().leader[0] == 1
+    assert client.describe_cluster().leader[0] == 1
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
-    assert client.describe().leader[0] == 2
+    assert client.describe_cluster().leader[0] == 2
 
 
 def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for(
@@ -366,7 +366,7 @@ def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: 
     )
     run.until(lambda step: isinstance(step, Submit))
     b2, since = Resource.broker(2), client.elapsed_seconds
-    faulty.replaced["configs"] = lambda real, resources, names=None: (
+    faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
         real(resources, names) | ({b2: Fault("REQUEST_TIMED_OUT")} if b2 in resources else {})
         if client.elapsed_seconds < since + 15
         else real(resources, names)
@@ -380,7 +380,7 @@ def test_a_move_whose_log_dir_fails_says_so_at_once(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB)
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 10)
-    (log,) = client.log_dirs([3])[0].replicas
+    (log,) = client.describe_log_dirs([3])[0].replicas
     client.fill_disk(3, log.log_dir)
     since = client.elapsed_seconds
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 10)

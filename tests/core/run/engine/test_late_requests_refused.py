@@ -53,7 +53,7 @@ def test_a_move_back_that_failed_is_tried_again_and_no_other(start: Start) -> No
     with pytest.raises(UsageError, match="being rolled back"):
         ask(run, "retry", moves=[2])
     index = run.runner.state.in_flight[0]
-    run.client.cancel([run.runner.state.moves[index].move.tp])
+    run.client.cancel_reassignments([run.runner.state.moves[index].move.tp])
     run.until(ended)
     assert run.runner.state.stopped
     ask(run, "retry", moves=[index])
@@ -67,7 +67,7 @@ def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> 
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     run.until(submitted)
     spend(run, 3)
-    client.cancel([TopicPartition("t", 0)])
+    client.cancel_reassignments([TopicPartition("t", 0)])
     run.until(ended)
     assert run.runner.state.stopped
     ask(run, "retarget", move=0, after=[1, 4])

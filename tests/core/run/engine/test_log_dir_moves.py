@@ -26,8 +26,8 @@ from core.run.steps import Poll
 
 
 def rates(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-    brokers = [Resource.broker(b.id) for b in client.describe().brokers]
-    return client.configs(brokers, [LOG_DIRS_RATE])
+    brokers = [Resource.broker(b.id) for b in client.describe_cluster().brokers]
+    return client.describe_configs(brokers, [LOG_DIRS_RATE])
 
 
 def test_a_replica_is_copied_to_another_log_dir_of_its_broker(start: Start) -> None:
@@ -95,7 +95,7 @@ def test_what_stays_is_copied_only_after_its_reassignment(start: Start) -> None:
     both = Move(T0, (1, 2), (1, 3), None, (OTHER[dirs[1][0]], ONE), (dirs[1][0], dirs[2][0]))
     run = start(client, plan(client, both))
     run.until(moving)
-    assert T0 not in client.reassignments()
+    assert T0 not in client.fetch_reassignments()
     assert run.to_the_end() is Outcome.DONE
     assert replica_locations(client, T0) == {1: (OTHER[dirs[1][0]],), 3: (ONE,)}
 
@@ -292,7 +292,7 @@ def test_a_rollback_in_mid_run_and_one_afterwards_lead_to_the_log_dirs_from_befo
 
     done = start(client, plan(client, across(client, T0, [1])))
     assert done.to_the_end() is Outcome.DONE
-    again = plan_followup(done.runner.state, FollowUp.ROLLBACK, client.describe())
+    again = plan_followup(done.runner.state, FollowUp.ROLLBACK, client.describe_cluster())
     assert not again.left
     assert start(client, again.plan).to_the_end() is Outcome.DONE
     assert replica_locations(client, T0) == dirs[T0]

@@ -33,7 +33,7 @@ def replica_locations(
 ) -> dict[tuple[TopicPartition, int], tuple[str, ...]]:
     """Return where each replica lies, then where it is being copied to."""
     found: dict[tuple[TopicPartition, int], tuple[str, ...]] = {}
-    for answer in client.log_dirs(range(1, 7)):
+    for answer in client.describe_log_dirs(range(1, 7)):
         for log in sorted(answer.replicas, key=lambda log: log.future):
             place = TopicPartition(log.topic, log.partition), answer.broker
             found[place] = (*found.get(place, ()), log.log_dir)
@@ -44,7 +44,7 @@ def unlimited(client: SimulatedCluster) -> Iterator[str]:
     """Yield what is copied between log dirs without a limit, now."""
     for (tp, broker), dirs in replica_locations(client).items():
         if len(dirs) > 1:
-            answer = client.configs([Resource.broker(broker)], [LOG_DIRS_RATE])
+            answer = client.describe_configs([Resource.broker(broker)], [LOG_DIRS_RATE])
             found = dict(answer)[Resource.broker(broker)]
             if not isinstance(found, dict) or LOG_DIRS_RATE not in found:
                 yield f"{tp} is copied on broker {broker} without a limit"
@@ -58,7 +58,8 @@ class Played:
         self.before, self.rates = replica_locations(self.client), throttles(self.client)
         moves = [self._move(T0, (1, 2), (1, 2)), self._move(T1, (2, 1), (2, 4))]
         self.plan = Plan.of(
-            [*moves, self._move(T2, (1, 3), (5, 3))], cluster_id=self.client.describe().cluster_id
+            [*moves, self._move(T2, (1, 3), (5, 3))],
+            cluster_id=self.client.describe_cluster().cluster_id,
         )
         self.wrong: list[str] = []
         clock = Watch(self.client, 3600, lambda: self.wrong.extend(unlimited(self.client)))

@@ -74,7 +74,7 @@ def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> N
     plan = plan_of(client, {("t", 0): (4, 2)})
     run = start(client, plan, retention_ms=60_000, through=faulty)
     run.until(lambda step: isinstance(step, LowerRetention))
-    faulty.replaced["offsets"] = lambda real, partitions, at: {}
+    faulty.replaced["fetch_offsets"] = lambda real, partitions, at: {}
     since = client.elapsed_seconds
     run.until(lambda step: isinstance(step, NoteLogsShortened), 600)
     assert client.elapsed_seconds - since > 300
@@ -132,7 +132,7 @@ def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start)
     left = run.view(living=False).leftovers
     assert left
     faulty: Any = run.through
-    faulty.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
+    faulty.replaced["describe_configs"] = lambda real, resources, names: dict.fromkeys(
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
     assert fetch_leftovers(faulty, left) == left
@@ -183,7 +183,7 @@ def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
         lost(Fault("COORDINATOR_NOT_AVAILABLE"))
         return real(matching, lost)
 
-    faulty.replaced["groups"] = groups
+    faulty.replaced["describe_groups"] = groups
     plan = plan_of(client, {("t", 0): (3, 2)})
     run = start(client, plan, retention_ms=HOUR_MS, through=faulty, allow=frozenset(allow))
     assert run.to_the_end() is outcome
@@ -205,11 +205,11 @@ def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
     client = cluster(
         {"t": [(1, 2)]}, in_bytes_per_s=50_000.0, groups=(GroupSpec("g", ("t",), 1, 60.0),)
     )
-    state, tp = client.describe(), TopicPartition("t", 0)
+    state, tp = client.describe_cluster(), TopicPartition("t", 0)
     faulty = Faulty(client)
-    ends = [client.offsets([tp], OffsetAt.LATEST)[tp]]
+    ends = [client.fetch_offsets([tp], OffsetAt.LATEST)[tp]]
     client.clock.sleep(60)
-    ends.append(client.offsets([tp], OffsetAt.LATEST)[tp])
+    ends.append(client.fetch_offsets([tp], OffsetAt.LATEST)[tp])
     run = start(
         client,
         plan_of(client, {("t", 0): (3, 2)}),
@@ -219,8 +219,8 @@ def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
         allow=frozenset(allow),
     )
     if stops:
-        stopped = client.groups()
-        faulty.replaced["groups"] = lambda real, *args, **options: stopped
+        stopped = client.describe_groups()
+        faulty.replaced["describe_groups"] = lambda real, *args, **options: stopped
     if rates_known:
         per_second = np.array([(ends[1] - ends[0]) / 60])
         load = replace(Load.unknown(state), messages_per_s=per_second)
@@ -250,7 +250,7 @@ def unread(fault: str, times: int) -> Any:
 def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) -> None:
     run = a_run(start, WEEK_MS)
     faulty: Any = run.through
-    faulty.replaced["configs"] = unread("REQUEST_TIMED_OUT", 2)
+    faulty.replaced["describe_configs"] = unread("REQUEST_TIMED_OUT", 2)
     run.until(lambda step: isinstance(step, LowerRetention))
     assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.runner.state.waiting
     assert run.to_the_end() is Outcome.DONE
@@ -261,7 +261,7 @@ def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) 
 def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start: Start) -> None:
     client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
     faulty = Faulty(client)
-    faulty.replaced["configs"] = unread("TOPIC_AUTHORIZATION_FAILED", 1000)
+    faulty.replaced["describe_configs"] = unread("TOPIC_AUTHORIZATION_FAILED", 1000)
     plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
     run = start(client, plan, retention_ms=HOUR_MS, through=faulty)
     assert run.to_the_end() is Outcome.DONE

@@ -10,7 +10,7 @@ from run_help import MB, Run, Start, cluster, own, plan_of, spend, submitted, th
 from core.cli.runs.launch import LaunchOptions
 from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
 from core.cluster.metadata import TopicPartition
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.errors import UsageError
 from core.load.load import Load
 from core.plan.throttle_lists import entries
@@ -35,7 +35,7 @@ def most_at_a_time(run: Run) -> int:
 
     def look(_: object) -> bool:
         nonlocal most
-        arriving = Counter(b for r in run.client.reassignments().values() for b in r.adding)
+        arriving = Counter(b for r in run.client.fetch_reassignments().values() for b in r.adding)
         most = max(most, *(count * SIZE for count in arriving.values()), 0)
         return run.runner.state.ended is not None
 
@@ -91,7 +91,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
     before = throttles(run.client)
     while run.runner.state.ended is None:
         step = run.runner.advance()
-        flying = {tp.partition for tp in run.client.reassignments()}
+        flying = {tp.partition for tp in run.client.fetch_reassignments()}
         if submitted(step):
             assert flying == listed(run) != set()
         assert flying <= listed(run)
@@ -118,14 +118,14 @@ def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: St
 
 
 def in_sync(run: Run) -> bool:
-    state = run.client.describe()
+    state = run.client.describe_cluster()
     index = state.find(LAST)
     return index is not None and 2 in state.row(index).isr
 
 
 def test_batches_are_cut_by_it() -> None:
     client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE)
-    state = observe(client)
+    state = fetch_cluster_state(client)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
     options = RunOptions(100 * MB, most_extra_bytes=MOST)
     found = with_batches(options, state, Load.unknown(state), plan)

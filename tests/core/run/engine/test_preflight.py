@@ -22,7 +22,7 @@ from run_help import (
 from core import paths
 from core.cluster.capacity import Capacity, with_capacity
 from core.cluster.metadata import TopicPartition
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
@@ -91,7 +91,7 @@ def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start
         written.append(client.elapsed_seconds)
         return real(*args, **options)
 
-    faulty.replaced = {"describe": another} | dict.fromkeys(WRITES, write)
+    faulty.replaced = {"describe_cluster": another} | dict.fromkeys(WRITES, write)
     assert run.runner.run() is Outcome.DONE
     assert min(written) >= until
     assert any("another-cluster-000000" in event.text for event in run.view().events)
@@ -102,7 +102,7 @@ def test_a_damaged_snapshot_fails_no_run(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     client = cluster(TWO)
-    state, plan = observe(client), plan_of(client, TARGETS)
+    state, plan = fetch_cluster_state(client), plan_of(client, TARGETS)
     limited = with_capacity(client, Capacity(100 * MB, 100 * MB))
     asked = to_json(estimate_at(state, Load.unknown(state), plan, 5 * MB))
     damaged = live(paths.load_root(), state.cluster_id)

@@ -47,7 +47,7 @@ def refusing(resource: Resource, *names: str) -> Callable[..., Any]:
 
 
 def retention(client: SimulatedCluster, topic: Resource) -> Any:
-    return client.configs([topic])[topic][RETENTION].value  # type: ignore[index]
+    return client.describe_configs([topic])[topic][RETENTION].value  # type: ignore[index]
 
 
 def begun(start: Start, faulty: Faulty) -> Run:

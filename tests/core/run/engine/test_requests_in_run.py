@@ -272,7 +272,7 @@ def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_
 
     ask(run, "retarget", move=0, after=[4, 2])
     run.cancel()
-    faulty.replaced["describe"] = fails
+    faulty.replaced["describe_cluster"] = fails
     with pytest.raises(type(error)):
         run.runner.advance()
     requests = [r.payload for r in run.journal.records() if r.kind is Kind.REQUEST]
@@ -377,4 +377,4 @@ def test_requests_wait_for_the_process(start: Start) -> None:
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
     assert phases(run)[3] is Phase.SKIPPED
-    assert TopicPartition("t", 3) not in client.reassignments()
+    assert TopicPartition("t", 3) not in client.fetch_reassignments()

@@ -85,10 +85,10 @@ def a_cluster(topics: Mapping[Any, str | None], brokers: Mapping[Any, str | None
 
 
 def everything(client: SimulatedCluster) -> Found:
-    state = client.describe()
+    state = client.describe_cluster()
     resources = [Resource(ResourceKind.BROKER, ""), *(Resource.broker(b.id) for b in state.brokers)]
     resources += [Resource.topic(topic.name) for topic in state.topics]
-    answers = client.configs(resources)
+    answers = client.describe_configs(resources)
     return {r: a for r, a in answers.items() if not isinstance(a, Fault)}
 
 
@@ -149,7 +149,7 @@ def test_configs_end_as_found_and_every_partition_where_its_move_says(
                 expected = m.move.after if done else m.move.before
                 assert now[str(m.move.tp)] == expected, (m, history.ended_why)
                 assert not (back and done) or now[str(m.move.tp)] == original[str(m.move.tp)]
-            assert set(client.reassignments()) <= {TopicPartition("theirs", 0)}
+            assert set(client.fetch_reassignments()) <= {TopicPartition("theirs", 0)}
             assert Executor(run.journal, client, client.clock).state == history
         finally:
             run.journal.close()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, unreachable
 
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.load.load import Load
@@ -81,7 +81,7 @@ def test_what_is_taken_out_before_the_start_cannot_fail_it(
 def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) -> None:
     """It grows sevenfold while it waits; what was asked for was estimated before that."""
     client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB, in_bytes_per_s=50_000.0)
-    state, plan = observe(client), plan_of(client, {("t", 0): (3, 2)})
+    state, plan = fetch_cluster_state(client), plan_of(client, {("t", 0): (3, 2)})
     load = replace(Load.unknown(state), in_bytes_per_s=np.array([50_000.0]))
     asked = to_json(estimate_at(state, load, plan, 5 * MB))
     at = client.now + timedelta(hours=hours) if hours else None
@@ -132,7 +132,7 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
     start: Start,
 ) -> None:
     _, faulty, run = later(start)
-    faulty.replaced["describe"] = unreachable
+    faulty.replaced["describe_cluster"] = unreachable
     seen: list[tuple[RunStatus, str]] = []
     told: list[str] = []
 
@@ -157,7 +157,7 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
 
 def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start: Start) -> None:
     _, faulty, run = later(start)
-    faulty.replaced["describe"] = unreachable
+    faulty.replaced["describe_cluster"] = unreachable
     run.runner._on_look = lambda recorder: (
         run.cancel() if recorder.state.waiting.startswith("The cluster") else None
     )
@@ -170,6 +170,6 @@ def test_a_right_that_is_missing_at_the_time_fails_it(start: Start) -> None:
     def denied(*_: Any, **__: Any) -> Any:
         raise AccessDeniedError("It says no.")
 
-    faulty.replaced["describe"] = denied
+    faulty.replaced["describe_cluster"] = denied
     assert run.runner.run() is Outcome.FAILED
     assert [m.phase for m in run.runner.state.moves] == [Phase.QUEUED] * 2

@@ -45,7 +45,7 @@ def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Sta
 
     through.replaced["alter_reassignments"] = half
     run.until(submitted)
-    client.cancel([TP])
+    client.cancel_reassignments([TP])
     client.alter_reassignments({TP: (5, 6)})
     run.until(lambda step: isinstance(step, NoteEnded))
     assert run.runner.state.stopped

@@ -121,5 +121,5 @@ def test_folding_the_journal_again_gives_the_same_history_after_every_step(
 
 def test_an_empty_plan_ends_at_once(start: Start) -> None:
     client = cluster(TWO)
-    run = start(client, Plan(client.describe().cluster_id))
+    run = start(client, Plan(client.describe_cluster().cluster_id))
     assert run.to_the_end() is Outcome.DONE

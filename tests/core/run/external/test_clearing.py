@@ -59,7 +59,7 @@ def client() -> SimulatedCluster:
 
 
 def look(client: SimulatedCluster, *named: Resource, runs: Any = ()) -> Clearing:
-    return plan_clearing(client, client.describe(), runs, named)
+    return plan_clearing(client, client.describe_cluster(), runs, named)
 
 
 def changes(clearing: Clearing) -> Changes:
@@ -138,7 +138,7 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
 def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
     client: SimulatedCluster, run: Run
 ) -> None:
-    client.cancel([TopicPartition("u", 0)])
+    client.cancel_reassignments([TopicPartition("u", 0)])
     client.clock.sleep(1)
     clear(client, client.clock, look(client, runs=[KnownRun(run.runner.state, living=False)]))
     now = throttles(client)
@@ -167,7 +167,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
     ask(run, "throttle", rate_bytes_per_s=3 * MB)
     with pytest.raises(_Killed):
         spend(run, 60)
-    client.cancel([TopicPartition("u", 0)])
+    client.cancel_reassignments([TopicPartition("u", 0)])
     client.clock.sleep(1)
     left = run.view(living=False).leftovers
     assert left is not None
@@ -200,7 +200,7 @@ def test_a_list_of_which_the_controller_says_nothing_was_not_cleared(
     set_config(client, U, LEADER_LIST, "0:1,0:2")
     through: Any = Faulty(client)
     listed = look(client)
-    through.replaced["list_entries"] = lambda real, lists: dict.fromkeys(
+    through.replaced["fetch_list_entries"] = lambda real, lists: dict.fromkeys(
         lists, Fault("REQUEST_TIMED_OUT", "no answer")
     )
     assert clear(through, client.clock, listed) == {U: "REQUEST_TIMED_OUT: no answer"}
@@ -214,7 +214,7 @@ def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
 ) -> None:
     set_config(client, U, LEADER_LIST, "0:1,0:2")
     through: Any = Faulty(client)
-    through.replaced["list_entries"] = lambda real, lists: dict.fromkeys(
+    through.replaced["fetch_list_entries"] = lambda real, lists: dict.fromkeys(
         lists, Fault("UNSUPPORTED_VERSION")
     )
     assert clear(through, client.clock, look(client)) == {}
@@ -260,7 +260,7 @@ def test_a_name_that_there_is_none_of_is_refused(
 
 def test_what_a_killed_run_left_is_kept_while_its_moves_are_in_flight(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=80), *SLOW)[1])["run"]
-    eventually(lambda: bool(here.client.reassignments()))
+    eventually(lambda: bool(here.client.fetch_reassignments()))
     code, _, err = here("throttles", "clear", "--yes")
     assert code == ExitCode.DONE
     assert f"run {run} is in progress and works with it" in err
@@ -268,7 +268,7 @@ def test_what_a_killed_run_left_is_kept_while_its_moves_are_in_flight(here: Here
     os.kill(json.loads(here("runs", "show", run, "--json")[1])["pid"], signal.SIGKILL)
     eventually(lambda: "died" in here("runs", "ls")[1])
     assert "moves in flight run under it" in here("throttles", "clear", "--yes")[2]
-    here.client.cancel(list(here.client.reassignments()))
-    eventually(lambda: not here.client.reassignments())
+    here.client.cancel_reassignments(list(here.client.fetch_reassignments()))
+    eventually(lambda: not here.client.fetch_reassignments())
     assert here("throttles", "clear", "--yes")[0] == ExitCode.DONE
     assert "No throttle is set." in here("throttles", "ls")[2]

@@ -13,7 +13,7 @@ from core.cli.runs import external as foreign
 from core.cluster.configs import LOG_DIRS_RATE, Resource
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import TopicPartition
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.plan.plan import log_dir_of
@@ -28,18 +28,18 @@ TP = TopicPartition("t", 0)
 def test_what_is_known_of_others_moves() -> None:
     client = cluster({"t": [(1, 2), (1, 2)]}, size_bytes=1000 * MB)
     client.alter_reassignments({TP: (3, 2)})
-    (move,) = foreign_moves(observe(client), ())
+    (move,) = foreign_moves(fetch_cluster_state(client), ())
     assert (move.tp, set(move.before), move.after) == (TP, {1, 2}, (3, 2))
     assert move.total_bytes == 1000 * MB
     assert not move.endless
-    assert not foreign_moves(observe(client), {TP}), "what is ours is not theirs"
+    assert not foreign_moves(fetch_cluster_state(client), {TP}), "what is ours is not theirs"
 
 
 def test_a_move_overridden_so_that_it_never_ends_is_known() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=1000 * MB)
     client.alter_reassignments({TP: (3, 2)})
     client.alter_reassignments({TP: (2, 1)})
-    (move,) = foreign_moves(observe(client), ())
+    (move,) = foreign_moves(fetch_cluster_state(client), ())
     assert move.endless
     assert "only a cancel ends it" in foreign._table([move])
 
@@ -50,8 +50,8 @@ def test_their_rate_is_told_from_successive_pictures() -> None:
     watch = ForeignWatch()
     for _ in range(3):
         client.clock.sleep(0.5)
-        watch.take(observe(client), ())
-    (move,) = watch.look(observe(client), ())
+        watch.take(fetch_cluster_state(client), ())
+    (move,) = watch.look(fetch_cluster_state(client), ())
     assert move.bytes_per_s
     assert move.left_seconds
 
@@ -59,7 +59,7 @@ def test_their_rate_is_told_from_successive_pictures() -> None:
 def copying_within() -> tuple[SimulatedCluster, str, str]:
     """Return a cluster of which broker 2 copies its replica to its other log dir, both named."""
     client = cluster({"t": [(1, 2)]}, size_bytes=1000 * MB)
-    state = observe(client)
+    state = fetch_cluster_state(client)
     now = log_dir_of(state, TP, 2)
     other = next(one.path for one in state.broker_by_id[2].log_dirs if one.path != now)
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
@@ -70,11 +70,11 @@ def copying_within() -> tuple[SimulatedCluster, str, str]:
 
 def test_a_copy_to_another_log_dir_is_others_move_too() -> None:
     client, now, other = copying_within()
-    (move,) = foreign_moves(observe(client), ())
+    (move,) = foreign_moves(fetch_cluster_state(client), ())
     assert (move.tp, move.broker, move.log_dir_before, move.log_dir) == (TP, 2, now, other)
     assert move.before == move.after == (1, 2)
     assert move.total_bytes == 1000 * MB
-    assert not foreign_moves(observe(client), {TP}), "what is ours is not theirs"
+    assert not foreign_moves(fetch_cluster_state(client), {TP}), "what is ours is not theirs"
     table = foreign._table([move])
     assert f"broker 2: {now} → {other}" in table
 
@@ -85,8 +85,8 @@ def test_its_rate_is_told_beside_that_of_the_same_partition_between_brokers() ->
     watch = ForeignWatch()
     for _ in range(3):
         client.clock.sleep(0.5)
-        watch.take(observe(client), ())
-    between, within = watch.look(observe(client), ())
+        watch.take(fetch_cluster_state(client), ())
+    between, within = watch.look(fetch_cluster_state(client), ())
     assert (between.broker, within.broker) == (None, 2)
     assert within.bytes_per_s
     assert between.bytes_per_s
@@ -98,7 +98,7 @@ def test_its_throttle_is_needed_while_it_goes_on() -> None:
     client, _, _ = copying_within()
 
     def rate() -> Throttle:
-        (found,) = fetch_throttles(client, client.describe(), []).found
+        (found,) = fetch_throttles(client, client.describe_cluster(), []).found
         return found
 
     assert (rate().needed, rate().why.partition("; ")[2]) == (
@@ -112,13 +112,13 @@ def test_its_throttle_is_needed_while_it_goes_on() -> None:
 def test_a_throttle_of_a_broker_that_does_not_say_what_it_copies_is_taken_for_needed() -> None:
     client, _, _ = copying_within()
     silent = Faulty(client)
-    silent.replaced["log_dirs"] = lambda real, brokers: tuple(
+    silent.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
         BrokerLogs(broker, error="CLUSTER_AUTHORIZATION_FAILED") for broker in brokers
     )
-    (rate,) = fetch_throttles(silent, client.describe(), []).found  # type: ignore[arg-type]
+    (rate,) = fetch_throttles(silent, client.describe_cluster(), []).found  # type: ignore[arg-type]
     assert rate.needed
     assert rate.why.endswith("; whether the broker copies between its log dirs is not known")
-    ((_, kept),) = plan_clearing(silent, client.describe(), []).kept  # type: ignore[arg-type]
+    ((_, kept),) = plan_clearing(silent, client.describe_cluster(), []).kept  # type: ignore[arg-type]
     assert kept == "it is for moves between log dirs: name the broker to clear it"
 
 
@@ -141,7 +141,7 @@ def test_a_plan_that_would_end_it_is_refused_at_preflight(
 
 def foreign_move(here: Here) -> tuple[TopicPartition, tuple[int, ...]]:
     """Move the largest partition as somebody else would; return it and how it was."""
-    state = observe(here.client)
+    state = fetch_cluster_state(here.client)
     row = state.row(int(state.partition_size_bytes.argmax()))
     free = next(b.id for b in state.brokers if b.id not in row.replicas)
     assert here.client.alter_reassignments({row.tp: (*row.replicas[:-1], free)})
@@ -166,9 +166,9 @@ def test_they_are_listed_shown_and_followed_and_nothing_is_changed(
     def sleep(seconds: float) -> None:
         looks.append(1)
         if len(looks) == 2:
-            here.client.cancel([tp])
+            here.client.cancel_reassignments([tp])
             here.client.alter_reassignments({tp: before})
-            eventually(lambda: not here.client.reassignments())
+            eventually(lambda: not here.client.fetch_reassignments())
 
     monkeypatch.setattr(foreign.time, "sleep", sleep)
     code, out, _ = here("runs", "attach", "--foreign", "--json")
@@ -180,6 +180,6 @@ def test_they_are_listed_shown_and_followed_and_nothing_is_changed(
 
 def test_what_a_run_of_this_machine_moves_is_not_foreign(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=100), *SLOW)[1])["run"]
-    eventually(lambda: bool(here.client.reassignments()))
+    eventually(lambda: bool(here.client.fetch_reassignments()))
     assert "No move of somebody else's" in here("runs", "show", "foreign")[2]
     assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE

@@ -102,7 +102,7 @@ def audit_lines() -> int:
 )
 def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: Answers) -> None:
     client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}, size_bytes=20 * MB)
-    client.coarsen(1000)
+    client.set_speed(1000)
     faulty = Faulty(client)
     moves = [across(client, T0, [1, 2]), *plan_of(client, {("t", 1): (3, 4), ("u", 0): (2, 1)})]
     through = audited(faulty, "c", "r")  # type: ignore[arg-type]
@@ -131,15 +131,17 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
     client = cluster({"t": [(1, 2)]})
     faulty = Faulty(client)
     through: Any = audited(faulty, "c", None)  # type: ignore[arg-type]
-    faulty.replaced["cancel"] = lambda real, asked: dict.fromkeys(asked, Fault("NOT_CONTROLLER"))
+    faulty.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
+        asked, Fault("NOT_CONTROLLER")
+    )
     for _ in range(5):
-        through.cancel([T0])
-    faulty.replaced["cancel"] = lambda real, asked: LOST(asked)
+        through.cancel_reassignments([T0])
+    faulty.replaced["cancel_reassignments"] = lambda real, asked: LOST(asked)
     for _ in range(5):
         with pytest.raises(UnreachableError):
-            through.cancel([T0])
-    del faulty.replaced["cancel"]
-    through.cancel([T0])
+            through.cancel_reassignments([T0])
+    del faulty.replaced["cancel_reassignments"]
+    through.cancel_reassignments([T0])
     entries = [json.loads(line) for line in paths.audit_file().read_text().splitlines()]
     assert [e["what"] for e in entries] == ["cancel", "answer", *["cancel"] * 4, "answer"]
     assert [e.get("tries") for e in entries] == [None, None, 1, 2, 4, 8, 10]

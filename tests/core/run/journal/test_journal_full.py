@@ -30,7 +30,7 @@ def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(
         through.replaced = {}
         return write(journal, at, kind, payload)
 
-    through.replaced = {"reassignments": unreachable}
+    through.replaced = {"fetch_reassignments": unreachable}
     monkeypatch.setattr(Journal, "write", full)
     assert run.runner.run() is Outcome.DONE
     assert refused == [Kind.WAITING] * 3

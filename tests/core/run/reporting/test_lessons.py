@@ -11,7 +11,7 @@ from run_help import MB, Run, ask, cluster, plan_of, set_config, spend, submitte
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.connect import Address
-from core.cluster.observer import observe
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.load import Load
 from core.plan.copies import Side
@@ -50,7 +50,7 @@ def begin(
     **options: Any,
 ) -> Run:
     """Begin a run to where its partition is not."""
-    state = observe(client)
+    state = fetch_cluster_state(client)
     (now,) = [state.replicas(row) for row in range(state.partition_count)]
     target = HOMES[0] if now == HOMES[1] else HOMES[1]
     plan = plan_of(client, {("t", 0): target})
@@ -105,7 +105,7 @@ def test_several_runs_put_right_what_is_estimated_of_the_next(
         return found | {"seconds": found["seconds"] / 1.2, "range_seconds": [least, most]}
 
     monkeypatch.setattr(preflight, "estimate_of_start", too_short)
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     for count in range(3):
         assert calibration(cluster_id).sides == {}, count
         carried_out(client)
@@ -117,7 +117,7 @@ def test_several_runs_put_right_what_is_estimated_of_the_next(
 def test_what_is_learned_is_over_the_models_own_times_not_over_calibrated_ones(
     client: SimulatedCluster,
 ) -> None:
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     for _ in range(3):
         carried_out(client)
     known = calibration(cluster_id)

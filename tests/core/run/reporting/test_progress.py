@@ -505,7 +505,7 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     run.journal.write(client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
     run.again()
     monkeypatch.setattr(events.time, "sleep", lambda _: spend(run, 1))
-    cluster_id = client.describe().cluster_id
+    cluster_id = client.describe_cluster().cluster_id
     told = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]
     moved = [e["moved_bytes"] for e in told if e["event"] == "progress"]
     assert moved == sorted(set(moved))
@@ -542,4 +542,4 @@ def test_reading_a_journal_gives_the_same_view_as_the_process_has(start: Start) 
     client = cluster({"t": [(1, 2)]})
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     run.to_the_end()
-    assert read_run(client.describe().cluster_id, run.view().run) == run.view()
+    assert read_run(client.describe_cluster().cluster_id, run.view().run) == run.view()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.metadata import Broker
-from core.cluster.probe.produce_latency import Window
+from core.cluster.probe.produce_latency import LatencyWindow
 from core.plan.plan import Plan
 from core.run.journal.produce_latency import LatencyBaseline, SideObservation, before
 from core.run.journal.rates import RateBounds, RateControl
@@ -191,14 +191,14 @@ def adaptive(rate: int = 20 * MB) -> RateControl:
 
 def windows(
     *p99_ms: float, until: float = 60, seconds: float = 4, usual: float | None = None
-) -> tuple[Window, ...]:
+) -> tuple[LatencyWindow, ...]:
     """Return the probe's windows, the last one ending `until` seconds after noon.
 
     Their p50 is a third of p99, or a third of `usual`.
     """
     first = until - seconds * len(p99_ms)
     return tuple(
-        Window(after(first + i * seconds), 100, 0, (usual or p99) / 3, p99)
+        LatencyWindow(after(first + i * seconds), 100, 0, (usual or p99) / 3, p99)
         for i, p99 in enumerate(p99_ms)
     )
 

@@ -13,7 +13,7 @@ from run_help import MB, cluster, set_config
 
 from core.cluster.configs import Resource
 from core.cluster.metadata import TopicPartition
-from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
+from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.throttle_lists import joined
 from core.run.journal.produce_latency import SideObservation, before
@@ -37,7 +37,7 @@ class Loop:
         layout = {"weak": [(WEAK,)] * 12, "strong": [(STRONG,)] * 12}
         self.client: SimulatedCluster = cluster(layout, size_bytes=400 * MB)
         self.noise, self.rng, self._tells_left = noise, random.Random(seed), tells_left
-        self.windows: dict[int, list[Window]] = {WEAK: [], STRONG: []}
+        self.windows: dict[int, list[LatencyWindow]] = {WEAK: [], STRONG: []}
         self.rates: dict[int, list[tuple[float, int]]] = {WEAK: [], STRONG: []}
         self.whys: list[str] = []
         self.came: dict[int, list[float]] = defaultdict(lambda: [0.0])
@@ -52,7 +52,7 @@ class Loop:
         p99 = BEFORE_MS * felt * self.rng.lognormvariate(0, self.noise)
         p50 = BEFORE_MS / 3 * felt * self.rng.lognormvariate(0, self.noise / 3)
         began = self.client.clock.now() - timedelta(seconds=WINDOW_SECONDS)
-        self.windows[broker].append(Window(began, 100, 0, p50, p99))
+        self.windows[broker].append(LatencyWindow(began, 100, 0, p50, p99))
 
     def run(self) -> float:
         """Copy to the end; return how long it took."""
@@ -72,12 +72,12 @@ class Loop:
         began = self.client.elapsed_seconds
         self.client.alter_reassignments(targets)
         second = 0
-        while self.client.reassignments():
+        while self.client.fetch_reassignments():
             second += 1
             assert second < 3000
             self.client.advance(1)
             for source, destination in FLOWS.items():
-                (logs,) = self.client.log_dirs([destination])
+                (logs,) = self.client.describe_log_dirs([destination])
                 self.came[source].append(sum(log.size_bytes for log in logs.replicas))
             if second % WINDOW_SECONDS == 0:
                 for source, came in self.came.items():

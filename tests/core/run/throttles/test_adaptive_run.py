@@ -8,7 +8,7 @@ from typing import Any
 
 from run_help import MB, Start, cluster, plan_of, throttles
 
-from core.cluster.probe.produce_latency import WINDOW_SECONDS, Window
+from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.engine.executor import Executor
 from core.run.journal.moves import Outcome
@@ -24,19 +24,19 @@ class Probe:
 
     def __init__(self, client: SimulatedCluster, brokers: Sequence[int]) -> None:
         self.client, self.brokers = client, tuple(brokers)
-        self.trouble = self.left = ""
+        self.trouble = self.leftover = ""
         self.closed = False
         self.opened = client.elapsed_seconds
         self.ms, self.late_ms = 10.0, 10.0
-        self.places: Mapping[int, tuple[int, ...]] = {b: (b,) for b in brokers}
-        self.felt: list[Window] = []
+        self.replicas_by_broker: Mapping[int, tuple[int, ...]] = {b: (b,) for b in brokers}
+        self.felt: list[LatencyWindow] = []
 
-    def windows(self) -> dict[int, tuple[Window, ...]]:
+    def windows(self) -> dict[int, tuple[LatencyWindow, ...]]:
         while (len(self.felt) + 1) * WINDOW_SECONDS <= self.client.elapsed_seconds - self.opened:
             begun = self.opened + len(self.felt) * WINDOW_SECONDS
-            ms = self.late_ms if self.client.reassignments() else self.ms
+            ms = self.late_ms if self.client.fetch_reassignments() else self.ms
             at = self.client.spec.started_at + timedelta(seconds=begun)
-            self.felt.append(Window(at, 100, 0, ms / 3, ms))
+            self.felt.append(LatencyWindow(at, 100, 0, ms / 3, ms))
         return dict.fromkeys(self.brokers, tuple(self.felt))
 
     def close(self) -> None:

@@ -130,7 +130,7 @@ def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
     for setting in FOUND[found]:
         setting(client)
     before = throttles(client)
-    everything = client.configs(list(before))
+    everything = client.describe_configs(list(before))
     faulty = Faulty(client)
 
     def late(real: Callable[..., Any], resources: Any, names: Any) -> Any:
@@ -139,6 +139,6 @@ def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
 
     run = start(client, plan_of(client, TARGETS), through=faulty)
     run.until(lambda step: isinstance(step, Preflight))
-    faulty.replaced["configs"] = late
+    faulty.replaced["describe_configs"] = late
     assert run.to_the_end() is Outcome.FAILED
     assert throttles(client) == before

@@ -54,7 +54,7 @@ class Copying:
         return found
 
     def _arrived(self) -> int:
-        (logs,) = self.client.log_dirs([2])
+        (logs,) = self.client.describe_log_dirs([2])
         return sum(log.size_bytes for log in logs.replicas)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from clusters import MB, NOON, cluster, tp
 
-from core.cluster.probe.produce_latency import Window
+from core.cluster.probe.produce_latency import LatencyWindow
 from core.plan.plan import Move
 from core.run.journal.moves import Phase, RunMove
 from core.run.journal.produce_latency import LatencyBaseline
@@ -27,12 +27,18 @@ class Probe:
 
     def __init__(self, **windows: int) -> None:
         self.trouble = ""
-        self.places: Mapping[int, tuple[int, ...]] = {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
+        self.replicas_by_broker: Mapping[int, tuple[int, ...]] = {
+            1: (1, 2, 3),
+            2: (2, 3, 1),
+            3: (3, 1, 2),
+        }
         self.count = windows or {"b1": 3, "b2": 3, "b3": 3}
 
-    def windows(self) -> dict[int, tuple[Window, ...]]:
+    def windows(self) -> dict[int, tuple[LatencyWindow, ...]]:
         return {
-            int(name[1:]): tuple(Window(NOON, 100, 0, int(name[1:]), 10.0) for _ in range(count))
+            int(name[1:]): tuple(
+                LatencyWindow(NOON, 100, 0, int(name[1:]), 10.0) for _ in range(count)
+            )
             for name, count in self.count.items()
         }
 
@@ -135,7 +141,7 @@ def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
     [((1, Side.LEADER), 1), ((3, Side.FOLLOWER), 2), ((2, Side.FOLLOWER), 1), ((9, SENDS[1]), 9)],
 )
 def test_a_broker_that_receives_is_told_by_what_it_follows(key, expected):
-    assert probed_broker(Probe().places, key) == expected
+    assert probed_broker(Probe().replicas_by_broker, key) == expected
 
 
 def test_the_probe_tells_of_each_side():

@@ -21,5 +21,5 @@ def test_no_flow_is_told_from_samples_without_time_between_them(start: Start, se
     for at, arrived in ((NOON, 0), (NOON + timedelta(seconds=seconds), 5 * MB)):
         senses.take_sample(at, {"moves": [[0, 20 * MB, 1, [arrived], None]]})
     keys = [(3, Side.FOLLOWER)]
-    seen = senses.sides(run.runner.state, client.describe(), {}, keys)
+    seen = senses.sides(run.runner.state, client.describe_cluster(), {}, keys)
     assert {side.flow_bytes_per_s for side in seen.values()} == {0.0}

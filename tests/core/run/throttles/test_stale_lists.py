@@ -30,11 +30,13 @@ class Late:
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Any:
         for resource in {change.resource for change in changes}:
-            self._past[resource].append(self._client.configs([resource])[resource])
+            self._past[resource].append(self._client.describe_configs([resource])[resource])
         return self._client.alter_configs(changes)
 
-    def configs(self, resources: Collection[Resource], names: Collection[str] | None = None) -> Any:
-        answers = self._client.configs(resources, names)
+    def describe_configs(
+        self, resources: Collection[Resource], names: Collection[str] | None = None
+    ) -> Any:
+        answers = self._client.describe_configs(resources, names)
         topics = [r for r in resources if r.kind is ResourceKind.TOPIC] if self.by else []
         return answers | {topic: self._past[topic][-self.by] for topic in topics}
 

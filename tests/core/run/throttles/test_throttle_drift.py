@@ -160,7 +160,7 @@ def test_a_list_that_cannot_be_asked_for_good_ends_the_run_and_nothing_is_left(
     client = cluster({"t": [(1, 2)]})
     before = throttles(client)
     faulty = Faulty(client)
-    faulty.replaced["list_entries"] = lambda real, lists: dict.fromkeys(lists, Fault(fault))
+    faulty.replaced["fetch_list_entries"] = lambda real, lists: dict.fromkeys(lists, Fault(fault))
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
     passes = fault == "REQUEST_TIMED_OUT"
     spend(run, 30)
@@ -226,7 +226,7 @@ def test_a_broker_that_cannot_be_read_holds_no_other_rate_up(start: Start) -> No
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
     run.until(submitted)
     spend(run, 3)
-    faulty.replaced["configs"] = lambda real, resources, *names: (
+    faulty.replaced["describe_configs"] = lambda real, resources, *names: (
         real(resources, *names) | {r: Fault("REQUEST_TIMED_OUT") for r in resources if r == B3}
     )
     ask(run, "throttle", rate_bytes_per_s=2 * MB)

@@ -20,7 +20,7 @@ from run_help import (
     throttles,
 )
 
-from core.cluster.balancers import STRIMZI, remedy_of
+from core.cluster.balancers import STRIMZI, editor_remedy
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run import audit
@@ -52,7 +52,7 @@ def rates(client: SimulatedCluster) -> None:
 def begun(start: Start, *topics: str, **options: object) -> Run:
     layout = {"t": [(1, 2)] * PARTITIONS, **{topic: [(1,)] for topic in topics}}
     client = cluster(layout, size_bytes=SIZE)
-    client.coarsen(25)
+    client.set_speed(25)
     targets = {("t", p): (3, 2) for p in range(PARTITIONS)}
     batches = tuple(tuple(range(at, at + 6)) for at in range(0, PARTITIONS, 6))
     batches = (*batches[:-1], tuple(range(len(batches) * 6 - 6, PARTITIONS)))
@@ -104,7 +104,7 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     took += play(run, 20, removes, until=140)
     why = run.view().why
     assert why.startswith("somebody takes this run's throttles away")
-    assert remedy_of("") in why
+    assert editor_remedy("") in why
     took += play(run, 20, removes)
     assert run.runner.state.ended is Outcome.DONE
     assert took == pytest.approx(500 * MB / RATE, rel=0.2)
@@ -168,7 +168,7 @@ def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
     start: Start, removes: Removes
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400_000 * MB)
-    trail = audited(client, client.describe().cluster_id, "r")
+    trail = audited(client, client.describe_cluster().cluster_id, "r")
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE, through=trail)
     lines = []
     for _ in range(2):

@@ -487,7 +487,7 @@ def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
     merge.tally.clocks._most = 50
     for _ in merge:
         pass
-    assert len(merge.tally.clocks._seen) <= 50
+    assert len(merge.tally.clocks._sample) <= 50
     found = {offset.broker: offset for offset in merge.tally.clocks.offsets()}
     assert abs((found[2].ahead_ms or 0) - (found[1].ahead_ms or 0) - 900) <= 20
     assert found[2].sure

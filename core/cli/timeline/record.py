@@ -34,8 +34,8 @@ def event_document(event: Event) -> dict[str, Any]:
 
 
 def kind_name(kind: Kind) -> str:
-    """Return the kinds' names, with | between them."""
-    return str(kind.name).lower()
+    """Return the kinds' names as documents have them, with | between them: a gap is `unseen`."""
+    return str(kind.name).lower().replace("gap", "unseen")
 
 
 def record_here(context: Context, as_json: bool) -> None:

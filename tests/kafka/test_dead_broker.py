@@ -91,7 +91,7 @@ def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_wa
         sandbox.start(DEAD)
         eventually(lambda: led_by(client, led) == {DEAD}, every=0.5)
         for who in (client, late):
-            eventually(lambda who=who: who.offsets(led, OffsetAt.LATEST).keys() == led, 15.0)
+            eventually(lambda who=who: who.fetch_offsets(led, OffsetAt.LATEST).keys() == led, 15.0)
     finally:
         late.close()
         delete_topics(settings, ["led-again"])

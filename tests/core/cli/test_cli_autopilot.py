@@ -82,7 +82,7 @@ def answers(address: Address) -> SimpleNamespace:
     state = pictured({"payments.v2-0": [1], "orders-0": [1]})
     state = replace(state, cluster_id="c-9")
     client = SimpleNamespace(describe_cluster=lambda: state, close=lambda: None)
-    return SimpleNamespace(client=client, silent=dict)
+    return SimpleNamespace(client=client, silent_brokers=dict)
 
 
 def nobody(address: Address) -> NoReturn:

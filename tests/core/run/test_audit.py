@@ -199,7 +199,7 @@ def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> No
         seen.append(entries()[-1]["what"])
         return real(*args, **more)
 
-    for call in ("alter_reassignments", "cancel", "alter_configs", "elect_leaders"):
+    for call in ("alter_reassignments", "cancel_reassignments", "alter_configs", "elect_leaders"):
         through.replaced[call] = asked
     client: Any = through
     client = audited(client, "c", "0101-120000")

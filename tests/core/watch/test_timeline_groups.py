@@ -145,7 +145,7 @@ def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
     one, other = group("a"), group("b", id="h")
     answers = [
         seen(one, other),
-        seen(one, is_is_complete=False),
+        seen(one, is_complete=False),
         seen(one, omitted_count=1),
         seen(one, other),
     ]

@@ -118,7 +118,7 @@ def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
 
 def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
     cluster: Any = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1)
-    listed = cluster.groups
+    listed = cluster.describe_groups
 
     def answer(error: TrimtabError | None) -> None:
         def groups(**_: object) -> object:
@@ -126,7 +126,7 @@ def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
                 raise error
             return listed()
 
-        cluster.groups = groups
+        cluster.describe_groups = groups
 
     denied = AccessDeniedError("This user may not list groups.", next="Ask for the rights.")
     lost = UnreachableError("No broker answers.")

@@ -438,7 +438,7 @@ async def test_few_colours_write_the_level_too() -> None:
 
 def cells_of(pilot: Pilot[int], line: str) -> list[str]:
     """Return what stands in each broker's cell of a line."""
-    columns = the_map(pilot).scene.broker_columns
+    columns = the_map(pilot).scene.columns
     starts = [columns.at(n) for n in range(columns.brokers)]
     return [line[at : at + columns.cell].strip(" []") for at in starts if at is not None]
 
@@ -481,7 +481,7 @@ async def test_numbers_beside_each_other_never_touch(width: int) -> None:
     async with map_of((width, 40)) as pilot:
         look(pilot, metric=Metric.SIZE)
         screen = the_map(pilot)
-        columns, rows = screen.scene.broker_columns, screen.places.rows_at
+        columns, rows = screen.scene.columns, screen.places.rows_at
         totals = [line for line in lines(pilot) if line[2:9] in ("leaders", "in MB/s", "disk % ")]
         assert len(totals) == 3
         for line in (*lines(pilot)[1 + rows : 1 + rows + screen.places.rows], *totals):

@@ -35,7 +35,7 @@ class Stand:
         self.hand = hand
         self.then: list[tuple[float, object]] = []
         self.pings: Pings | None = None
-        monkeypatch.setattr(work, "Pinger", self.open)
+        monkeypatch.setattr(work, "RoundTripProbe", self.open)
         monkeypatch.setattr(work, "LayoutFollower", lambda pings, changer, say: self)
 
     def open(self, address: Address, topic: str) -> Pings:

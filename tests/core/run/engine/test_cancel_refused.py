@@ -50,7 +50,7 @@ def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> 
     assert throttles(run.client) == before
 
 
-@pytest.mark.parametrize("call", ["alter_reassignments", "cancel"])
+@pytest.mark.parametrize("call", ["alter_reassignments", "cancel_reassignments"])
 def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: str) -> None:
     run, faulty = of_three_moves(start, three())
 

@@ -85,7 +85,7 @@ def _deny(client: SimulatedCluster, until: float) -> Callable[..., Any]:
     return deny
 
 
-@pytest.mark.parametrize("call", ["reassignments", "describe", "alter_configs"])
+@pytest.mark.parametrize("call", ["fetch_reassignments", "describe_cluster", "alter_configs"])
 def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None:
     """Ended, it would leave moves in flight under throttles that nobody puts back."""
     client = cluster(TWO)

@@ -344,7 +344,9 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
     run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
-    denied = {"alter_configs", "list_entries"} | ({"configs"} if hidden == "all" else set())
+    denied = {"alter_configs", "fetch_list_entries"} | (
+        {"describe_configs"} if hidden == "all" else set()
+    )
     for call in denied:
         faulty.replaced[call] = _denying(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, 600)
@@ -452,7 +454,7 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
     assert run.view().moves[0].why == ""
 
 
-@pytest.mark.parametrize("call", ["cancel", "alter_reassignments"])
+@pytest.mark.parametrize("call", ["cancel_reassignments", "alter_reassignments"])
 def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
     start: Start, call: str
 ) -> None:

@@ -52,9 +52,9 @@ ERRORS: list[tuple[str, str, Answers]] = [
     ("alter_reassignments", "lost", LOST),
     ("alter_reassignments", "refused", each("INVALID_REPLICA_ASSIGNMENT")),
     ("alter_reassignments", "denied", DENIED),
-    ("cancel", "no answer", each("REQUEST_TIMED_OUT")),
-    ("cancel", "refused", each("INVALID_REPLICA_ASSIGNMENT")),
-    ("cancel", "lost", LOST),
+    ("cancel_reassignments", "no answer", each("REQUEST_TIMED_OUT")),
+    ("cancel_reassignments", "refused", each("INVALID_REPLICA_ASSIGNMENT")),
+    ("cancel_reassignments", "lost", LOST),
     ("alter_log_dirs", "no answer", each("REQUEST_TIMED_OUT")),
     ("alter_log_dirs", "not yet", each("REPLICA_NOT_AVAILABLE")),
     ("alter_log_dirs", "not there", each("LOG_DIR_NOT_FOUND")),
@@ -63,17 +63,17 @@ ERRORS: list[tuple[str, str, Answers]] = [
     ("alter_configs", "no answer", each_resource("REQUEST_TIMED_OUT")),
     ("alter_configs", "refused", each_resource("POLICY_VIOLATION")),
     ("alter_configs", "invalid", each_resource("INVALID_CONFIG")),
-    ("configs", "no answer", each("REQUEST_TIMED_OUT")),
-    ("configs", "denied", each("TOPIC_AUTHORIZATION_FAILED")),
-    ("list_entries", "no answer", each("REQUEST_TIMED_OUT")),
+    ("describe_configs", "no answer", each("REQUEST_TIMED_OUT")),
+    ("describe_configs", "denied", each("TOPIC_AUTHORIZATION_FAILED")),
+    ("fetch_list_entries", "no answer", each("REQUEST_TIMED_OUT")),
     ("elect_leaders", "not in sync", each("PREFERRED_LEADER_NOT_AVAILABLE")),
     ("elect_leaders", "no answer", each("REQUEST_TIMED_OUT")),
-    ("log_dirs", "no answer", silent("KafkaTimeoutError")),
-    ("describe", "lost", LOST),
+    ("describe_log_dirs", "no answer", silent("KafkaTimeoutError")),
+    ("describe_cluster", "lost", LOST),
 ]
 
 
-OF_A_CANCEL = ("cancel", "list_entries", "log_dirs")
+OF_A_CANCEL = ("cancel_reassignments", "fetch_list_entries", "describe_log_dirs")
 """Those that are asked for, or missed, once a run is taken back."""
 
 

@@ -99,7 +99,7 @@ def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None
 
 
 def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:
-    run, _ = adaptive(start, left="the topic x may be left")
+    run, _ = adaptive(start, leftover="the topic x may be left")
     assert run.to_the_end() is Outcome.DONE
     view = run.view()
     assert view.why == "the topic x may be left"

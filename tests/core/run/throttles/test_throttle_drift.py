@@ -334,7 +334,7 @@ def test_what_is_refused_over_and_over_is_journalled_once(
     assert own(client, B3, FOLLOWER_RATE) is None
 
 
-@pytest.mark.parametrize("call", ["alter_configs", "configs"])
+@pytest.mark.parametrize("call", ["alter_configs", "describe_configs"])
 def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: str) -> None:
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=3000 * MB)
     before = throttles(client)

@@ -338,7 +338,7 @@ def trimtab(*words: str) -> int:
 
 def test_it_is_listed_and_verified(capsys: pytest.CaptureFixture[str]) -> None:
     assert trimtab("ls") == ExitCode.DONE
-    assert "Nothing was changed" in capsys.readouterr().err
+    assert "Nothing has been changed" in capsys.readouterr().err
     lines = three()
     assert trimtab("ls", "--run", "0101-120000") == ExitCode.DONE
     assert capsys.readouterr().out.count("pause") == 3

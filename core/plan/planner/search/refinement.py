@@ -179,14 +179,17 @@ class _Search:
         allowed = back | (sizes[None, :] <= room)
         more = self._more_bytes(source, rows, to)
         allowed &= (more <= 0) | (self._copied() + more <= limits.most_bytes)
-        moves = np.where(back, 0, 1) - ~self._held_first(rows, np.array([source]))
+        from_first = self._held_first(rows, np.array([source]))
+        moves = np.where(back, 0, 1) - ~from_first
         allowed &= (moves <= 0) | (came.sum() + moves <= limits.most_moves)
         if limits.most_per_broker < np.inf:
             ones, brokers = np.ones(len(self.at)), on.problem.brokers
             parts = _per_broker(self.at, came, ones, brokers)
             parts += _per_broker(self._given.replicas, gone, ones, brokers)
             ready = parts < limits.most_per_broker
-            allowed &= back | (ready[to][:, None] & ready[source])
+            # What comes back gives `to` a change less; only what was held first is given away.
+            allowed &= back | ready[to][:, None]
+            allowed &= ready[source] | ~from_first
         return np.asarray(allowed, np.bool_)
 
     def _more_bytes(self, source: int, rows: Int64, to: Int64) -> Float64:

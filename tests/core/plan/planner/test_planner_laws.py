@@ -159,8 +159,33 @@ def _rackless() -> Case:
     return Case(state, load_of(state, MB), Wanted())
 
 
+def _four_changes_a_broker() -> Case:
+    """Return brokers that may be in four changes each, and replicas that are swapped back."""
+    held = {
+        "t0-0": ((1, 4), 18_923, 2_586),
+        "t0-1": ((4, 2), 993, 4_066),
+        "t1-0": ((1, 0), 14_916, 1_081),
+        "t1-1": ((2, 4), 2_677, 20_158),
+        "t2-0": ((4, 1), 7_190, 4_508),
+        "t2-1": ((1, 3), 145, 387),
+        "t3-0": ((4, 2), 1_709, 15_379),
+        "t3-1": ((3, 1), 1_809, 195),
+        "t4-0": ((4, 1), 163, None),
+        "t4-1": ((4, 1), 1_906, 2_574),
+    }
+    state = cluster(
+        {name: replicas for name, (replicas, _, _) in held.items()},
+        removing={"t2-0": [1]},
+        size_bytes={name: size * MB for name, (_, size, _) in held.items()},
+    )
+    rates = {name: rate * 1000.0 for name, (_, _, rate) in held.items() if rate is not None}
+    wanted = Wanted(ignore_racks=True, limits=Limits(most_per_broker=4))
+    return Case(state, load_of(state, rates), wanted)
+
+
 @given(cases())
 @example(_rackless())
+@example(_four_changes_a_broker())
 def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> None:
     state, load, wanted = case.state, case.load, case.wanted
     if refused := list(refusals(state, wanted)):
@@ -279,7 +304,7 @@ def _fits_disks(state: ClusterState, found: Suggested) -> None:
         for broker in move.adding:
             arriving[broker] += max(int(state.partition_size_bytes[row]), 0)
     for broker in state.brokers:
-        for disk in broker.describe_log_dirs:
+        for disk in broker.log_dirs:
             assert disk.usable_bytes is not None
             assert disk.total_bytes is not None
             room = disk.usable_bytes - (1 - FULL) * disk.total_bytes

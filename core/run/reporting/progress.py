@@ -40,7 +40,6 @@ from core.run.reporting.views import (
     MoveProgress,
     MoveStatus,
     RunStatus,
-    RunSummary,
     RunView,
 )
 from core.run.throttles import removal as guard
@@ -65,7 +64,7 @@ def run_view(
     run = run or RunState.fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
-    rate_control = recent(working, _counted(run, tracked))
+    recent_rate = recent(working, _counted(run, tracked))
     never = never_sides(run, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
     failing = samples[-1].payload.get("disks", {}) if samples else {}
@@ -75,24 +74,24 @@ def run_view(
     turns = QuotaTurns(run, {} if state.ended else tracked)
     model = None if state.ended else time_left(run, tracked, working, last_seen_at)
     moves = tuple(
-        _move(run, i, m, tracked.get(i), (down, disks), rate_control, never, turns, model)
+        _move(run, i, m, tracked.get(i), (down, disks), recent_rate, never, turns, model)
         for i, m in enumerate(run.moves)
     )
     if state.ended:  # whatever its last samples saw, nobody sees it now
         moves = tuple(
             replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
         )
-    flying = [m for m in moves if m.state in IN_FLIGHT]
+    in_flight = [m for m in moves if m.state in IN_FLIGHT]
     counted = [m for m, known in zip(moves, run.moves, strict=True) if _counts(run, known)]
     total = sum(m.total_bytes or 0 for m in counted)
     moved = sum(m.moved_bytes for m in counted)
     copied = sum(m.moved_bytes for m in counted if m.state is MoveStatus.DONE)
     due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in DUE)
     first = min((m.submitted_at for m in run.moves if m.submitted_at), default=None)
-    last = samples[-1].at if samples and flying else (run.ended_at or last_seen_at)
+    last = samples[-1].at if samples and in_flight else (run.ended_at or last_seen_at)
     elapsed = (last - first).total_seconds() if first else 0.0
     average = moved / elapsed if elapsed > 0 and moved else None
-    rates = [m.bytes_per_s for m in flying if m.bytes_per_s is not None]
+    rates = [m.bytes_per_s for m in in_flight if m.bytes_per_s is not None]
     now = sum(rates) if rates else None
     estimated = run.estimate.get("seconds") if run.estimate else None
     left, between = None, None
@@ -100,19 +99,17 @@ def run_view(
         if model is not None:
             # It plays what followers fetch, and no copies between log dirs.
             on = (Side.LOG_DIRS,)
-            besides = max(
-                least_seconds(run, moves, on), slowest_seconds(moves, rate_control.of, on)
-            )
+            besides = max(least_seconds(run, moves, on), slowest_seconds(moves, recent_rate.of, on))
             left = max(model.seconds, besides)
             between = _around(left, None)
         else:
             least = least_seconds(run, moves)
-            left, between = _left(rate_control, elapsed, due, moved, estimated, least)
+            left, between = _left(recent_rate, elapsed, due, moved, estimated, least)
             if between is not None:
-                left, between = _no_less(left, between, slowest_seconds(moves, rate_control.of))
+                left, between = _no_less(left, between, slowest_seconds(moves, recent_rate.of))
             if moved < FAIR_SHARE * (moved + due):
-                told = _as_estimated(run) * due / (moved + due)
-                left, between = _no_less(left, between, told)
+                as_estimated = _as_estimated(run) * due / (moved + due)
+                left, between = _no_less(left, between, as_estimated)
     moves = tuple(_within(m, left, between) for m in moves)
     return RunView(
         run=run.run_id,
@@ -146,9 +143,9 @@ def run_view(
     )
 
 
-def _around(left: float, rate_control: tuple[float, float] | None) -> tuple[float, float]:
+def _around(left: float, between: tuple[float, float] | None) -> tuple[float, float]:
     """Return a range of a time left, a tenth wide, and as wide as that of a pace."""
-    low, high = rate_control or (left, left)
+    low, high = between or (left, left)
     return min(low, 0.9 * left), max(high, 1.1 * left)
 
 
@@ -185,7 +182,7 @@ def _counted(
 
 
 def _left(
-    rate_control: RecentRate,
+    recent_rate: RecentRate,
     elapsed: float,
     due: int,
     moved: int,
@@ -197,13 +194,13 @@ def _left(
     Until there is a pace it is what was estimated, which has no range.
     """
     average = left_seconds(elapsed, moved + due, moved)
-    if estimated is not None and (rate_control.bytes_per_s is None or average is None):
+    if estimated is not None and (recent_rate.bytes_per_s is None or average is None):
         left = estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
         return max(left, least), None
     if average is None:
         return None, None
-    left = due / rate_control.bytes_per_s if rate_control.bytes_per_s else average
-    return max(left, least), left_range(due, rate_control.bytes_per_s, moved / elapsed, least)
+    left = due / recent_rate.bytes_per_s if recent_rate.bytes_per_s else average
+    return max(left, least), left_range(due, recent_rate.bytes_per_s, moved / elapsed, least)
 
 
 def _no_less(
@@ -238,25 +235,6 @@ def _begun_at(run: RunState, first: datetime | None) -> datetime | None:
     if first is None or not waited:
         return None
     return max(run.created_at, first - timedelta(seconds=START_SECONDS))
-
-
-def summary(view: RunView) -> RunSummary:
-    return RunSummary(
-        run=view.run,
-        cluster_id=view.cluster_id,
-        state=view.state,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        moves=view.partitions,
-        done=view.done,
-        moved_away=view.moved_away,
-        total_bytes=view.total_bytes,
-        moved_bytes=view.moved_bytes,
-        rate_bytes_per_s=view.rate_bytes_per_s,
-        who=view.who,
-        seconds=view.elapsed_seconds,
-        estimated_seconds=view.estimated_seconds,
-    )
 
 
 def leftovers(run: RunState) -> Leftovers:
@@ -342,7 +320,7 @@ def _move(
     m: RunMove,
     track: list[SamplePoint] | None,
     ailing: tuple[frozenset[int], Mapping[int, str]],
-    rate_control: RecentRate,
+    recent_rate: RecentRate,
     never: Mapping[tuple[int, Side], str],
     turns: QuotaTurns,
     model: TimeLeft | None,
@@ -382,7 +360,7 @@ def _move(
             state = MoveStatus.STUCK if reason else MoveStatus.MOVING
             floor = "as asked" if run.rate_control.floored else "ahead of its rate"
             why = reason or (f"held, {floor}" if held else turn or slowed(run, m))
-            lately = rate_control.of.get(index) or rate
+            lately = recent_rate.of.get(index) or rate
             if lately and total is not None and not (reason or held):
                 left = max(0.0, total - moved) / lately
                 between = left_range(total - moved, lately, average)

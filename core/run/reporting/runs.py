@@ -23,8 +23,8 @@ from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.journal.records import Kind, Record
 from core.run.reporting import lessons
 from core.run.reporting.lessons import lesson_of
-from core.run.reporting.progress import run_view, summary
-from core.run.reporting.views import RunStatus, RunSummary, RunView
+from core.run.reporting.progress import run_view
+from core.run.reporting.views import RunStatus, RunSummary, RunView, summary
 from core.units import format_time, parse_time
 
 FORMAT = 6

@@ -318,3 +318,22 @@ class RunSummary:
     """How many partitions it has moved and not moved back."""
     seconds: float = 0.0
     estimated_seconds: float | None = None
+
+
+def summary(view: RunView) -> RunSummary:
+    return RunSummary(
+        run=view.run,
+        cluster_id=view.cluster_id,
+        state=view.state,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        moves=view.partitions,
+        done=view.done,
+        moved_away=view.moved_away,
+        total_bytes=view.total_bytes,
+        moved_bytes=view.moved_bytes,
+        rate_bytes_per_s=view.rate_bytes_per_s,
+        who=view.who,
+        seconds=view.elapsed_seconds,
+        estimated_seconds=view.estimated_seconds,
+    )

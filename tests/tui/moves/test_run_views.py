@@ -380,7 +380,7 @@ async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, int]) -> None:
-    from core.run.reporting.progress import summary
+    from core.run.reporting.views import summary
 
     run = summary(a_run(RunStatus.DONE, ended_at=at(3, 11, 1)))
     lines = runs_lines((run,), 0, 0, at(4, 0), size[0], size[1])

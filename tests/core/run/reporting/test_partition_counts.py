@@ -10,9 +10,8 @@ from core.run.journal.moves import Outcome, Phase
 from core.run.reporting.documents import end
 from core.run.reporting.notices import NoticeTracker
 from core.run.reporting.notifier import notice
-from core.run.reporting.progress import summary
 from core.run.reporting.report import headline, markdown
-from core.run.reporting.views import RunStatus
+from core.run.reporting.views import RunStatus, summary
 
 
 def told(run: Run) -> list[str]:

@@ -17,11 +17,11 @@ from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.throttle_values import Side
 from core.run.reporting import documents as events
-from core.run.reporting.progress import run_view, summary
+from core.run.reporting.progress import run_view
 from core.run.reporting.rates import left_seconds
 from core.run.reporting.request_words import request_words
 from core.run.reporting.runs import read_run
-from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView
+from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView, summary
 from core.run.steps import NoteEnded, Poll
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -35,7 +35,7 @@ class Ground:
     """A sandbox of which broker 3 is down; it keeps what was done to it."""
 
     name = "sandbox demo"
-    timeline = None
+    timeline_id = None
 
     def __init__(self) -> None:
         self.done: list[Drill] = []

@@ -141,7 +141,7 @@ HANGING = {
     "a thread": """
 from tui.app import TrimtabApp
 def painted(self):
-    self.beside("work", lambda: time.sleep(3600), None)
+    self.run_in_background("work", lambda: time.sleep(3600), None)
 TrimtabApp.painted = painted
 """,
     "the event loop": """

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
+    AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -17,6 +19,7 @@ from confluent_kafka.admin import (
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 from secured import ODD_USER, SCRAM_LOGIN, SecuredBroker
+from waiting import eventually
 
 from core import java
 from core.cli.main import run
@@ -257,6 +260,17 @@ LOGINS = {
 }
 
 
+def _is_let_in(bootstrap: str, user: str, password: str) -> bool:
+    """Return whether Kafka lets this user in who is named to librdkafka, not in a file."""
+    login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": user, "sasl.password": password}
+    where = {"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", "log_level": 0}
+    try:
+        AdminClient(where | login).list_topics(timeout=10)
+    except KafkaException:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("case", LOGINS)
 def test_who_kafka_lets_in_gets_in_with_each_library(
     secured: SecuredBroker,
@@ -272,6 +286,8 @@ def test_who_kafka_lets_in_gets_in_with_each_library(
     made = UserScramCredentialUpsertion(user, mechanism, password.encode())
     for future in admin.alter_user_scram_credentials([made]).values():
         future.result(timeout=60)
+    # The controller knows the password; the broker hears of it a moment later.
+    eventually(lambda: _is_let_in(secured.at("OUTSIDE"), user, password))
     path = tmp_path / "client.properties"
     path.write_bytes(
         b"# Schl\xfcssel f\xfcr alle\nsecurity.protocol=SASL_PLAINTEXT%s\n"

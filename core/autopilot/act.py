@@ -14,7 +14,7 @@ from core.cluster.faults import Fault, is_leader_elected
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.checks.catalogue import refuse
-from core.plan.checks.check_plan import Checked
+from core.plan.checks.check_plan import CheckedPlan
 from core.plan.plan import Plan
 from core.run.audited_client import audited
 from core.run.engine.completion import MAX_ELECTED_AT_ONCE
@@ -36,7 +36,7 @@ def start_plan(switch: Switch, observed: Observation, plan: Plan) -> str:
     state, load = observed.state, observed.load_view.load
     bounds, estimate = estimate_run(switch.settings, observed, plan)
     in_flight = observed.reassignments
-    refuse(Checked(state, load, plan, in_flight).after(estimate.seconds, estimate.never))
+    refuse(CheckedPlan(state, load, plan, in_flight).after(estimate.seconds, estimate.never))
     options = RunOptions(
         rate_bytes_per_s=estimate.rate_bytes_per_s,
         cluster_name=switch.name,

@@ -18,7 +18,7 @@ from core.cluster.connect import Connection
 from core.errors import DocumentError
 from core.load.daemon import start_load
 from core.load.lookup import load_root
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.watch.timeline.daemon import start_recording
 from core.watch.timeline.events import Kind
@@ -116,4 +116,4 @@ def write_suggestion(path: Path, plan: Plan | None) -> None:
         if plan is None:
             path.unlink(missing_ok=True)
         else:
-            files.write_text(path, dump(plan))
+            files.write_text(path, format_plan_file(plan))

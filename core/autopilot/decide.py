@@ -21,8 +21,8 @@ from core.cluster.hidden_topics import is_partial
 from core.cluster.leaders import preferred_elections
 from core.cluster.state import ClusterState, Int64
 from core.errors import UsageError
-from core.plan.planner.actual_leaders import elected
-from core.plan.planner.request import Wanted, untouched
+from core.plan.planner.actual_leaders import select_elections
+from core.plan.planner.request import PlanRequest, frozen_partitions
 from core.units import counted, format_duration
 
 AUTO_REBALANCES_AWAITED = 2
@@ -47,7 +47,7 @@ def decide_elections(
     left = settings.max_moves_per_hour - history.spent(observed.now)[1]
     load_view, band = observed.load_view, settings.aim_band
     state, load = level_similar(observed.state, load_view.load, settings.alike)
-    chosen, even = elected(state, load, rows, left, band=band)
+    chosen, even = select_elections(state, load, rows, left, band=band)
     gain = excess_shares(even, band) - excess_shares(even, band, after=True)
     if gain < MIN_GAIN:
         return Reason(
@@ -87,7 +87,7 @@ def _imbalance_seconds(history: DecisionHistory, led: Imbalance) -> float:
 
 def _electable_rows(settings: AutopilotSettings, state: ClusterState) -> Int64:
     """Return the partitions that others lead than their preferred replica, which is in the ISR."""
-    touched = ~untouched(state, Wanted(topics=settings.topics, keep=settings.keep))
+    touched = ~frozen_partitions(state, PlanRequest(topics=settings.topics, keep=settings.keep))
     found = preferred_elections(state, np.flatnonzero(touched))
     rows = [state.find(election.tp) for election in found if not election.obstacle]
     return np.array([row for row in rows if row is not None], np.int64)

@@ -16,7 +16,7 @@ from core.autopilot.observation import Observation
 from core.autopilot.settings import MIN_LIVE_INTERVALS, AutopilotSettings
 from core.cluster.balancers import find_balancer
 from core.load.load import Source
-from core.plan.checks.catalogue import named
+from core.plan.checks.catalogue import partition_list
 from core.run.external.moves import foreign_moves
 from core.units import counted, format_bytes, format_duration
 
@@ -126,7 +126,7 @@ def foreign_move(_: AutopilotSettings, __: DecisionHistory, observed: Observatio
     moving = sorted(seen | observed.reassignments.keys())
     if not moving:
         return None
-    return Reason("foreign-move", f"Not while somebody else moves {named(moving)}.")
+    return Reason("foreign-move", f"Not while somebody else moves {partition_list(moving)}.")
 
 
 def cruise_control(

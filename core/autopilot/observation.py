@@ -21,7 +21,7 @@ from core.cluster.state import Bool, ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import elected
+from core.plan.planner.actual_leaders import select_elections
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.model.measures import Measure
 
@@ -207,7 +207,9 @@ def leader_imbalance(
     found = preferred_elections(state, partition_rows(state, None))
     if all(election.obstacle for election in found):
         return None
-    _, even = elected(*level_similar(state, load, settings.alike), partition_rows(state, ()), 0)
+    _, even = select_elections(
+        *level_similar(state, load, settings.alike), partition_rows(state, ()), 0
+    )
     return imbalance_of(settings, even, led=True)
 
 

@@ -28,11 +28,11 @@ from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
-from core.plan.move_order import order
+from core.plan.move_order import order_moves
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
 from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 from core.units import counted, format_bytes, format_duration
@@ -52,7 +52,7 @@ def affordable_part(
         return plan
     left = max_bytes
     taken: list[Move] = []
-    by_relief = order(state, load, plan, sizes)
+    by_relief = order_moves(state, load, plan, sizes)
     for at in sorted(by_relief, key=lambda at: not plan.moves[at].moves_data):
         if len(taken) == max_moves:
             break
@@ -177,18 +177,20 @@ def draft_plan(
     """
     state = observed.state
     budget = Budget.left(settings, history, observed, max_bytes)
-    wanted = Wanted(
+    wanted = PlanRequest(
         leaders_only=leaders_only,
         topics=settings.topics,
         keep=settings.keep,
-        resting=history.resting(observed.now) | _of_unknown_size(state),
+        frozen=history.resting(observed.now) | _of_unknown_size(state),
         band=settings.aim_band,
     )
     even, usual = level_similar(state, load, settings.alike)
-    goal = found = suggest(even, usual, wanted)
+    goal = found = suggest_plan(even, usual, wanted)
     part = _part(state, load, found.plan, budget)
     if len(found.plan) and not len(part) and not budget.is_short:
-        found = suggest(even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves)))
+        found = suggest_plan(
+            even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves))
+        )
         part = _part(state, load, found.plan, budget)
     now = level_similar(state, load_view_of(observed).load, settings.alike)
     return Draft(

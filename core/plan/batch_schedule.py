@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import SLOT_SECONDS, SLOTS
-from core.plan.batches import MOST_MOVES, Work
-from core.plan.copies import Copy, Copying
+from core.plan.batches import MAX_MOVES, BatchInput
+from core.plan.copies import Copy, PlanCopies
 from core.plan.plan import Plan
 
 WINDOW_SECONDS = SLOTS * SLOT_SECONDS
@@ -21,7 +21,7 @@ WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class InFlightMove:
     """A move that is in flight or about to be, as far as the next batch's start concerns it.
 
     `extra_bytes` is what each of its `destinations` will hold of it.
@@ -34,12 +34,12 @@ class Flight:
 
 
 def may_start(
-    batch: Sequence[Flight],
-    flying: Collection[Flight],
+    batch: Sequence[InFlightMove],
+    in_flight: Collection[InFlightMove],
     since_submission_seconds: float,
     *,
-    most_moves: int = MOST_MOVES,
-    most_extra_bytes: int | None = None,
+    max_moves: int = MAX_MOVES,
+    max_extra_bytes: int | None = None,
 ) -> bool:
     """Return whether the next batch may be submitted while `flying` is not done yet.
 
@@ -47,44 +47,44 @@ def may_start(
     for a quota window; and together they stay within twice `most_moves`, and no destination
     holds more than `most_extra_bytes`.
     """
-    if not flying:
+    if not in_flight:
         return True
     if since_submission_seconds < WINDOW_SECONDS:
         return False
-    if len({flight.batch for flight in flying if not flight.long}) > 1:
+    if len({flight.batch for flight in in_flight if not flight.long}) > 1:
         return False
-    if len(flying) + len(batch) > 2 * most_moves:
+    if len(in_flight) + len(batch) > 2 * max_moves:
         return False
-    if most_extra_bytes is None:
+    if max_extra_bytes is None:
         return True
-    held = _arriving(flying)
+    held = _arriving(in_flight)
     comes = _arriving(batch)
     return all(
-        held.get(b, 0) == 0 or held[b] + size <= most_extra_bytes for b, size in comes.items()
+        held.get(b, 0) == 0 or held[b] + size <= max_extra_bytes for b, size in comes.items()
     )
 
 
-def fitting(
-    batch: Sequence[Flight], flying: Collection[Flight], most_extra_bytes: int | None
+def select_fitting(
+    batch: Sequence[InFlightMove], in_flight: Collection[InFlightMove], max_extra_bytes: int | None
 ) -> list[int]:
     """Return which of a batch may begin now, by their places, so that no destination holds more.
 
     One that is larger by itself begins where its destinations receive nothing else.
     """
-    if most_extra_bytes is None:
+    if max_extra_bytes is None:
         return list(range(len(batch)))
-    held = _arriving(flying)
+    held = _arriving(in_flight)
     found = []
     for place, flight in enumerate(batch):
         there = [held.get(broker, 0) for broker in flight.destinations]
-        if all(not size or size + flight.extra_bytes <= most_extra_bytes for size in there):
+        if all(not size or size + flight.extra_bytes <= max_extra_bytes for size in there):
             found.append(place)
             for broker, size in zip(flight.destinations, there, strict=True):
                 held[broker] = size + flight.extra_bytes
     return found
 
 
-def _arriving(flights: Iterable[Flight]) -> dict[int, int]:
+def _arriving(flights: Iterable[InFlightMove]) -> dict[int, int]:
     found: defaultdict[int, int] = defaultdict(int)
     for flight in flights:
         for broker in flight.destinations:
@@ -97,7 +97,7 @@ BETWEEN_SECONDS = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class InBatches:
+class CopyBatches:
     """The number of each copy's batch, and the copies for which no later batch waits.
 
     `most_extra_bytes` is what a destination may receive at a time; None is all of a batch.
@@ -105,34 +105,32 @@ class InBatches:
 
     number: tuple[int, ...]
     long: frozenset[int] = frozenset()
-    most_extra_bytes: int | None = None
+    max_extra_bytes: int | None = None
 
     @classmethod
-    def at_once(cls, copies: int) -> InBatches:
+    def at_once(cls, copies: int) -> CopyBatches:
         return cls((0,) * copies)
 
     @classmethod
     def of(
         cls,
         plan: Plan,
-        what: Copying,
-        work: Work,
+        what: PlanCopies,
+        work: BatchInput,
         rate_bytes_per_s: int,
-        most_extra_bytes: int | None = None,
-    ) -> InBatches:
+        max_extra_bytes: int | None = None,
+    ) -> CopyBatches:
         """Return the batches of a run at this rate."""
         if len(what.copies) < 2:
             return cls.at_once(len(what.copies))
-        found = work.in_batches(
-            rate_bytes_per_s=rate_bytes_per_s, most_extra_bytes=most_extra_bytes
-        )
+        found = work.in_batches(rate_bytes_per_s=rate_bytes_per_s, max_extra_bytes=max_extra_bytes)
         move_of = {move.tp: index for index, move in enumerate(plan)}
         batch_of = {index: n for n, batch in enumerate(found.batches) for index in batch}
         moves = [move_of[copy.tp] for copy in what.copies]
         return cls(
             tuple(batch_of[index] for index in moves),
             frozenset(at for at, index in enumerate(moves) if index in found.long),
-            most_extra_bytes,
+            max_extra_bytes,
         )
 
 
@@ -146,25 +144,25 @@ class Submissions:
     def __init__(
         self,
         copies: Sequence[Copy],
-        batches: InBatches,
-        flying: Collection[int] = (),
+        batches: CopyBatches,
+        in_flight: Collection[int] = (),
         last: float = 0.0,
     ) -> None:
         """Begin with the copies `flying` in flight, the newest of them submitted at `last`."""
         self._copies, self._batches = copies, batches
         parts: defaultdict[int, list[int]] = defaultdict(list)
         for at, number in enumerate(batches.number):
-            if at not in flying:
+            if at not in in_flight:
                 parts[number].append(at)
         self._waiting = [parts[number] for number in sorted(parts, reverse=True)]
         self._open: Counter[TopicPartition] = Counter()
-        self._flying: Counter[int] = Counter()
-        self._arriving: dict[TopicPartition, Flight] = {}
+        self._in_flight: Counter[int] = Counter()
+        self._arriving: dict[TopicPartition, InFlightMove] = {}
         self._last = 0.0
         self.begun: dict[int, float] = {}
         self.begins_at = 0.0 if copies else math.inf
-        if flying:
-            self._submit(sorted(flying), last)
+        if in_flight:
+            self._submit(sorted(in_flight), last)
             self._plan_next(0.0)
 
     @property
@@ -188,8 +186,8 @@ class Submissions:
         for at in part:
             self._open[self._copies[at].tp] += 1
         for at in {self._copies[at].tp: at for at in part}.values():
-            self._flying[self._counted(at)] += 1
-        if self._batches.most_extra_bytes is not None:
+            self._in_flight[self._counted(at)] += 1
+        if self._batches.max_extra_bytes is not None:
             self._arriving |= self._flights(part)
         self._last = now
 
@@ -199,9 +197,9 @@ class Submissions:
         self._open[tp] -= 1
         if not self._open[tp]:
             batch = self._counted(at)
-            self._flying[batch] -= 1
-            if not self._flying[batch]:
-                del self._flying[batch]
+            self._in_flight[batch] -= 1
+            if not self._in_flight[batch]:
+                del self._in_flight[batch]
             self._arriving.pop(tp, None)
             self._plan_next(now)
 
@@ -211,22 +209,22 @@ class Submissions:
 
     def _fitting(self, batch: list[int]) -> list[int]:
         """Return the copies of a batch that may begin beside what is in flight."""
-        most = self._batches.most_extra_bytes
+        most = self._batches.max_extra_bytes
         if most is None:
             return batch
         flights = self._flights(batch)
-        places = fitting(list(flights.values()), self._arriving.values(), most)
+        places = select_fitting(list(flights.values()), self._arriving.values(), most)
         tps = list(flights)
         begin = {tps[place] for place in places}
         return [at for at in batch if self._copies[at].tp in begin]
 
-    def _flights(self, part: Sequence[int]) -> dict[TopicPartition, Flight]:
+    def _flights(self, part: Sequence[int]) -> dict[TopicPartition, InFlightMove]:
         destinations: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         for at in part:
             destinations[self._copies[at].tp].append(self._copies[at].destination)
         sizes = {self._copies[at].tp: round(self._copies[at].size_bytes) for at in part}
         return {
-            tp: Flight(0, destinations=tuple(brokers), extra_bytes=sizes[tp])
+            tp: InFlightMove(0, destinations=tuple(brokers), extra_bytes=sizes[tp])
             for tp, brokers in destinations.items()
         }
 
@@ -234,10 +232,11 @@ class Submissions:
         part = self._fitting(self._waiting[-1]) if self._waiting else []
         if not part:
             self.begins_at = math.inf
-        elif not self._flying:
+        elif not self._in_flight:
             self.begins_at = now + BETWEEN_SECONDS
         elif (
-            len(self._flying.keys() - {-1}) > 1 or self._flying.total() + len(part) > 2 * MOST_MOVES
+            len(self._in_flight.keys() - {-1}) > 1
+            or self._in_flight.total() + len(part) > 2 * MAX_MOVES
         ):
             self.begins_at = math.inf
         else:

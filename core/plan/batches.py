@@ -20,16 +20,16 @@ from core.plan.copies import (
     PARTITIONS_A_FETCH,
     BrokerSide,
     Copy,
-    Copying,
+    PlanCopies,
     Side,
-    copying,
+    build_copies,
 )
 from core.plan.disk_space import disks_of, free_bytes
 from core.plan.plan import Plan
 from core.units import UNLIMITED
 
-MOST_MOVES = 200
-LEAST_SECONDS = 30.0
+MAX_MOVES = 200
+MIN_SECONDS = 30.0
 """What the busiest broker copies in a batch, at least: shorter ones cost more than they bring."""
 PARTS = 20
 """Into about how many batches a long run is cut."""
@@ -51,15 +51,15 @@ class Batches:
     long: frozenset[int]
 
 
-def batch_moves(
+def plan_batches(
     state: ClusterState,
     load: Load,
     plan: Plan,
     *,
     rate_bytes_per_s: int,
     first_bytes_per_s: int | None = None,
-    most_moves: int = MOST_MOVES,
-    most_extra_bytes: int | None = None,
+    max_moves: int = MAX_MOVES,
+    max_extra_bytes: int | None = None,
 ) -> Batches:
     """Return every move of `plan` in exactly one batch.
 
@@ -69,16 +69,16 @@ def batch_moves(
     larger move goes there alone), as its free disk does.
     `first_bytes_per_s` is the rate that the run begins with, if that is another one.
     """
-    return Work.of(state, load, plan, copying(state, load, plan)).in_batches(
+    return BatchInput.of(state, load, plan, build_copies(state, load, plan)).in_batches(
         rate_bytes_per_s=rate_bytes_per_s,
         first_bytes_per_s=first_bytes_per_s,
-        most_moves=most_moves,
-        most_extra_bytes=most_extra_bytes,
+        max_moves=max_moves,
+        max_extra_bytes=max_extra_bytes,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BatchInput:
     """A plan as batches are made of it, whatever the rate: what moves cost, and in which order.
 
     `quick` moves have no data, `within` are between log dirs; `ordered` is the rest.
@@ -91,7 +91,7 @@ class Work:
     ordered: tuple[int, ...]
 
     @classmethod
-    def of(cls, state: ClusterState, load: Load, plan: Plan, what: Copying) -> Work:
+    def of(cls, state: ClusterState, load: Load, plan: Plan, what: PlanCopies) -> BatchInput:
         """Return the work of a plan; `what` is its copies."""
         costs = _costs(plan, what)
         return cls(
@@ -101,7 +101,9 @@ class Work:
             tuple(i for i, move in enumerate(plan) if move.receiving and not move.moves_data),
             tuple(
                 i
-                for i in move_order.order(state, load, plan, [cost.total_bytes for cost in costs])
+                for i in move_order.order_moves(
+                    state, load, plan, [cost.total_bytes for cost in costs]
+                )
                 if plan.moves[i].moves_data
             ),
         )
@@ -111,11 +113,11 @@ class Work:
         *,
         rate_bytes_per_s: int,
         first_bytes_per_s: int | None = None,
-        most_moves: int = MOST_MOVES,
-        most_extra_bytes: int | None = None,
+        max_moves: int = MAX_MOVES,
+        max_extra_bytes: int | None = None,
     ) -> Batches:
         """Return the batches at a rate, as `batch_moves` does."""
-        if most_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
+        if max_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
             raise ValueError("batches need at least one move each, and a rate")
         rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
         sides: defaultdict[BrokerSide, float] = defaultdict(float)
@@ -123,21 +125,21 @@ class Work:
             for side, size in cost.sides.items():
                 sides[side] += size
         whole_seconds = max(sides.values(), default=0.0) / rate
-        parts = max(1.0, min(PARTS, whole_seconds / LEAST_SECONDS), len(self.ordered) / most_moves)
+        parts = max(1.0, min(PARTS, whole_seconds / MIN_SECONDS), len(self.ordered) / max_moves)
         packing = _Packing(
             self.costs,
             rate,
             max(whole_seconds / parts, 1.0),
-            most_moves,
-            _rooms(self.brokers, most_extra_bytes),
+            max_moves,
+            _rooms(self.brokers, max_extra_bytes),
             quiet=math.inf
             if rate_bytes_per_s == UNLIMITED
             else float(first_bytes_per_s or rate_bytes_per_s),
         )
         first = [
-            some[at : at + most_moves]
+            some[at : at + max_moves]
             for some in (self.quick, self.within)
-            for at in range(0, len(some), most_moves)
+            for at in range(0, len(some), max_moves)
         ]
         packed = packing.pack(self.ordered, math.ceil(parts))
         return Batches((*first, *packed), packing.long | frozenset(self.within))
@@ -165,7 +167,7 @@ class _Cost:
         return max(self.sides.values(), default=0.0)
 
 
-def _costs(plan: Plan, what: Copying) -> tuple[_Cost, ...]:
+def _costs(plan: Plan, what: PlanCopies) -> tuple[_Cost, ...]:
     """Return each move's cost; one whose size is not known counts as the mean of the others."""
     unknown = set(what.sizes_unknown)
     known = [copy.size_bytes for copy in what.copies if copy.tp not in unknown]
@@ -178,7 +180,7 @@ def _costs(plan: Plan, what: Copying) -> tuple[_Cost, ...]:
         copies = tuple(by_partition[move.tp])
         if move.tp in unknown:
             copies = tuple(replace(copy, size_bytes=usual) for copy in copies)
-        loads = Copying(copies, {}).side_loads
+        loads = PlanCopies(copies, {}).side_loads
         costs.append(
             _Cost(
                 copies,
@@ -190,9 +192,9 @@ def _costs(plan: Plan, what: Copying) -> tuple[_Cost, ...]:
     return tuple(costs)
 
 
-def _rooms(brokers: Iterable[Broker], most_extra_bytes: int | None) -> dict[int, float]:
+def _rooms(brokers: Iterable[Broker], max_extra_bytes: int | None) -> dict[int, float]:
     """Return what each broker may get in one batch; infinity where its free disk is not known."""
-    most = math.inf if most_extra_bytes is None else float(most_extra_bytes)
+    most = math.inf if max_extra_bytes is None else float(max_extra_bytes)
     rooms = {}
     for broker in brokers:
         free = free_bytes(disks_of(broker.log_dirs))
@@ -222,12 +224,12 @@ class _Packing:
         costs: Sequence[_Cost],
         rate: float,
         seconds: float,
-        most_moves: int,
+        max_moves: int,
         rooms: dict[int, float],
         *,
         quiet: float,
     ) -> None:
-        self._costs, self._rate, self._most_moves, self._rooms = costs, rate, most_moves, rooms
+        self._costs, self._rate, self._most_moves, self._rooms = costs, rate, max_moves, rooms
         self._budget = rate * seconds
         self._most_background = math.inf if math.isinf(quiet) else rate * BACKGROUND_SHARE
         self._quiet = quiet

@@ -55,9 +55,9 @@ class BrokerSide(NamedTuple):
     side: Side
 
 
-Apart = Mapping[BrokerSide, int]
+PerSideRates = Mapping[BrokerSide, int]
 """Lower rates, in bytes/s, of sides that need less than all others."""
-NONE_APART: Apart = MappingProxyType({})
+NO_PER_SIDE_RATES: PerSideRates = MappingProxyType({})
 
 
 class Flow(NamedTuple):
@@ -115,7 +115,7 @@ class SideLoad:
 
 
 @dataclass(frozen=True)
-class Copying:
+class PlanCopies:
     """Everything that a plan makes brokers copy, and what is not known about it.
 
     `idle_seconds` says how long a fetcher is away once it may fetch nothing that is throttled.
@@ -153,7 +153,7 @@ class Copying:
         return dict(sorted(loads.items(), key=lambda item: (item[0].broker, item[0].side.value)))
 
 
-def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
+def build_copies(state: ClusterState, load: Load, plan: Plan) -> PlanCopies:
     """Return what `plan` makes brokers copy in `state`, one Copy a new replica.
 
     Partitions that `state` does not have are left out: checks refuse them. What a new replica
@@ -201,7 +201,7 @@ def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
             for destination in adding
             if destination not in in_sync
         )
-    return Copying(
+    return PlanCopies(
         copies=tuple(copies),
         idle_seconds=_idle_seconds(state, load, plan, {copy.flow for copy in copies}),
         sizes_unknown=tuple(sizes_unknown),
@@ -210,7 +210,7 @@ def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
     )
 
 
-def least_seconds(what: Copying, rate_bytes_per_s: float) -> float | None:
+def min_seconds(what: PlanCopies, rate_bytes_per_s: float) -> float | None:
     """Return how long copying takes at least when brokers and sides are limited to a rate.
 
     The closed form, for all at once; None when some side never catches up with what is produced.

@@ -63,15 +63,15 @@ def whole_bytes(disks: Collection[Disk]) -> int | None:
     return sum(known) if known and len(known) == len(disks) else None
 
 
-def still_coming(state: ClusterState, beside: Collection[int] = ()) -> Mapping[int, int]:
+def incoming_bytes(state: ClusterState, excluded_rows: Collection[int] = ()) -> Mapping[int, int]:
     """Return the bytes that reassignments in flight are still to bring, by broker.
 
     `beside` are rows of partitions that do not count.
     """
     replicas = np.flatnonzero(state.adding)
     rows = state.partition_of_replica[replicas]
-    if beside:
-        counts = ~np.isin(rows, np.fromiter(beside, np.int64, len(beside)))
+    if excluded_rows:
+        counts = ~np.isin(rows, np.fromiter(excluded_rows, np.int64, len(excluded_rows)))
         replicas, rows = replicas[counts], rows[counts]
     arrived = np.maximum(state.size_bytes[replicas], 0)
     left = np.maximum(state.partition_size_bytes[rows] - arrived, 0)

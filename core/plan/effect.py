@@ -60,14 +60,14 @@ class Effect:
         return tuple(np.flatnonzero(changed).tolist())
 
 
-def effect_of(
+def compute_effect(
     state: ClusterState, load: Load, plan: Iterable[Move], before: BrokerTotals | None = None
 ) -> Effect:
     """Return what the plan does; moves of partitions that are gone count nothing.
 
     `before` saves reckoning what brokers carry, or has other moves in it already.
     """
-    before = before or totals(state, load)
+    before = before or current_totals(state, load)
     at = {int(broker): i for i, broker in enumerate(before.brokers)}
     # Lists: to take single values out of arrays takes longer than to reckon with them.
     received, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
@@ -132,7 +132,7 @@ def leader_after(move: Move, leader: int) -> int:
     return leader if old == new and leader in move.after else new
 
 
-def totals(state: ClusterState, load: Load) -> BrokerTotals:
+def current_totals(state: ClusterState, load: Load) -> BrokerTotals:
     """Return each broker's totals now; rates are NaN when no partition's rate is known."""
 
     def known(metric: Metric) -> Float64:
@@ -172,7 +172,7 @@ BAND = 0.10
 """How far from its fair share a broker may be."""
 
 
-def taken_in(state: ClusterState, load: Load) -> Float64:
+def received_bytes_per_s(state: ClusterState, load: Load) -> Float64:
     """Return what each broker takes in, as leader and as follower, shape [B]; NaN is unknown."""
     if np.isnan(load.in_bytes_per_s).all():
         return np.full(len(state.brokers), np.nan)
@@ -182,7 +182,7 @@ def taken_in(state: ClusterState, load: Load) -> Float64:
     return np.asarray(np.bincount(column[held], rates[held], len(state.brokers)), np.float64)
 
 
-def brought(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
+def added_bytes_per_s(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
     """Return by how much more each broker takes in after these moves, shape [B]."""
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
     more = np.zeros(len(at))

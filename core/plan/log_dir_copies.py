@@ -16,7 +16,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
+from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates, Side, SideLoad
 from core.plan.plan import Plan, log_dir_of
 
 SWAP_SECONDS = 1.0
@@ -26,7 +26,7 @@ SLOW_FACTOR, SLOW_SECONDS = 1.1, 2.0
 
 
 @dataclass(frozen=True)
-class DirCopies:
+class LogDirCopies:
     """What a plan makes each broker copy between its log dirs.
 
     `unknown` are partitions of which the size is not known, `loads_unknown` those of which what is
@@ -46,12 +46,14 @@ class DirCopies:
         return round(sum(load.bytes for load in self.sides.values()))
 
     def seconds(
-        self, rate_bytes_per_s: float, apart: Apart = NONE_APART
+        self, rate_bytes_per_s: float, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
     ) -> dict[BrokerSide, float]:
         """Return how long each broker copies at a rate, or at its own; infinite is never."""
         found = {}
         for side, load in self.sides.items():
-            free = min(rate_bytes_per_s, apart.get(side, rate_bytes_per_s)) - load.background
+            free = (
+                min(rate_bytes_per_s, per_side_rates.get(side, rate_bytes_per_s)) - load.background
+            )
             found[side] = load.bytes / free + SWAP_SECONDS if free > 0 else float("inf")
         return found
 
@@ -68,12 +70,12 @@ class DirCopies:
         return {side: load.required_bytes_per_s(left) for side, load in self.sides.items()}
 
 
-def slow(seconds: float) -> float:
+def slow_seconds(seconds: float) -> float:
     """Return the slow end of a time's range."""
     return seconds * SLOW_FACTOR + SLOW_SECONDS
 
 
-def dir_copies(state: ClusterState, load: Load, plan: Plan) -> DirCopies:
+def build_log_dir_copies(state: ClusterState, load: Load, plan: Plan) -> LogDirCopies:
     """Return what `plan` makes brokers copy between their log dirs in `state`.
 
     What is produced meanwhile is copied, too. A replica that lies where it is to lie is left out.
@@ -110,6 +112,6 @@ def dir_copies(state: ClusterState, load: Load, plan: Plan) -> DirCopies:
             known = state.broker_by_id.get(broker)
             if known is not None and not known.alive:
                 down = broker if down is None else down
-    return DirCopies(
+    return LogDirCopies(
         dict(sides), tuple(dict.fromkeys(unknown)), tuple(dict.fromkeys(loads_unknown)), down
     )

@@ -17,17 +17,17 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, alive_brokers, fair_parts
-from core.plan.effect import leader_after, totals
+from core.plan.effect import current_totals, leader_after
 from core.plan.plan import Move, Plan
 
 RECEIVED, SENT, STORED = range(3)
-LEAST = 1e-9
+MIN_RELIEF = 1e-9
 """What a move must take off a broker's pressure to count as a relief."""
 
 MEASURES = ("in", "out", "disk")
 """What RECEIVED, SENT and STORED are called."""
 
-Effect = Mapping[tuple[int, int], float]
+MoveEffect = Mapping[tuple[int, int], float]
 """What a move changes, by row of `ClusterState.brokers` and what is pressed there."""
 
 
@@ -48,7 +48,9 @@ class Relief:
         return f"b{self.broker} {self.measure} {self.before:.0%} → {self.after:.0%}"
 
 
-def order(state: ClusterState, load: Load, plan: Plan, copied_bytes: Sequence[float]) -> list[int]:
+def order_moves(
+    state: ClusterState, load: Load, plan: Plan, copied_bytes: Sequence[float]
+) -> list[int]:
     """Return the indices of all moves: again and again what relieves the broker that is worst.
 
     Of its moves the one that takes most off it for each byte copied; moves that relieve nobody
@@ -78,7 +80,7 @@ def order(state: ClusterState, load: Load, plan: Plan, copied_bytes: Sequence[fl
     return found + sorted(rest, key=lambda index: (copied_bytes[index], index))
 
 
-def reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
+def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
     """Return for each move what it relieves most, None where it relieves nobody."""
     now, unit = pressures(state, load)
     _, effects = _relieving(state, load, plan, now, unit, [1.0] * len(plan))
@@ -97,7 +99,7 @@ def reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
                 float(now[row, what]),
                 max(float(after[row, what]), 0.0),
             )
-            if most < -LEAST
+            if most < -MIN_RELIEF
             else None
         )
     return found
@@ -108,7 +110,7 @@ def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
 
     A replica of unknown size has its partition's; what is not known of all brokers presses nobody.
     """
-    now = totals(state, load)
+    now = current_totals(state, load)
     stored = np.zeros(len(state.brokers))
     at = np.searchsorted(state.broker_ids, state.replica_broker)
     whole = state.partition_size_bytes[state.partition_of_replica]
@@ -138,14 +140,14 @@ def _relieving(
     pressure: Float64,
     unit: Float64,
     copied_bytes: Sequence[float],
-) -> tuple[dict[int, list[tuple[float, int]]], list[Effect]]:
+) -> tuple[dict[int, list[tuple[float, int]]], list[MoveEffect]]:
     """Return for each broker row its moves, most relief for a byte first, and all moves' effects.
 
     Relief from what presses a broker most counts most.
     """
     at = {int(broker): row for row, broker in enumerate(state.broker_ids)}
     relieving: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
-    effects: list[Effect] = []
+    effects: list[MoveEffect] = []
     for index, fact in enumerate(_facts(state, load, plan)):
         effect: defaultdict[tuple[int, int], float] = defaultdict(float)
         for broker, what, change in _changes(fact):
@@ -156,7 +158,7 @@ def _relieving(
         for (row, what), change in effect.items():
             felt[row] += change * float(pressure[row, what])
         for row, change in felt.items():
-            if change < -LEAST:
+            if change < -MIN_RELIEF:
                 relieving[row].append((change / max(copied_bytes[index], 1.0), index))
     for queue in relieving.values():
         heapq.heapify(queue)

@@ -34,7 +34,7 @@ class Move:
     topic_id: str | None = None
     log_dirs: tuple[str, ...] | None = None
     log_dirs_before: tuple[str, ...] | None = None
-    because: str = field(default="", compare=False)
+    reason: str = field(default="", compare=False)
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ class Move:
         return self.before != self.after
 
     @property
-    def arriving_dirs(self) -> dict[int, str]:
+    def new_log_dirs(self) -> dict[int, str]:
         """Return in which log dir new replicas are to arrive, by broker, as far as it is said."""
         return {b: path for b, path in self._named() if b not in self.before}
 
@@ -67,12 +67,12 @@ class Move:
         return {b: path for b, path in self._named() if b in self.before and held.get(b) != path}
 
     @property
-    def wanted_dirs(self) -> dict[int, str]:
+    def target_log_dirs(self) -> dict[int, str]:
         """Return the log dirs that replicas are to end in, by broker, as far as it is said."""
-        return self.arriving_dirs | self.dir_moves
+        return self.new_log_dirs | self.dir_moves
 
     @property
-    def found_dirs(self) -> dict[int, str]:
+    def base_log_dirs(self) -> dict[int, str]:
         """Return where replicas were found that change their log dir, by broker, if known."""
         held = zip(self.before, self.log_dirs_before or (), strict=False)
         return {b: path for b, path in held if path != ANY}
@@ -92,7 +92,7 @@ class Move:
         return self.before[0], self.after[0]
 
     @property
-    def only_reorders(self) -> bool:
+    def is_reorder(self) -> bool:
         return not self.adding and not self.removing and self.before != self.after
 
     def inverse(self) -> Move:
@@ -102,31 +102,31 @@ class Move:
             after=self.before,
             log_dirs=self.log_dirs_before,
             log_dirs_before=self.log_dirs,
-            because="",
+            reason="",
         )
 
-    def starting_as(self, before: tuple[int, ...]) -> Move:
+    def with_base(self, before: tuple[int, ...]) -> Move:
         """Return the move from the same replicas in another order."""
         if self.log_dirs_before is None:
             return replace(self, before=before)
         held = dict(zip(self.before, self.log_dirs_before, strict=True))
         return replace(self, before=before, log_dirs_before=tuple(held[b] for b in before))
 
-    def back_to(self, first: Move) -> Move:
+    def rollback_to(self, first: Move) -> Move:
         """Return the move from this one's end to where `first`, of the same partition, began."""
         return replace(self.inverse(), after=first.before, log_dirs=first.log_dirs_before)
 
-    def ending_as(self, after: tuple[int, ...]) -> Move:
+    def with_replicas(self, after: tuple[int, ...]) -> Move:
         """Return the move with other replicas at its end; log dirs that still apply are kept."""
         if after == self.after:
             return self
         if self.log_dirs is None:
-            return replace(self, after=after, because="")
+            return replace(self, after=after, reason="")
         named = dict(self._named())
         log_dirs = tuple(named.get(broker, ANY) for broker in after)
         if any(path != ANY for path in log_dirs):
-            return replace(self, after=after, log_dirs=log_dirs, because="")
-        return replace(self, after=after, log_dirs=None, log_dirs_before=None, because="")
+            return replace(self, after=after, log_dirs=log_dirs, reason="")
+        return replace(self, after=after, log_dirs=None, log_dirs_before=None, reason="")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Plan:
             known = Move(tp, before, before, topic.id if topic else None)
         others = (move for move in self.moves if move.tp != tp)
         return Plan.of(
-            (*others, known.ending_as(target)),
+            (*others, known.with_replicas(target)),
             cluster_id=self.cluster_id or state.cluster_id,
             notes=self.notes,
         )
@@ -220,7 +220,7 @@ class Plan:
                 for move in self.moves
                 if state.find(move.tp) is None
                 or current_target(state, move.tp) != move.after
-                or any(log_dir_of(state, move.tp, b) != d for b, d in move.wanted_dirs.items())
+                or any(log_dir_of(state, move.tp, b) != d for b, d in move.target_log_dirs.items())
             ),
         )
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.plan.checks.moves import lies_elsewhere, missing
+from core.plan.checks.moves import is_in_other_log_dir, missing_log_dirs
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.units import id_list
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostMove:
     """A partition whose move does not hold any more, and why, as the end of a sentence."""
 
     tp: TopicPartition
@@ -28,7 +28,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebased:
+class RebasedPlan:
     """A plan on a new base: what is kept of it, and what became of the rest.
 
     `moved` are the partitions of `plan` whose base is another one than before; `done` are those
@@ -38,7 +38,7 @@ class Rebased:
     plan: Plan
     moved: tuple[TopicPartition, ...] = ()
     done: tuple[TopicPartition, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostMove, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -52,7 +52,7 @@ class Rebased:
         return ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing in it"
 
 
-def rebase(state: ClusterState, plan: Plan) -> Rebased:
+def rebase(state: ClusterState, plan: Plan) -> RebasedPlan:
     """Return `plan` on the base that `state` is; onto what it was made from, it is the same.
 
     Kept is a move whose partition is as it was, in whichever log dirs; one of which somebody has
@@ -62,29 +62,29 @@ def rebase(state: ClusterState, plan: Plan) -> Rebased:
     kept: list[Move] = []
     moved: list[TopicPartition] = []
     done: list[TopicPartition] = []
-    lost: list[Lost] = []
+    lost: list[LostMove] = []
     for move in plan:
-        if why := gone(state, move):
-            lost.append(Lost(move.tp, why))
+        if why := missing_reason(state, move):
+            lost.append(LostMove(move.tp, why))
             continue
         now = current_target(state, move.tp)
         if now == move.after and not _dirs_due(state, move):
             done.append(move.tp)
             continue
         merged = move if now == move.before else _merged(move, now)
-        if merged is not None and lies_elsewhere(state, merged):
+        if merged is not None and is_in_other_log_dir(state, merged):
             merged = _found_anew(state, merged)
-        why = _changed(state, move, now) if merged is None else no_place(state, merged)
+        why = _changed(state, move, now) if merged is None else destination_problem(state, merged)
         if merged is None or why:
-            lost.append(Lost(move.tp, why))
+            lost.append(LostMove(move.tp, why))
         else:
             kept.append(merged)
             if merged is not move:
                 moved.append(move.tp)
-    return Rebased(replace(plan, moves=tuple(kept)), tuple(moved), tuple(done), tuple(lost))
+    return RebasedPlan(replace(plan, moves=tuple(kept)), tuple(moved), tuple(done), tuple(lost))
 
 
-def gone(state: ClusterState, move: Move) -> str:
+def missing_reason(state: ClusterState, move: Move) -> str:
     """Return why the partition of a move is not the one it was planned for; "" while it is."""
     topic = state.topic(move.tp.topic)
     if topic is None:
@@ -120,7 +120,7 @@ def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
 
     Log dirs only of what is still to be added, and of what stays and was to change its own.
     """
-    named = {b: path for b, path in move.arriving_dirs.items() if b not in before} | move.dir_moves
+    named = {b: path for b, path in move.new_log_dirs.items() if b not in before} | move.dir_moves
     held = dict(zip(move.before, move.log_dirs_before or (), strict=False))
     log_dirs = tuple(named.get(broker, ANY) for broker in after)
     if all(path == ANY for path in log_dirs):
@@ -153,7 +153,7 @@ def _changed(state: ClusterState, move: Move, now: Sequence[int]) -> str:
     return f"has {id_list(now)} by now, not {id_list(move.before)}"
 
 
-def no_place(state: ClusterState, move: Move) -> str:
+def destination_problem(state: ClusterState, move: Move) -> str:
     """Return why nothing can be written where a move would write it, or "" while it can."""
     for broker in move.receiving:
         known = state.broker_by_id.get(broker)
@@ -161,7 +161,7 @@ def no_place(state: ClusterState, move: Move) -> str:
             return f"would go to broker {broker}, which the cluster does not have any more"
         if not known.alive:
             return f"would go to broker {broker}, which is down"
-    for broker, path, how in missing(state, move):
-        gone = "it does not have" if how == "no" else "is offline"
-        return f"would go to log dir {path} of broker {broker}, which {gone}"
+    for broker, path, how in missing_log_dirs(state, move):
+        missing_reason = "it does not have" if how == "no" else "is offline"
+        return f"would go to log dir {path} of broker {broker}, which {missing_reason}"
     return ""

@@ -15,8 +15,8 @@ from core.load.view.heat import Metric, alive_brokers, fair_parts
 from core.load.view.heat import partition_values as values_of
 from core.load.view.totals import broker_totals, fair_shares
 from core.plan.checks.catalogue import Severity
-from core.plan.checks.drop import drop_finding
-from core.plan.effect import BrokerTotals, effect_of
+from core.plan.checks.drop import check_drop
+from core.plan.effect import BrokerTotals, compute_effect
 from core.plan.plan import Plan
 
 TRIES = 24
@@ -99,7 +99,7 @@ def plan_totals(state: ClusterState, load: Load, plan: Plan, metric: Metric) -> 
     now = broker_totals(state, load).values[metric]
     if not plan.moves:
         return now
-    effect = effect_of(state, load, plan)
+    effect = compute_effect(state, load, plan)
     return np.asarray(now + _column(effect.after, metric) - _column(effect.before, metric))
 
 
@@ -173,7 +173,7 @@ def _edited(
         return plan.with_leader(state, tp, destination)
     if destination in target or source not in target:
         return None
-    finding = drop_finding(state, load, plan, tp, source, destination)
+    finding = check_drop(state, load, plan, tp, source, destination)
     if finding is not None and finding.severity >= Severity.UNSAFE:
         return None
     return plan.with_move(state, tp, source, destination)

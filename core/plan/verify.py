@@ -14,7 +14,7 @@ from core.plan.plan import ANY, log_dir_of
 _NONE: Mapping[TopicPartition, tuple[str, ...]] = MappingProxyType({})
 
 
-class Standing(Enum):
+class VerifyStatus(Enum):
     """How a partition stands to its target; the value is its word in documents."""
 
     DONE = "done"
@@ -37,27 +37,27 @@ class Verification:
     expected: tuple[int, ...]
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    standing: Standing
+    status: VerifyStatus
     expected_log_dirs: tuple[str, ...] | None = None
     log_dirs: tuple[str | None, ...] = ()
 
     @property
     def sentence(self) -> str:
         now, wanted = _list(self.replicas), _list(self.expected)
-        match self.standing:
-            case Standing.DONE:
+        match self.status:
+            case VerifyStatus.DONE:
                 where = " in the log dirs asked for," if self.expected_log_dirs else ","
                 return f"{self.tp} is on {wanted}{where} all in sync."
-            case Standing.MISSING:
+            case VerifyStatus.MISSING:
                 return f"{self.tp} does not exist."
-            case Standing.DIFFERENT:
+            case VerifyStatus.DIFFERENT:
                 return f"{self.tp} is on {now}, not on {wanted}."
-            case Standing.OUT_OF_SYNC:
+            case VerifyStatus.OUT_OF_SYNC:
                 late = [b for b in self.replicas if b not in self.isr]
                 return f"{self.tp} is on {wanted}, and {_list(tuple(late))} not in sync."
-            case Standing.MOVING:
+            case VerifyStatus.MOVING:
                 return f"{self.tp} is moving: {now} now, {wanted} wanted."
-            case Standing.OTHER_LOG_DIR:
+            case VerifyStatus.OTHER_LOG_DIR:
                 broker, path, lies = self._misplaced[0]
                 known = f"lies in {lies}" if lies else "lies in a log dir that is not known"
                 return f"{self.tp} {known} on broker {broker}, not in {path}."
@@ -81,7 +81,7 @@ def verify(
     and each in the log dir that `log_dirs` asks for.
     """
     found = (_verified(state, tp, expected, log_dirs.get(tp)) for tp, expected in targets.items())
-    return tuple(sorted(found, key=lambda v: (v.standing is Standing.DONE, v.tp)))
+    return tuple(sorted(found, key=lambda v: (v.status is VerifyStatus.DONE, v.tp)))
 
 
 def _verified(
@@ -92,20 +92,20 @@ def _verified(
 ) -> Verification:
     index = state.find(tp)
     if index is None:
-        return Verification(tp, expected, (), (), Standing.MISSING, wanted)
+        return Verification(tp, expected, (), (), VerifyStatus.MISSING, wanted)
     row = state.row(index)
     if row.adding or row.removing:
-        standing = Standing.MOVING
+        status = VerifyStatus.MOVING
     elif row.replicas != expected:
-        standing = Standing.DIFFERENT
+        status = VerifyStatus.DIFFERENT
     elif not set(expected) <= set(row.isr):
-        standing = Standing.OUT_OF_SYNC
+        status = VerifyStatus.OUT_OF_SYNC
     else:
-        standing = Standing.DONE
+        status = VerifyStatus.DONE
     held = tuple(log_dir_of(state, tp, b) for b in row.replicas) if wanted else ()
-    found = Verification(tp, expected, row.replicas, row.isr, standing, wanted, held)
-    if standing is Standing.DONE and found._misplaced:
-        return replace(found, standing=Standing.OTHER_LOG_DIR)
+    found = Verification(tp, expected, row.replicas, row.isr, status, wanted, held)
+    if status is VerifyStatus.DONE and found._misplaced:
+        return replace(found, status=VerifyStatus.OTHER_LOG_DIR)
     return found
 
 

@@ -14,7 +14,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Move, Plan, current_target, log_dir_of
-from core.plan.rebase import Lost, gone, no_place
+from core.plan.rebase import LostMove, destination_problem, missing_reason
 from core.run.journal.fold import RunState
 from core.run.journal.moves import Phase, Role, RunMove
 from core.units import id_list
@@ -32,7 +32,7 @@ class FollowUpPlan:
     """A plan on the present state, and what of the ended run is not in it."""
 
     plan: Plan
-    left: tuple[Lost, ...]
+    left: tuple[LostMove, ...]
 
 
 def plan_followup(
@@ -55,10 +55,10 @@ def plan_followup(
             continue
         why = _speaks_against(state, move)
         if why:
-            left.append(Lost(move.tp, why))
+            left.append(LostMove(move.tp, why))
         else:  # from the order of now, so that a cancel leads back to it
             now = current_target(state, move.tp)
-            moves.append(move.starting_as(now))
+            moves.append(move.with_base(now))
     said = "what run {} left undone" if way is FollowUp.RETRY else "back to before run {}"
     notes = (said.format(run.run_id),)
     return FollowUpPlan(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
@@ -79,25 +79,25 @@ def _done(run: RunState) -> list[Move]:
         first.setdefault(m.move.tp, m)
         if m.phase is Phase.DONE:
             last[m.move.tp] = m
-    back = (m.move.back_to(first[tp].move) for tp, m in last.items())
+    back = (m.move.rollback_to(first[tp].move) for tp, m in last.items())
     return [move for move in back if move.reassigns or move.dir_moves]
 
 
 def _speaks_against(state: ClusterState, move: Move) -> str:
     """Return why a move does not hold any more, or "" while it does."""
-    if why := gone(state, move):
+    if why := missing_reason(state, move):
         return why
     index = state.find(move.tp)
     assert index is not None, "what is gone has been left already"
     row = state.row(index)
     if row.adding or row.removing:
         return "is moving just now"
-    dirs = {b: log_dir_of(state, move.tp, b) for b in move.wanted_dirs}
-    if row.replicas == move.after and dirs == move.wanted_dirs:
+    dirs = {b: log_dir_of(state, move.tp, b) for b in move.target_log_dirs}
+    if row.replicas == move.after and dirs == move.target_log_dirs:
         return f"has {id_list(move.after)}{' in these log dirs' if dirs else ''} already"
     if set(row.replicas) != set(move.before):
         return f"has {id_list(row.replicas)} by now, not {id_list(move.before)}"
-    return no_place(state, move)
+    return destination_problem(state, move)
 
 
 def _not_due(run: RunState, way: FollowUp) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.batches import batch_moves
+from core.plan.batches import plan_batches
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate_json import format_estimate
 from core.plan.plan import Plan
 from core.run import audit
 from core.run.external.conflicts import refuse_conflicts
@@ -46,7 +46,7 @@ def launch(
     `start_run` does.
     """
     options = with_batches(options, state, load, plan)
-    document = None if estimate is None else to_json(estimate)
+    document = None if estimate is None else format_estimate(estimate)
     return start_run(address, state.cluster_id, plan, options, document)
 
 
@@ -122,14 +122,14 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
     An adaptive run is reckoned with the rate that is expected, but begins at its least.
     """
     auto = options.auto and with_spare(options.auto, state, load)
-    found = batch_moves(
+    found = plan_batches(
         state,
         load,
         plan,
         rate_bytes_per_s=options.rate_bytes_per_s,
         first_bytes_per_s=auto.least_bytes_per_s if auto else None,
-        most_moves=options.batch_size,
-        most_extra_bytes=options.most_extra_bytes,
+        max_moves=options.batch_size,
+        max_extra_bytes=options.max_extra_bytes,
     )
     return replace(
         options,

@@ -39,7 +39,7 @@ class RunOptions:
     """Moves that are known to take longer than their batch."""
     produced: Mapping[int, float] = field(default_factory=dict)
     """What is produced to the partitions of moves, bytes/s, by index; 0 and unknown left out."""
-    most_extra_bytes: int | None = None
+    max_extra_bytes: int | None = None
     """What a destination holds at most of moves in flight; a larger one goes there alone."""
     per_side_rates: Mapping[Key, int] = field(default_factory=dict)
     """Lower rates of brokers and sides for which they will do, as long as the plan stays."""
@@ -63,8 +63,8 @@ class RunOptions:
             "override_rates": self.override_rates,
             "batch_size": self.batch_size,
         }
-        if self.most_extra_bytes is not None:
-            document["most_extra_bytes"] = self.most_extra_bytes
+        if self.max_extra_bytes is not None:
+            document["most_extra_bytes"] = self.max_extra_bytes
         if self.per_side_rates:
             document["apart"] = rates_to_json(self.per_side_rates)
         if self.auto is not None:

@@ -30,8 +30,8 @@ from core.cluster.metadata import Broker, PartitionRow, TopicPartition
 from core.cluster.state import ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.plan import Plan
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import PlanRequest
 from tests.bench.report import leave
 
 BROKERS, PARTITIONS, REPLICAS, RACKS, TOPICS = 12, 2_000, 3, 3, 40
@@ -285,7 +285,7 @@ class Daily:
         if not any(placement_imbalance(SETTINGS, state, one).outside for one in days):
             return
         mean = _load(month, month.rates[at : at + 24].mean(axis=0), now)
-        plan = suggest(state, mean, Wanted(band=SETTINGS.aim_band)).plan
+        plan = suggest_plan(state, mean, PlanRequest(band=SETTINGS.aim_band)).plan
         if plan.moves:
             self.placed.begin(now, plan, state)
 
@@ -294,7 +294,9 @@ def play(seed: int, days: int) -> dict[str, Any]:
     """Return what a month came to under both."""
     month = Month.of(seed, days)
     state = Placed(month, month.state).at(0)
-    even = suggest(state, _load(month, month.rates[:24].mean(axis=0), BEGIN), Wanted(band=0.10))
+    even = suggest_plan(
+        state, _load(month, month.rates[:24].mean(axis=0), BEGIN), PlanRequest(band=0.10)
+    )
     first = Placed(month, month.state)
     first.begin(BEGIN, even.plan, state)
     first.end(BEGIN + timedelta(days=365))

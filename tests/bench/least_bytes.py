@@ -8,7 +8,7 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from core.plan.planner.model.measures import HOSTED, LED, NOBODY, Measure
+from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 
 
@@ -37,7 +37,7 @@ def least_bytes(start: Placement) -> float | None:
         inside = at[:, given.racks == rack]
         fullest = _fullest(here, given.racks)
         rows.add(inside, np.ones(inside.shape), np.zeros(partitions), fullest)
-    for measures, where in ((HOSTED, at), (LED, led)):
+    for measures, where in ((REPLICA_MEASURES, at), (LEADER_MEASURES, led)):
         for measure in measures:
             if measure is Measure.MAY_SEND or not given.active[measure]:
                 continue

@@ -23,9 +23,9 @@ from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument
 from core.cluster.state import ClusterState, read_only
 from core.load.load import Load
-from core.plan.planner.model.measures import HOSTED, SHOWN, Measure
+from core.plan.planner.model.measures import REPLICA_MEASURES, SHOWN, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import problem
+from core.plan.planner.model.problem import build_problem
 from tests.bench.kafka_generate import generated
 from tests.bench.least_bytes import least_bytes
 from tests.bench.measured import run_measured
@@ -55,7 +55,7 @@ def lower_bound_bytes(start: Placement) -> float:
     items, sizes = start.problem.items, start.problem.items[:, Measure.DISK]
     everything = np.arange(len(items))
     bounds = []
-    for measure in HOSTED:
+    for measure in REPLICA_MEASURES:
         if measure is Measure.MAY_SEND:  # no goal, only a way to one
             continue
         per = items[:, measure] * start.per_share[start.problem.counts, measure].mean()
@@ -91,7 +91,7 @@ def _generated(state: ClusterState, load: Load, start: Placement) -> dict[str, A
     after = replace(
         state, leader=read_only(rows[:, 0].copy()), replica_broker=read_only(rows.ravel().copy())
     )
-    ends = np.abs(Placement(problem(after, load, band=BAND)).loads[:, SHOWN] - 1).max(axis=0)
+    ends = np.abs(Placement(build_problem(after, load, band=BAND)).loads[:, SHOWN] - 1).max(axis=0)
     return {
         "bytes": round(float((arriving.sum(axis=1) * sizes).sum())),
         "off": {m.name.lower(): round(float(off), 4) for m, off in zip(SHOWN, ends, strict=True)},
@@ -108,7 +108,7 @@ def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[s
     plan = folder / "plan.json"
     plan.write_text(json.dumps(found["plan"]))
     estimated = run_measured("--from", str(saved), "estimate", str(plan), "--json")
-    start = Placement(problem(state, load, band=BAND))
+    start = Placement(build_problem(state, load, band=BAND))
     bound = lower_bound_bytes(start)
     if shape.brokers <= SMALL:
         bound = least_bytes(start) or bound

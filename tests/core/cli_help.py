@@ -18,7 +18,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.state import ClusterState
 from core.load.simulator import start_simulator
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -60,7 +60,7 @@ class Here:
             if len(row.isr) == len(row.replicas) and free:
                 plan = plan.with_move(state, row.tp, last, free[0])
         path = self.home / f"plan-{skip}.json"
-        path.write_text(dump(plan))
+        path.write_text(format_plan_file(plan))
         return path
 
     def replicas(self, plan: Path) -> list[tuple[list[int], list[int]]]:

@@ -18,9 +18,9 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.errors import DocumentError
-from core.plan.formats.plan_file import dump, read_document, read_plan, to_kafka
+from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_kafka
 from core.plan.plan import Plan
-from core.plan.verify import Standing, verify
+from core.plan.verify import VerifyStatus, verify
 from core.text.json import compact
 
 TOPIC = "plan-files"
@@ -67,7 +67,7 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
 def wait_until_done(client: KafkaClient, targets) -> None:
     eventually(
         lambda: all(
-            one.standing is Standing.DONE for one in verify(client.describe_cluster(), targets)
+            one.status is VerifyStatus.DONE for one in verify(client.describe_cluster(), targets)
         )
     )
 
@@ -85,15 +85,15 @@ def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafka
     state = client.describe_cluster()
     plan = Plan().with_move(state, P0, 2, 4).with_leader(state, P1, 3)
 
-    executed = kafkas_tool.run("--execute", text=dump(plan))
+    executed = kafkas_tool.run("--execute", text=format_plan_file(plan))
 
     assert executed.returncode == 0, executed.stdout
     assert f"Successfully started partition reassignments for {P0},{P1}" in executed.stdout
     (rollback,) = json_lines(executed.stdout)
     assert without_log_dirs(rollback) == compact(to_kafka(plan.inverse()))
 
-    wait_until_done(client, read_document(dump(plan)).targets)
-    verified = kafkas_tool.run("--verify", "--preserve-throttles", text=dump(plan))
+    wait_until_done(client, read_document(format_plan_file(plan)).targets)
+    verified = kafkas_tool.run("--verify", "--preserve-throttles", text=format_plan_file(plan))
     assert f"Reassignment of partition {P0} is completed." in verified.stdout
     assert f"Reassignment of partition {P1} is completed." in verified.stdout
 

@@ -85,7 +85,7 @@ def _plan(cluster: SimulatedCluster) -> Plan:
     from core.cluster.log_dirs import with_log_dirs
     from core.load.load import Load
     from core.plan.checks.catalogue import Severity
-    from core.plan.checks.drop import drop_finding
+    from core.plan.checks.drop import check_drop
     from core.plan.plan import Plan
 
     state = cluster.describe_cluster()
@@ -95,7 +95,7 @@ def _plan(cluster: SimulatedCluster) -> Plan:
         tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else DEAD_BROKER
         if 7 not in state.replicas(row) or state.partition_size_bytes[row] < LEAST_BYTES:
             continue
-        found = drop_finding(state, Load.unknown(state), plan, tp, 7, target)
+        found = check_drop(state, Load.unknown(state), plan, tp, 7, target)
         if found is None or found.severity < Severity.UNSAFE:
             plan = plan.with_move(state, tp, 7, target)
         if len(plan) == MOVES:

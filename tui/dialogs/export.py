@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.run.reporting.report import markdown
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunView
@@ -27,7 +27,7 @@ def export_plan(screen: DashboardScreen) -> None:
         screen,
         "Export the plan as Kafka's reassignment JSON to",
         "plan.json",
-        partial(dump, plan),
+        partial(format_plan_file, plan),
         "kafka-reassign-partitions and trimtab read it",
     )
 

@@ -54,9 +54,9 @@ class SavedPlan:
 
 def save_plan(plan: Plan) -> None:
     """Write a plan down for the next start; raises OSError."""
-    from core.plan.formats.plan_file import dump
+    from core.plan.formats.plan_file import format_plan_file
 
-    files.write_text(paths.kept_plan_file(plan.cluster_id or ""), dump(plan))
+    files.write_text(paths.kept_plan_file(plan.cluster_id or ""), format_plan_file(plan))
 
 
 def read_saved_plan(cluster_id: str) -> Plan | None:

@@ -130,7 +130,7 @@ def pick_up(
     by_mouse: bool = False,
 ) -> Drag | None:
     """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
-    from core.plan.checks.drop import drop_findings
+    from core.plan.checks.drop import check_drops
 
     targets = {tp: plan.target(state, tp) for tp in partitions}
     sources = {tp: broker for tp, target in targets.items() if broker in target}
@@ -140,7 +140,7 @@ def pick_up(
         tp for tp in sources if (at := state.find(tp)) is not None and state.leader[at] == broker
     )
     leads = {tp: targets[tp][0] == broker for tp in sources}
-    findings = drop_findings(state, load, plan, sources)
+    findings = check_drops(state, load, plan, sources)
     basis = _basis(state, plan, sources)
     return Drag(sources, leads, broker, findings, basis, leading, by_mouse)
 

@@ -15,7 +15,7 @@ from textual.message import Message
 
 from core.cluster.hidden_topics import is_partial
 from core.load.view.heat import Metric, carried_values
-from core.plan.effect import BrokerTotals, effect_of, totals
+from core.plan.effect import BrokerTotals, compute_effect, current_totals
 from core.plan.plan import Plan
 from tui.map.drawing.preview import Preview
 from tui.plan.study_worker import StudyWorker
@@ -67,7 +67,7 @@ class PictureFacts:
 
     @cached_property
     def totals(self) -> BrokerTotals:
-        return totals(self.state, self.load)
+        return current_totals(self.state, self.load)
 
     @cached_property
     def facts(self) -> object:
@@ -128,7 +128,7 @@ class MapEstimates:
             # While the same is carried, the table of the column before is better than none.
             rates, of_before = known.rates, True
         before = self._known(session.state, session.load).totals
-        effect = effect_of(session.state, session.load, plan, before)
+        effect = compute_effect(session.state, session.load, plan, before)
         return Preview(plan, effect, rates, session.rate_bytes_per_s, of_before)
 
     @property

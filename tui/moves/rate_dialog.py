@@ -247,7 +247,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             how = "adaptive no longer"
         left = format_duration(estimate.seconds)
         lines: list[Line] = [(bright(f"about {left} left"), dim(f" at {format_rate(rate)}, {how}"))]
-        if (crowd := estimate.crowded) is not None:
+        if (crowd := estimate.near_capacity) is not None:
             words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
             lines.append((Span(words, Tone.LOOK),))
         return tuple(fit(line, width) for line in lines)

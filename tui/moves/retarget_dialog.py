@@ -13,9 +13,9 @@ from textual.widgets import Button, Label, Static
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import OF_ITS_OWN, Severity, is_blind
+from core.plan.checks.catalogue import OWN_RUN_CHECKS, Severity, has_unknowns
 from core.plan.checks.check_plan import check_plan
-from core.plan.checks.disks import not_compared
+from core.plan.checks.disks import find_skipped
 from core.plan.plan import Move, Plan
 from core.run.reporting.views import MoveProgress, MoveStatus, RunView
 from core.units import format_bytes
@@ -80,8 +80,8 @@ def choices_of(
             refused = "is down"
         else:
             plan = Plan(state.cluster_id, (Move(move.tp, move.before, after),))
-            found_of = [f for f in check_plan(state, load, plan) if f.id not in OF_ITS_OWN]
-            unknown = is_blind(found_of) or "disk" in not_compared(state, plan.moves)
+            found_of = [f for f in check_plan(state, load, plan) if f.id not in OWN_RUN_CHECKS]
+            unknown = has_unknowns(found_of) or "disk" in find_skipped(state, plan.moves)
             for finding in found_of:
                 if finding.severity is Severity.ILLEGAL:
                     refused = finding.sentence

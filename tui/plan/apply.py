@@ -262,7 +262,9 @@ class ApplyDialog(PlanReview):
             rate_bytes_per_s=self._expected,
             cluster_name=session.cluster_name,
             allow=self._allowed,
-            per_side_rates={} if self._sparing is None else side_rates(self._sparing.apart),
+            per_side_rates={}
+            if self._sparing is None
+            else side_rates(self._sparing.per_side_rates),
             auto=self._bounds,
             elect=self._elects,
             pause_if_removed=self._pauses_if_removed,

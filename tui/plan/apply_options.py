@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.plan.checks.catalogue import Finding
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.messages import apart_words
+from core.plan.estimate.messages import format_per_side_rates
 from core.run.journal.rates import RateBounds
 from core.units import counted, format_duration
 from tui.dialogs.ticks import Tick
@@ -79,13 +79,16 @@ class SpareBrokers(Tick):
 
     def __init__(self, estimate: Estimate) -> None:
         takes = format_duration(estimate.seconds)
-        super().__init__("spare brokers", f"{apart_words(estimate.apart)} Then it takes {takes}.")
+        super().__init__(
+            "spare brokers",
+            f"{format_per_side_rates(estimate.per_side_rates)} Then it takes {takes}.",
+        )
         self.estimate = estimate
 
     def renew(self, other: Tick) -> bool:
         """Take another time; rates that were ticked stay those that were read."""
         assert isinstance(other, SpareBrokers)
-        if not self.ticked or other.estimate.apart == self.estimate.apart:
+        if not self.ticked or other.estimate.per_side_rates == self.estimate.per_side_rates:
             self.estimate = other.estimate
             super().renew(other)
         return False

@@ -11,10 +11,10 @@ from textual.message import Message
 from core.errors import TrimtabError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.quick_estimate import time_of
+from core.plan.estimate.quick_estimate import estimate_plan_time
 from core.plan.plan import Plan
-from core.plan.planner.planner import suggest
-from core.plan.planner.result import no_plan
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.result import explain_no_plan
 from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.plan.suggest_dialog import SuggestDialog
@@ -185,11 +185,11 @@ def run_planner(
     """
     asked = making.asked
     limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
-    found = suggest(state, load, replace(asked.wanted, limits=limits), NAMES)
+    found = suggest_plan(state, load, replace(asked.wanted, limits=limits), NAMES)
     estimate = None
     if asked.within_seconds is not None and not making.stopped.is_set():
         whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
-        estimate = time_of(state, load, whole, asked.within_seconds, known)
+        estimate = estimate_plan_time(state, load, whole, asked.within_seconds, known)
     return PlannerDone(making, SuggestedPlan(asked, found), estimate)
 
 
@@ -197,5 +197,8 @@ def _nothing(suggested: SuggestedPlan) -> str:
     """Say why a plan is empty."""
     notes = () if suggested.reached else suggested.found.notes[:1]
     return " ".join(
-        (no_plan(suggested.found, suggested.asked.wanted, "", reached=suggested.reached), *notes)
+        (
+            explain_no_plan(suggested.found, suggested.asked.wanted, "", reached=suggested.reached),
+            *notes,
+        )
     )

@@ -13,9 +13,9 @@ from textual.message import Message
 from core.errors import TrimtabError
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.estimate.calibration import NOTHING_LEARNED
-from core.plan.estimate.estimate import Estimate, at_rate, estimate_sparing
+from core.plan.estimate.estimate import Estimate, estimate_per_side, estimate_task
 from core.plan.estimate.uncertainty import Task
-from core.plan.impact.precautions import elected, to_elect
+from core.plan.impact.precautions import count_elected, count_waiting_for_election
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import usual_bounds
@@ -114,7 +114,7 @@ class PlanReview(ClusterNameDialog[str | None]):
         plan, rate, known = self._order.plan, self._rate, session.calibration
         proposes = self._order.rate_bytes_per_s is None and self._study is None
         fixed = not proposes or session.rate_chosen
-        spared = None if self._sparing is None else self._sparing.apart
+        spared = None if self._sparing is None else self._sparing.per_side_rates
         bounds_before = self._order.bounds
 
         def work(go_on: Callable[[], None]) -> Message:
@@ -124,9 +124,11 @@ class PlanReview(ClusterNameDialog[str | None]):
             learned = known or NOTHING_LEARNED
             sparing: Estimate | None
             if spared is not None:
-                sparing = at_rate(Task.of(state, load, plan), rate, learned, apart=spared)
+                sparing = estimate_task(
+                    Task.of(state, load, plan), rate, learned, per_side_rates=spared
+                )
             else:
-                sparing = plain and estimate_sparing(state, load, plan, plain, calibration=learned)
+                sparing = plain and estimate_per_side(state, load, plan, plain, calibration=learned)
             return self.Studied((state, load), found, bounds, sparing)
 
         if self._studying.ask(plan, rate, self._now, work, known=True, at_once=at_once):
@@ -192,7 +194,11 @@ class PlanReview(ClusterNameDialog[str | None]):
             adapt.ticked = self._order.bounds is not None
             ticks.append(adapt)
         sparing = message.sparing
-        if sparing is not None and sparing.rate_bytes_per_s == self._rate and sparing.apart:
+        if (
+            sparing is not None
+            and sparing.rate_bytes_per_s == self._rate
+            and sparing.per_side_rates
+        ):
             ticks.append(SpareBrokers(sparing))
         ticks += self._elections()
         if any(move.receiving for move in self._order.plan) and self._expected != UNLIMITED:
@@ -206,9 +212,11 @@ class PlanReview(ClusterNameDialog[str | None]):
     def _elections(self) -> list[Tick]:
         """Return the box for electing leaders, where some are to change by that only, or did."""
         state, plan, asked = self._state, self._order.plan, self._order.elect
-        if state is None or not (to_elect(state, plan) or (asked and elected(state, plan))):
+        if state is None or not (
+            count_waiting_for_election(state, plan) or (asked and count_elected(state, plan))
+        ):
             return []
-        return [ElectLeaders(elected(state, plan), ticked=asked is not False)]
+        return [ElectLeaders(count_elected(state, plan), ticked=asked is not False)]
 
     async def on_tick_turned(self, message: Tick.Turned) -> None:
         if message.tick.ticked and isinstance(message.tick, AdaptRate | SpareBrokers):

@@ -13,8 +13,8 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.estimate.calibration import Calibration
-from core.plan.formats.plan_file import dump
-from core.plan.impact.clients import impact_of
+from core.plan.formats.plan_file import format_plan_file
+from core.plan.impact.clients import estimate_impact
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.rebase import rebase
@@ -154,7 +154,7 @@ class PlanScreen(CursorKeys, PlanEditing):
 
         def work(go_on: Callable[[], None]) -> Message:
             if had is not None and even is not None:  # lags are read twice a minute
-                impact = impact_of(state, load, plan, groups)
+                impact = estimate_impact(state, load, plan, groups)
                 return self.Studied(replace(had, impact=impact), even, order)
             found = study(state, load, plan, rate, groups, learned, go_on=go_on)
             evenness = evenness_of(state, load, plan, suggested)
@@ -301,7 +301,7 @@ class PlanScreen(CursorKeys, PlanEditing):
 
     def copy_text(self) -> str | None:
         """Return the plan as Kafka's reassignment JSON, for the clipboard."""
-        return dump(self.session.plan) if len(self.session.plan) else None
+        return format_plan_file(self.session.plan) if len(self.session.plan) else None
 
 
 def _is_alike(

@@ -13,17 +13,17 @@ from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, fair_parts
 from core.plan.checks.catalogue import Finding, Severity
-from core.plan.checks.check_plan import Checked, in_flight
-from core.plan.checks.disks import not_compared, not_compared_words
-from core.plan.effect import Effect, effect_of, with_growth
+from core.plan.checks.check_plan import CheckedPlan, in_flight
+from core.plan.checks.disks import find_skipped, skipped_sentences
+from core.plan.effect import Effect, compute_effect, with_growth
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at
-from core.plan.estimate.peak_usage import peak_extra
+from core.plan.estimate.peak_usage import estimate_extra_disk
 from core.plan.estimate.rate_table import default_rate, rate_table
-from core.plan.estimate.timeline import TimeLine, time_line
-from core.plan.impact.clients import Impact, impact_of
+from core.plan.estimate.timeline import PlanTimeline, build_timeline
+from core.plan.impact.clients import Impact, estimate_impact
 from core.plan.plan import Plan
-from core.plan.rebase import Rebased, rebase
+from core.plan.rebase import RebasedPlan, rebase
 from core.units import UNLIMITED
 
 
@@ -35,7 +35,7 @@ class Study:
     findings: tuple[tuple[Finding, ...], ...]
     """What speaks against it at each rate of the table, worst first; once where there is none."""
     table: tuple[Estimate, ...]
-    time_lines: tuple[TimeLine | None, ...]
+    time_lines: tuple[PlanTimeline | None, ...]
     """For each row of the table, how it goes over time."""
     default_rate_bytes_per_s: int | None
     effects: tuple[Effect, ...]
@@ -44,7 +44,7 @@ class Study:
     """Each broker's fair part of all that is carried, in the order of the brokers of `effects`."""
     impact: Impact
     """Who notices that it is carried out."""
-    rebased: Rebased
+    rebased: RebasedPlan
     """What of the plan still holds for the picture that was studied."""
     not_compared: tuple[str, ...] = ()
     """What checks could not compare, as it is not known: a sentence each."""
@@ -91,15 +91,15 @@ def study(
         table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
     go_on()
-    effect = effect_of(state, load, plan)
-    checked = Checked(state, load, plan, in_flight(state))
-    lines: list[TimeLine | None] = []
+    effect = compute_effect(state, load, plan)
+    checked = CheckedPlan(state, load, plan, in_flight(state))
+    lines: list[PlanTimeline | None] = []
     findings: list[tuple[Finding, ...]] = []
     effects: list[Effect] = []
     for estimate in table:
         go_on()
-        extra = () if estimate.seconds is None else peak_extra(state, load, plan, estimate)
-        lines.append(time_line(state, load, estimate, extra))
+        extra = () if estimate.seconds is None else estimate_extra_disk(state, load, plan, estimate)
+        lines.append(build_timeline(state, load, estimate, extra))
         findings.append(checked.after(estimate.seconds, estimate.never))
         effects.append(with_growth(effect, state, load, plan, estimate.seconds or 0.0))
     return Study(
@@ -110,9 +110,9 @@ def study(
         default_rate_bytes_per_s=usual,
         effects=tuple(effects),
         parts={metric: fair_parts(state, metric) for metric in Metric},
-        impact=impact_of(state, load, plan, groups),
+        impact=estimate_impact(state, load, plan, groups),
         rebased=rebase(state, plan),
-        not_compared=tuple(not_compared_words(state, not_compared(state, plan.moves))),
+        not_compared=tuple(skipped_sentences(state, find_skipped(state, plan.moves))),
     )
 
 

@@ -15,15 +15,15 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.effect import BAND
 from core.plan.plan import Plan
-from core.plan.planner.conflicts import refusals
+from core.plan.planner.conflicts import find_conflicts
 from core.plan.planner.request import (
     Field,
     Limits,
     Names,
-    Wanted,
-    broker_ids,
-    broker_pairs,
-    untouched,
+    PlanRequest,
+    frozen_partitions,
+    parse_broker_ids,
+    parse_broker_pairs,
 )
 from core.units import parse_duration, parse_size
 
@@ -95,7 +95,7 @@ class SuggestForm:
 class SuggestRequest:
     """A wish that could be read: what the planner is to do, and by when the plan should be done."""
 
-    wanted: Wanted
+    wanted: PlanRequest
     within_seconds: float | None
 
     @property
@@ -132,7 +132,7 @@ def _brokers(ids: tuple[int, ...]) -> str:
     )
 
 
-def _pairs_said(wanted: Wanted) -> str:
+def _pairs_said(wanted: PlanRequest) -> str:
     return ", ".join(f"What {old} holds goes to {new}" for old, new in wanted.replace)
 
 
@@ -154,7 +154,7 @@ def read(
             wrong[name] = str(error)
         return otherwise
 
-    wanted = Wanted(
+    wanted = PlanRequest(
         leaders_only=form.leaders,
         drain=take("drain", lambda: _ids(form.drain), ()),
         fill=take("add", lambda: _ids(form.add), ()),
@@ -169,18 +169,18 @@ def read(
         topics=take("topics", lambda: _topics(form.topics, state), None),
         keep=take("keep", lambda: _topics(form.keep, state), None),
         kept=plan if form.keep_plan and plan is not None else Plan(),
-        most_replicas=take("max_replicas", lambda: _count(form.max_replicas, "4000"), None) or inf,
+        max_replicas=take("max_replicas", lambda: _count(form.max_replicas, "4000"), None) or inf,
         band=take("band", lambda: _band(form.band), BAND),
         limits=Limits(
-            most_bytes=take("max_bytes", lambda: _size(form.max_bytes), inf),
-            most_moves=take("max_moves", lambda: _count(form.max_moves, "200"), None) or inf,
-            most_per_broker=take("per_broker", lambda: _count(form.per_broker, "50"), None) or inf,
+            max_bytes=take("max_bytes", lambda: _size(form.max_bytes), inf),
+            max_moves=take("max_moves", lambda: _count(form.max_moves, "200"), None) or inf,
+            max_per_broker=take("per_broker", lambda: _count(form.per_broker, "50"), None) or inf,
         ),
     )
     seconds = take("within", lambda: _time(form.within), None)
     if not wrong and not take("keep", lambda: _touches(wanted, state), True):
         wrong["keep"] = "It keeps every topic as it is."
-    for refusal in refusals(state, wanted, NAMES):
+    for refusal in find_conflicts(state, wanted, NAMES):
         (first, *others) = refusal.fields
         if not others and first in TYPED:
             wrong.setdefault(TYPED[first], refusal.title)
@@ -191,14 +191,14 @@ def read(
 
 def _ids(text: str) -> tuple[int, ...]:
     try:
-        return broker_ids(text.strip(), "")
+        return parse_broker_ids(text.strip(), "")
     except UsageError as error:
         raise ValueError("Broker ids are written like 3,4.") from error
 
 
 def _pairs(text: str) -> tuple[tuple[int, int], ...]:
     try:
-        return broker_pairs(text.strip(), "")
+        return parse_broker_pairs(text.strip(), "")
     except UsageError as error:
         raise ValueError("Old and new are written like 3:7.") from error
 
@@ -218,9 +218,9 @@ def _pattern(text: str) -> str | None:
     return text.strip() or None
 
 
-def _touches(wanted: Wanted, state: ClusterState) -> bool:
+def _touches(wanted: PlanRequest, state: ClusterState) -> bool:
     try:
-        untouched(state, wanted)
+        frozen_partitions(state, wanted)
     except UsageError:
         return False
     return True

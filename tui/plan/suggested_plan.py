@@ -8,11 +8,11 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.effect import BAND
-from core.plan.move_order import order
+from core.plan.move_order import order_moves
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.model.scope import outside
-from core.plan.planner.result import Because, Suggested, is_reached
+from core.plan.planner.model.scope import brokers_outside
+from core.plan.planner.result import MoveReason, PlanResult, is_reached
 from tui.plan.suggest_form import SuggestRequest
 
 
@@ -21,25 +21,25 @@ class SuggestedPlan:
     """What was asked for and what was found."""
 
     asked: SuggestRequest
-    found: Suggested
+    found: PlanResult
 
     @property
     def reached(self) -> bool:
         return is_reached(self.found, self.asked.wanted)
 
-    def reason(self, move: Move) -> Because | None:
+    def reason(self, move: Move) -> MoveReason | None:
         """Return why a move is in the plan; None for one that was made by hand."""
         if self.found.plan.by_partition.get(move.tp) != move:
             return None
-        return self.found.because.get(move.tp)
+        return self.found.reasons.get(move.tp)
 
     def dir_words(self, move: Move) -> str:
         """Return which log dirs a move is for, "" for none and for one that was made by hand."""
         dirs = self.found.dirs
         if dirs is None or self.found.plan.by_partition.get(move.tp) != move:
             return ""
-        lands = [f"lands in {path}" for path in move.arriving_dirs.values()]
-        return ", ".join([why.words for why in dirs.because.get(move.tp, ())] + lands)
+        lands = [f"lands in {path}" for path in move.new_log_dirs.values()]
+        return ", ".join([why.words for why in dirs.reasons.get(move.tp, ())] + lands)
 
     def is_part_of(self, plan: Plan) -> bool:
         """Return whether a plan still holds a move of this one."""
@@ -59,7 +59,7 @@ def evenness_of(
         return evenness(state, load, plan, band=BAND)
     wanted = suggested.asked.wanted
     taken = {broker for move in plan for broker in move.removing}
-    known, others = state.broker_by_id, outside(state, wanted.brokers, wanted.exclude)
+    known, others = state.broker_by_id, brokers_outside(state, wanted.brokers, wanted.exclude)
     return evenness(
         state,
         load,
@@ -85,4 +85,4 @@ def helpful_first(
         row = state.find(move.tp)
         size = 0.0 if row is None else float(max(sizes[row], 0))
         copied.append(max(size * len(move.adding), 1.0))
-    return tuple(plan.moves[at].tp for at in order(state, load, plan, copied))
+    return tuple(plan.moves[at].tp for at in order_moves(state, load, plan, copied))

@@ -19,11 +19,11 @@ from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import ExitCode, UsageError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
-from core.plan.estimate.estimate_json import burden_document, time_line_document, to_json
-from core.plan.estimate.messages import apart_words
-from core.plan.estimate.peak_usage import Burden, burden
-from core.plan.estimate.rate_table import default_rate, rate_table, slower_because
-from core.plan.estimate.timeline import TimeLine, time_line
+from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
+from core.plan.estimate.messages import format_per_side_rates
+from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
+from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
+from core.plan.estimate.timeline import PlanTimeline, build_timeline
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table
 from core.units import (
@@ -54,7 +54,7 @@ ROWS = 15
 class _Reckoned(TypedDict):
     """What is reckoned with besides the plan and its rate."""
 
-    most_extra_bytes: int | None
+    max_extra_bytes: int | None
     calibration: Calibration
 
 
@@ -103,7 +103,7 @@ def estimate(
         )
     rate = None if throttle is None else parse_rate(throttle)
     seconds = None if within is None else parse_deadline(within)
-    most_extra_bytes = None if max_extra is None else parse_size(max_extra)
+    max_extra_bytes = None if max_extra is None else parse_size(max_extra)
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
     wanted = bind_plan(document, state)
@@ -113,19 +113,19 @@ def estimate(
         for move in wanted
     )
     most: _Reckoned = {
-        "most_extra_bytes": most_extra_bytes,
+        "max_extra_bytes": max_extra_bytes,
         "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
     }
     if rate is None and seconds is None:
         rates = rate_table(state, load, wanted, **most)
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
-        burdens = [burden(state, load, wanted, row) for row in rates]
+        burdens = [estimate_peak_usage(state, load, wanted, row) for row in rates]
         at = next((i for i, row in enumerate(rates) if row.rate_bytes_per_s == chosen), 0)
-        goes = time_line(state, load, rates[at], burdens[at].extra)
+        goes = build_timeline(state, load, rates[at], burdens[at].extra)
         if as_json:
             rows = [_document(*each, unsized) for each in zip(rates, burdens, strict=True)]
-            about = {"default_bytes_per_s": chosen, "timeline": time_line_document(goes)}
+            about = {"default_bytes_per_s": chosen, "timeline": format_timeline(goes)}
             emit({"rates": rows} | about, output)
         else:
             write_text(_rates_text(rates, burdens, chosen, goes, unsized), output)
@@ -137,10 +137,10 @@ def estimate(
     else:
         assert seconds is not None, "one of the two was given"
         answer = estimate_within(state, load, wanted, seconds, **most)
-    bears = burden(state, load, wanted, answer)
-    goes = time_line(state, load, answer, bears.extra)
+    bears = estimate_peak_usage(state, load, wanted, answer)
+    goes = build_timeline(state, load, answer, bears.extra)
     if as_json:
-        emit(_document(answer, bears, unsized) | {"timeline": time_line_document(goes)}, output)
+        emit(_document(answer, bears, unsized) | {"timeline": format_timeline(goes)}, output)
     else:
         write_text(_text(answer, bears, seconds, goes, unsized), output)
     if answer.never:
@@ -148,17 +148,17 @@ def estimate(
     return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
 
 
-def _document(answer: Estimate, bears: Burden, unsized: bool) -> dict[str, Any]:
+def _document(answer: Estimate, bears: PeakUsage, unsized: bool) -> dict[str, Any]:
     """Return the document; how much is copied is not known where a size is not."""
     total = {"total_bytes": None} if unsized else {}
-    return to_json(answer) | total | burden_document(bears)
+    return format_estimate(answer) | total | format_peak_usage(bears)
 
 
 def _text(
     answer: Estimate,
-    bears: Burden,
+    bears: PeakUsage,
     within_seconds: float | None,
-    goes: TimeLine | None,
+    goes: PlanTimeline | None,
     unsized: bool,
 ) -> str:
     """Return the answer first, then what it rests on, the busiest broker first."""
@@ -183,8 +183,8 @@ def _text(
     lines = [first]
     if answer.limit and answer.rows:
         lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
-    if answer.apart:
-        lines.append(apart_words(answer.apart))
+    if answer.per_side_rates:
+        lines.append(format_per_side_rates(answer.per_side_rates))
     lines += bears.sentences
     if answer.note:
         lines.append(answer.note)
@@ -203,12 +203,16 @@ def _text(
             _at_least(
                 row.required_bytes_per_s, format_rate, row.sizes_unknown or row.rates_unknown
             ),
-            *([format_rate(answer.limit_of(row.broker, row.side))] if answer.apart else ()),
+            *(
+                [format_rate(answer.limit_of(row.broker, row.side))]
+                if answer.per_side_rates
+                else ()
+            ),
             format_duration(row.seconds),
         )
         for row in ordered[:ROWS]
     ]
-    limits = ("limit",) if answer.apart else ()
+    limits = ("limit",) if answer.per_side_rates else ()
     header = ("broker", "", "copies", "background", "needs", *limits, "done after")
     shown = text_table(header, rows, right="> >>>>" + ">" * len(limits)) + _more(ordered[ROWS:])
     return "\n".join(filter(None, ("".join(lines), shown, chart_text(goes))))
@@ -232,9 +236,9 @@ def _more(rows: Sequence[SideRow]) -> str:
 
 def _rates_text(
     rates: tuple[Estimate, ...],
-    burdens: Sequence[Burden],
+    burdens: Sequence[PeakUsage],
     chosen: int | None,
-    goes: TimeLine | None,
+    goes: PlanTimeline | None,
     unsized: bool,
 ) -> str:
     if len(rates) == 1:
@@ -252,7 +256,7 @@ def _rates_text(
     bears = "".join(wrapped(sentence) for sentence in _table_burden(rates, burdens, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
     learned = calibration_sentence(rates)
-    why = slower_because(rates)
+    why = slower_reason(rates)
     begin = f"* is where to begin{f', as {why}' if why else ''}"
     size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
     times = text_table(("", "throttle", "takes", "limit"), rows, right=" >")
@@ -261,20 +265,20 @@ def _rates_text(
 
 
 def _table_burden(
-    rates: Sequence[Estimate], burdens: Sequence[Burden], chosen: int | None
+    rates: Sequence[Estimate], burdens: Sequence[PeakUsage], chosen: int | None
 ) -> Iterator[str]:
     """Yield from which rate on a broker comes near its capacity, and disks at the one to begin."""
     pairs = list(zip(rates, burdens, strict=True))
     for row, bears in pairs:
-        if bears.crowded is not None:
+        if bears.near_capacity is not None:
             yield (
-                f"At {format_rate(row.rate_bytes_per_s)} {bears.crowded.words}; from there on "
-                "clients there may wait longer."
+                f"At {format_rate(row.rate_bytes_per_s)} {bears.near_capacity.words}; from there "
+                "on clients there may wait longer."
             )
             break
     for row, bears in pairs:
         if row.rate_bytes_per_s == chosen:
-            yield from replace(bears, crowded=None).sentences
+            yield from replace(bears, near_capacity=None).sentences
 
 
 def calibration_sentence(rates: Sequence[Estimate]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.estimate.near_capacity import NEAR_CAPACITY
-from core.plan.estimate.timeline import DiskLane, Lane, TimeLine
+from core.plan.estimate.timeline import DiskLane, PlanTimeline, SideLane
 from core.text.tables import text_table
 from core.units import format_bytes, format_duration, format_rate
 
@@ -23,7 +23,7 @@ _Row = tuple[str, str, str, str, str, str, str]
 SIDES = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
 
 
-def chart_text(found: TimeLine | None) -> str:
+def chart_text(found: PlanTimeline | None) -> str:
     """Return the lanes of the worst brokers at most 80 columns wide; "" where there are none."""
     if found is None:
         return ""
@@ -32,9 +32,9 @@ def chart_text(found: TimeLine | None) -> str:
         (
             str(lane.broker),
             SIDES[lane.side],
-            format_rate(lane.most_bytes_per_s),
+            format_rate(lane.max_bytes_per_s),
             format_rate(lane.besides_bytes_per_s),
-            "" if lane.most_fraction is None else f"{lane.most_fraction:.0%}",
+            "" if lane.max_fraction is None else f"{lane.max_fraction:.0%}",
             f"|{''.join(_drawn(lane, found))}|",
             format_duration(lane.ends),
         )
@@ -43,14 +43,14 @@ def chart_text(found: TimeLine | None) -> str:
     disks = found.disks[:DISKS]
     rows += [_disk_row(disk, found) for disk in disks]
     marked = []
-    if any(lane.is_near(lane.most_bytes_per_s) for lane in shown):
+    if any(lane.is_near(lane.max_bytes_per_s) for lane in shown):
         marked.append(f"{NEAR_CAPACITY:.0%} of capacity")
-    if any(disk.is_near(disk.most_bytes) for disk in disks):
+    if any(disk.is_near(disk.max_bytes) for disk in disks):
         marked.append(f"{DISK_LOOK:.0%} of a disk")
     legend = (
         f"Over time: a column is {format_duration(found.ends / COLUMNS)}, "
-        f". : + # are quarters of {format_rate(found.most_bytes_per_s)}"
-        + (f", on disks of {format_bytes(found.most_disk_bytes)} more" if disks else "")
+        f". : + # are quarters of {format_rate(found.max_bytes_per_s)}"
+        + (f", on disks of {format_bytes(found.max_disk_bytes)} more" if disks else "")
         + (f", and {NEAR} is {' or '.join(marked)} or more." if marked else ".")
     )
     header = ("broker", "", "at most", "besides", "of can", "", "until")
@@ -60,7 +60,7 @@ def chart_text(found: TimeLine | None) -> str:
         last = max(lane.ends for lane in found.lanes[LANES:])
         text += f"{more} more, the last of them until {format_duration(last)}.\n"
     if more := len(found.disks) - len(disks):
-        most = max(disk.most_bytes for disk in found.disks[DISKS:])
+        most = max(disk.max_bytes for disk in found.disks[DISKS:])
         text += f"The disks of {more} more, at most +{format_bytes(most)}.\n"
     if len(found.batches) > 1:
         text += (
@@ -70,21 +70,21 @@ def chart_text(found: TimeLine | None) -> str:
     return text
 
 
-def _drawn(lane: Lane, whole: TimeLine) -> Iterator[str]:
+def _drawn(lane: SideLane, whole: PlanTimeline) -> Iterator[str]:
     """Yield a character for each part of the whole time: its mean rate, or that it is too much."""
     for mean, near in lane.columns(COLUMNS, whole.ends):
-        yield _character(mean, whole.most_bytes_per_s, near)
+        yield _character(mean, whole.max_bytes_per_s, near)
 
 
-def _disk_row(disk: DiskLane, whole: TimeLine) -> _Row:
+def _disk_row(disk: DiskLane, whole: PlanTimeline) -> _Row:
     columns = disk.columns(COLUMNS, whole.ends)
-    drawn = "".join(_character(most, whole.most_disk_bytes, near) for most, near in columns)
+    drawn = "".join(_character(most, whole.max_disk_bytes, near) for most, near in columns)
     return (
         str(disk.broker),
         "disk",
-        f"+{format_bytes(disk.most_bytes)}",
+        f"+{format_bytes(disk.max_bytes)}",
         format_bytes(disk.used_bytes),
-        "" if disk.most_fraction is None else f"{disk.most_fraction:.0%}",
+        "" if disk.max_fraction is None else f"{disk.max_fraction:.0%}",
         f"|{drawn}|",
         format_duration(disk.ends),
     )

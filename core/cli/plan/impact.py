@@ -16,14 +16,14 @@ from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import AccessDeniedError, UsageError
 from core.plan.impact.clients import (
-    GroupTouched,
+    GroupImpact,
     Impact,
+    estimate_impact,
     groups_sentence,
     headroom_sentences,
-    impact_of,
     to_read_words,
 )
-from core.plan.impact.retention import shrinking_command, shrinking_sentences
+from core.plan.impact.retention import retention_command, retention_sentences
 from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, parse_duration
 
@@ -64,7 +64,7 @@ def impact(
     document = read_plan_document(context, plan_file)
     state, load, groups = _picture(context)
     wanted = bind_plan(document, state)
-    found = impact_of(state, load, wanted, groups, seconds)
+    found = estimate_impact(state, load, wanted, groups, seconds)
     if as_json:
         emit(_document(found), output)
     else:
@@ -113,14 +113,14 @@ def _text(found: Impact, plan: str) -> str:
     if found.topics:
         parts.append("\n" + _topics_text(found))
     if found.shrinking is not None:
-        sentences = shrinking_sentences(found.shrinking)
+        sentences = retention_sentences(found.shrinking)
         parts.append("\n" + textwrap.fill(" ".join(sentences), 79) + "\n")
-        command = shrinking_command(found.shrinking, plan)
+        command = retention_command(found.shrinking, plan)
         parts.append(f"  {command}\n" if command else "")
     return "".join(parts)
 
 
-def _groups_text(groups: tuple[GroupTouched, ...]) -> str:
+def _groups_text(groups: tuple[GroupImpact, ...]) -> str:
     rows = [
         (
             group.id,

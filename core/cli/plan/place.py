@@ -19,7 +19,13 @@ from core.cli.topics.layout import (
     rule_option,
     size_option,
 )
-from core.plan.planner.new_topic import by_load, in_turn, refuse, without_rack, without_room
+from core.plan.planner.new_topic import (
+    place_by_load,
+    place_round_robin,
+    refuse_topic,
+    without_rack,
+    without_room,
+)
 from core.text.tables import text_table
 from core.units import id_list
 
@@ -57,13 +63,13 @@ def place(
     """
     expected = parse_expected(rate, size)
     state, load = context.picture()
-    refuse(state, topic, rf)
+    refuse_topic(state, topic, rf)
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         notes: list[str] = []
-        found = in_turn(racks, partitions, rf)
+        found = place_round_robin(racks, partitions, rf)
     else:
-        found = by_load(state, load, partitions, rf, expected)
+        found = place_by_load(state, load, partitions, rf, expected)
         notes = without_rack(state)
     notes += without_room(state, load, found, expected)
     assignment = ",".join(":".join(map(str, replicas)) for replicas in found)

@@ -21,12 +21,17 @@ from core.cli.plan.suggest import suggest
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.plan.checks.catalogue import Finding, Severity, parse_allow
-from core.plan.checks.check_plan import Checked, in_flight
-from core.plan.checks.disks import not_compared, not_compared_words
+from core.plan.checks.check_plan import CheckedPlan, in_flight
+from core.plan.checks.disks import find_skipped, skipped_sentences
 from core.plan.estimate.estimate import Estimate, estimate_at
-from core.plan.formats.plan_file import PlanDocument, bind, dump, refuse_other_cluster
+from core.plan.formats.plan_file import (
+    PlanDocument,
+    bind_document,
+    format_plan_file,
+    refuse_other_cluster,
+)
 from core.plan.plan import Plan
-from core.plan.verify import Standing, verify
+from core.plan.verify import VerifyStatus, verify
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, parse_rate
@@ -41,7 +46,7 @@ class Difference(NamedTuple):
     tp: TopicPartition
     first: tuple[int, ...]
     second: tuple[int, ...]
-    standing: Standing | None = None
+    status: VerifyStatus | None = None
     first_dirs: tuple[str | None, ...] = ()
     second_dirs: tuple[str, ...] = ()
 
@@ -88,24 +93,24 @@ def check(
     Exit code 6 when `apply` would refuse it, 2 when it names topics or brokers that do not exist.
     """
     allowed = parse_allow(allow)
-    from core.plan.estimate.quick_estimate import seconds_played, time_of
+    from core.plan.estimate.quick_estimate import estimate_plan_time, simulated_seconds
 
     rate = None if throttle is None else parse_rate(throttle)
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
     state.require_known_moves()
-    wanted = bind(document, state)
+    wanted = bind_document(document, state)
     known = calibration(state.cluster_id)
     if rate is None:
-        at = time_of(state, load, wanted, None, known)
+        at = estimate_plan_time(state, load, wanted, None, known)
     else:
         at = estimate_at(state, load, wanted, rate, calibration=known)
-    seconds = seconds_played(at)
-    checked = Checked(state, load, wanted, in_flight(state))
+    seconds = simulated_seconds(at)
+    checked = CheckedPlan(state, load, wanted, in_flight(state))
     findings = checked.after(seconds, None if at is None else at.never)
     reckoned = at if seconds is not None or (at is not None and at.never) else None
     against = [f for f in findings if _forbids(f, allowed)]
-    blind = not_compared(state, wanted.moves)
+    blind = find_skipped(state, wanted.moves)
     if as_json:
         emit(
             {
@@ -132,7 +137,7 @@ def check(
         )
     else:
         told = _findings_text(wanted, findings, allowed)
-        told += "".join(textwrap.fill(one, 79) + "\n" for one in not_compared_words(state, blind))
+        told += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
         write_text(told + _reckoned_text(reckoned, asked=rate is not None), output)
     return ExitCode.NO if against else ExitCode.DONE
 
@@ -196,10 +201,10 @@ def diff(
         refuse_other_cluster(document, state)
         rows = [
             Difference(
-                v.tp, v.replicas, v.expected, v.standing, v.log_dirs, v.expected_log_dirs or ()
+                v.tp, v.replicas, v.expected, v.status, v.log_dirs, v.expected_log_dirs or ()
             )
             for v in verify(state, document.targets, document.log_dirs)
-            if v.standing is not Standing.DONE
+            if v.status is not VerifyStatus.DONE
         ]
     if as_json:
         emit({"differences": [_difference_document(row) for row in rows]}, output)
@@ -210,7 +215,7 @@ def diff(
             str(r.tp),
             with_dirs(r.first, r.first_dirs) or "-",
             with_dirs(r.second, r.second_dirs) or "-",
-            r.standing.value if r.standing else "",
+            r.status.value if r.status else "",
         )
         for r in rows
     ]
@@ -228,10 +233,10 @@ def diff(
 def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
     """Write the plan that undoes a plan."""
     there = fetch_if_named(context)
-    wanted = bind(read_plan_document(context, plan_file), there[0] if there else None)
+    wanted = bind_document(read_plan_document(context, plan_file), there[0] if there else None)
     if not as_json:
         say(f"{counted(len(wanted), 'partition')} back.")
-    write_data(dump(wanted.inverse()), output)
+    write_data(format_plan_file(wanted.inverse()), output)
 
 
 def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
@@ -251,7 +256,7 @@ def _difference_document(row: Difference) -> dict[str, Any]:
         "partition": row.tp.partition,
         "first": list(row.first),
         "second": list(row.second),
-        "standing": row.standing.value if row.standing else None,
+        "standing": row.status.value if row.status else None,
     } | (
         {"first_log_dirs": list(row.first_dirs), "second_log_dirs": list(row.second_dirs)}
         if row.first_dirs or row.second_dirs

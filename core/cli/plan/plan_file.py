@@ -10,7 +10,7 @@ from core import files
 from core.cli.common.context import Context
 from core.cli.common.output import say
 from core.errors import UsageError
-from core.plan.formats.plan_file import PlanDocument, bind, read_document
+from core.plan.formats.plan_file import PlanDocument, bind_document, read_document
 from core.plan.plan import ANY, Plan
 from core.units import id_list
 
@@ -32,10 +32,10 @@ def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
     Raises DocumentError for one that is not for it.
     """
     from core.plan.checks.catalogue import REBASE
-    from core.plan.checks.moves import stale
+    from core.plan.checks.moves import check_base
 
-    wanted = bind(document, state)
-    found = stale(state, wanted)
+    wanted = bind_document(document, state)
+    found = check_base(state, wanted)
     for finding in found:
         say(f"{finding.id}: {finding.sentence}")
     if found:

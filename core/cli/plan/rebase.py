@@ -14,9 +14,9 @@ from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import read_plan_document
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
-from core.plan.formats.plan_file import bind, dump, to_document
+from core.plan.formats.plan_file import bind_document, format_plan_file, to_document
 from core.plan.plan import Plan
-from core.plan.rebase import Rebased
+from core.plan.rebase import RebasedPlan
 from core.plan.rebase import rebase as onto
 from core.text.tables import text_table
 from core.units import counted, id_list
@@ -36,19 +36,19 @@ def rebase(context: Context, plan_file: Path, as_json: bool, output: Path | None
     """
     document = read_plan_document(context, plan_file)
     state, _ = context.picture()
-    wanted = bind(document, state, loosely=True)
+    wanted = bind_document(document, state, loosely=True)
     found = onto(state, wanted)
     if as_json:
         emit(_document(found), output)
     else:
         write_text(_text(found, wanted), None)
         if output is not None:
-            write_text(dump(found.plan), output)
+            write_text(format_plan_file(found.plan), output)
         say(_next(found, output, plan_file))
     return ExitCode.NO if found.lost else ExitCode.DONE
 
 
-def _text(found: Rebased, wanted: Plan) -> str:
+def _text(found: RebasedPlan, wanted: Plan) -> str:
     """Return what became of the moves that did not stay as they were, the lost ones first."""
     plans = found.plan.by_partition
     rows = [
@@ -69,7 +69,7 @@ def _was(wanted: Plan, tp: TopicPartition) -> str:
     return id_list(wanted.by_partition[tp].before)
 
 
-def _next(found: Rebased, output: Path | None, plan_file: Path) -> str:
+def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:
     """Say what is done with the plan."""
     if not found.plan.moves:
         return "Nothing of it is left to apply."
@@ -80,7 +80,7 @@ def _next(found: Rebased, output: Path | None, plan_file: Path) -> str:
     return "Keep it with -o plan.json, then: trimtab apply plan.json"
 
 
-def _document(found: Rebased) -> dict[str, Any]:
+def _document(found: RebasedPlan) -> dict[str, Any]:
     return {
         "kept": len(found.plan),
         "moved": [_named(tp) for tp in found.moved],

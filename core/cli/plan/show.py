@@ -23,8 +23,8 @@ from core.cli.plan.plan_file import (
 )
 from core.cli.plan.suggest_output import dropped_words
 from core.errors import UsageError
-from core.plan.formats.plan_file import bind
-from core.plan.move_order import Relief, order, reliefs
+from core.plan.formats.plan_file import bind_document
+from core.plan.move_order import Relief, find_reliefs, order_moves
 from core.plan.plan import Move, Plan
 from core.text.tables import markdown_cell, markdown_table, text_table
 from core.text.terminal import printable
@@ -81,7 +81,7 @@ class Shown:
     @property
     def why(self) -> str:
         """Return why it is in the plan, else what it does; "" where neither is known."""
-        return self.move.because or (self.relief.words if self.relief else "")
+        return self.move.reason or (self.relief.words if self.relief else "")
 
 
 @click.command(cls=Command)
@@ -106,7 +106,7 @@ def show(
         raise UsageError("--format and --json exclude each other.", next="Give only one of them.")
     document = read_plan_document(context, plan_file)
     there = fetch_if_named(context)
-    wanted = bind_plan(document, there[0]) if there else bind(document, None)
+    wanted = bind_plan(document, there[0]) if there else bind_document(document, None)
     shown = _looked_at(wanted, *there) if there else [Shown(m, _nothing(m), None) for m in wanted]
     sizes = [one.size_bytes for one in shown]
     known = [size for size in sizes if size is not None]
@@ -149,8 +149,8 @@ def show(
 def _looked_at(wanted: Plan, state: ClusterState, load: Load) -> list[Shown]:
     """Return the moves as a run takes them: what relieves most for its bytes first."""
     sizes = [_copied_bytes(state, move) for move in wanted]
-    found = reliefs(state, load, wanted)
-    by_benefit = order(state, load, wanted, [float(size or 0) for size in sizes])
+    found = find_reliefs(state, load, wanted)
+    by_benefit = order_moves(state, load, wanted, [float(size or 0) for size in sizes])
     return [Shown(wanted.moves[at], sizes[at], found[at]) for at in by_benefit]
 
 
@@ -195,9 +195,9 @@ def _document(one: Shown) -> dict[str, Any]:
         "adding": list(move.adding),
         "removing": list(move.removing),
         "preferred_leader": {"before": before, "after": after},
-        "log_dirs": [{"broker": b, "path": path} for b, path in move.wanted_dirs.items()],
+        "log_dirs": [{"broker": b, "path": path} for b, path in move.target_log_dirs.items()],
         "bytes": one.size_bytes,
-        "because": move.because or None,
+        "because": move.reason or None,
         "relieves": None
         if relief is None
         else {

@@ -24,9 +24,9 @@ from core.cli.plan.estimate import format_exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.plan.checks.catalogue import Severity
-from core.plan.checks.check_plan import Checked, in_flight
-from core.plan.estimate.peak_usage import Burden, burden
-from core.plan.formats.plan_file import dump
+from core.plan.checks.check_plan import CheckedPlan, in_flight
+from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.formats.topics_to_move import read_topics, refuse_unknown
 from core.run.reporting.runs import calibration
 from core.units import parse_deadline, parse_duration, parse_size
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from core.load.load import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
-    from core.plan.planner.request import Wanted
+    from core.plan.planner.request import PlanRequest
 
 
 STEADY_SECONDS = 0.1
@@ -188,9 +188,9 @@ def suggest(
     -o FILE writes the plan. Exit code 6 when the goal cannot be reached; the plan is then the best
     one found.
     """
-    from core.plan.estimate.quick_estimate import time_of
-    from core.plan.planner.planner import suggest as find_plan
-    from core.plan.planner.request import Limits, Wanted, broker_ids, broker_pairs
+    from core.plan.estimate.quick_estimate import estimate_plan_time
+    from core.plan.planner.planner import suggest_plan as find_plan
+    from core.plan.planner.request import Limits, PlanRequest, parse_broker_ids, parse_broker_pairs
     from core.plan.planner.result import brokers_reached, is_reached
 
     if topics is not None and topics_to_move is not None:
@@ -203,26 +203,26 @@ def suggest(
             next="Name a file for one of them.",
         )
     named = read_topics(topics_to_move) if topics_to_move is not None else ()
-    wanted = Wanted(
+    wanted = PlanRequest(
         leaders_only=leaders,
-        drain=broker_ids(drain, "--drain"),
-        fill=broker_ids(add, "--add"),
-        replace=broker_pairs(replace, "--replace"),
+        drain=parse_broker_ids(drain, "--drain"),
+        fill=parse_broker_ids(add, "--add"),
+        replace=parse_broker_pairs(replace, "--replace"),
         racks_only=racks,
         disks=disks,
         balance=balance,
         replicas=rf,
-        brokers=broker_ids(brokers, "--brokers"),
+        brokers=parse_broker_ids(brokers, "--brokers"),
         ignore_racks=ignore_racks,
-        exclude=broker_ids(exclude, "--exclude"),
+        exclude=parse_broker_ids(exclude, "--exclude"),
         topics="|".join(map(re.escape, named)) or topics,
         keep=keep,
-        most_replicas=max_replicas or float("inf"),
+        max_replicas=max_replicas or float("inf"),
         band=band / 100,
         limits=Limits(
-            most_bytes=float("inf") if max_bytes is None else parse_size(max_bytes),
-            most_moves=max_moves or float("inf"),
-            most_per_broker=max_per_broker or float("inf"),
+            max_bytes=float("inf") if max_bytes is None else parse_size(max_bytes),
+            max_moves=max_moves or float("inf"),
+            max_per_broker=max_per_broker or float("inf"),
             seconds_left=_until(time_budget, context.began),
         ),
     )
@@ -236,8 +236,10 @@ def suggest(
     known = calibration(state.cluster_id)
     found = find_plan(state, load, wanted)
     left = wanted.limits.seconds_left
-    estimate = time_of(state, load, found.plan, seconds, known, left)
-    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
+    estimate = estimate_plan_time(state, load, found.plan, seconds, known, left)
+    bears = (
+        PeakUsage() if estimate is None else estimate_peak_usage(state, load, found.plan, estimate)
+    )
     reached = is_reached(found, wanted)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
@@ -256,20 +258,22 @@ def suggest(
 def _even_dirs(
     state: ClusterState,
     load: Load,
-    wanted: Wanted,
+    wanted: PlanRequest,
     seconds: float | None,
     *,
     as_json: bool,
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
-    from core.plan.estimate.quick_estimate import time_of
-    from core.plan.planner.log_dirs import even_dirs
+    from core.plan.estimate.quick_estimate import estimate_plan_time
+    from core.plan.planner.log_dirs import balance_log_dirs
 
-    found = even_dirs(state, wanted)
+    found = balance_log_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
-    estimate = time_of(state, load, found.plan, seconds, known, left)
-    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
+    estimate = estimate_plan_time(state, load, found.plan, seconds, known, left)
+    bears = (
+        PeakUsage() if estimate is None else estimate_peak_usage(state, load, found.plan, estimate)
+    )
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         document = suggest_log_dirs.document(found, estimate, bears, state.hidden)
@@ -283,9 +287,9 @@ def _even_dirs(
 
 def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
     """Return the checks that `apply` has to be allowed by their ids."""
-    from core.plan.estimate.quick_estimate import seconds_played
+    from core.plan.estimate.quick_estimate import simulated_seconds
 
-    found = Checked(state, load, plan, in_flight(state)).after(seconds_played(estimate))
+    found = CheckedPlan(state, load, plan, in_flight(state)).after(simulated_seconds(estimate))
     return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
 
 
@@ -297,7 +301,7 @@ def _throttle(estimate: Estimate | None) -> int | None:
 def _keep(plan: Plan, output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> None:
     """Write the plan, an empty one too, lest an older one be applied, and say what is next."""
     if output is not None:
-        write_text(dump(plan), output)
+        write_text(format_plan_file(plan), output)
     if plan.moves:
         say(_next(output, allow, rate_bytes_per_s))
     elif output is not None:

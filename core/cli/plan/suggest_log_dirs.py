@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.plan.suggest_output import time_document, time_text
 from core.cluster import hidden_topics as hidden
-from core.plan.estimate.estimate_json import burden_document
-from core.plan.estimate.peak_usage import Burden
+from core.plan.estimate.estimate_json import format_peak_usage
+from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.text.tables import text_table
 from core.units import counted, format_bytes
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
     from core.plan.estimate.estimate import Estimate
     from core.plan.planner.broker_log_dirs import DirShare
-    from core.plan.planner.log_dirs import DirReason, EvenedDirs
-    from core.plan.planner.result import Suggested
+    from core.plan.planner.log_dirs import DirReason, LogDirPlan
+    from core.plan.planner.result import PlanResult
 
 ROWS = 15
 
 
 def document(
-    found: EvenedDirs,
+    found: LogDirPlan,
     estimate: Estimate | None,
-    bears: Burden,
+    bears: PeakUsage,
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
     """Return the document of `plan suggest --disks --json`."""
     return {
         **dirs_document(found),
         **time_document(estimate),
-        **burden_document(bears),
+        **format_peak_usage(bears),
         "reached": found.reached,
         "notes": [*found.notes, *_notes(estimate)],
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
@@ -40,7 +40,7 @@ def document(
     }
 
 
-def dirs_document(found: EvenedDirs) -> dict[str, Any]:
+def dirs_document(found: LogDirPlan) -> dict[str, Any]:
     """Return what is copied between log dirs, why, and what each of them holds before and after."""
     return {
         "moves": found.moves,
@@ -66,23 +66,23 @@ def dirs_document(found: EvenedDirs) -> dict[str, Any]:
                 "before": round(why.relieved.before, 4),
                 "after": round(why.relieved.after, 4),
             }
-            for tp, whys in sorted(found.because.items())
+            for tp, whys in sorted(found.reasons.items())
             for why in whys
         ],
     }
 
 
-def beside(found: Suggested, band: float, estimate: Estimate | None, bears: Burden) -> str:
+def beside(found: PlanResult, band: float, estimate: Estimate | None, bears: PeakUsage) -> str:
     """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
     dirs = found.dirs
     if dirs is None or not dirs.plan.moves:
         return ""
-    if found.because:  # it has been said with the brokers
-        estimate, bears = None, Burden()
+    if found.reasons:  # it has been said with the brokers
+        estimate, bears = None, PeakUsage()
     return f"\n{_changes_text(dirs, band, estimate, bears)}"
 
 
-def text(found: EvenedDirs, band: float, estimate: Estimate | None, bears: Burden) -> str:
+def text(found: LogDirPlan, band: float, estimate: Estimate | None, bears: PeakUsage) -> str:
     """Return the suggestion as text: log dirs that are or were off, moves, the sum."""
     lines = [f"{note}\n" for note in found.notes]
     if not found.plan.moves:
@@ -94,9 +94,11 @@ def text(found: EvenedDirs, band: float, estimate: Estimate | None, bears: Burde
     return "".join(lines)
 
 
-def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bears: Burden) -> str:
+def _changes_text(
+    found: LogDirPlan, band: float, estimate: Estimate | None, bears: PeakUsage
+) -> str:
     lines = [_dirs_text(found.dirs), "\n"]
-    if found.because:
+    if found.reasons:
         lines.append(_moves_text(found))
     count = counted(found.moves, "replica")
     took = time_text(estimate)
@@ -136,8 +138,8 @@ def _dirs_text(dirs: tuple[DirShare, ...]) -> str:
     return text_table(heads, rows, right="> >>>>") + more
 
 
-def _moves_text(found: EvenedDirs) -> str:
-    whys = [(tp, why) for tp, whys in found.because.items() for why in whys]
+def _moves_text(found: LogDirPlan) -> str:
+    whys = [(tp, why) for tp, whys in found.reasons.items() for why in whys]
     whys.sort(key=lambda one: (-abs(one[1].relieved.before - 1), one[0]))
     rows = [(str(tp), str(why.source.broker), *_ways(why), why.words) for tp, why in whys[:ROWS]]
     more = f"… and {len(whys) - ROWS} more; --json has them all.\n" if len(whys) > ROWS else ""

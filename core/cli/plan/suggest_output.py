@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.estimate_json import burden_document, calibration
-from core.plan.estimate.peak_usage import Burden
+from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
+from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.plan.plan import Move, Plan
 from core.text.tables import text_table
@@ -17,8 +17,8 @@ from core.units import counted, format_bytes, format_duration, format_rate, id_l
 if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.metadata import TopicPartition
-    from core.plan.planner.request import Wanted
-    from core.plan.planner.result import Suggested
+    from core.plan.planner.request import PlanRequest
+    from core.plan.planner.result import PlanResult
 
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
@@ -28,9 +28,9 @@ ROWS = 15
 
 
 def document(
-    found: Suggested,
+    found: PlanResult,
     estimate: Estimate | None,
-    bears: Burden,
+    bears: PeakUsage,
     reached: bool,
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def document(
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
         **time_document(estimate),
-        **burden_document(bears),
+        **format_peak_usage(bears),
         "reached": reached,
         "notes": [*found.notes, *time_notes(estimate)],
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
@@ -55,9 +55,9 @@ def document(
                 "before": None if why.leaves else round(max(why.before, 0.0), 4),
                 "after": None if why.leaves else round(max(why.after, 0.0), 4),
                 "leaves": why.leaves,
-                "asked": why.asked or None,
+                "asked": why.requested or None,
             }
-            for tp, why in sorted(found.because.items())
+            for tp, why in sorted(found.reasons.items())
         ],
         "plan": to_document(found.plan),
     }
@@ -74,11 +74,11 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
         "range_seconds": None if estimate.range_seconds is None else list(estimate.range_seconds),
         "rate_bytes_per_s": estimate.timed_bytes_per_s if told else None,
         "never": estimate.never,
-        "calibration": calibration(estimate),
+        "calibration": format_calibration(estimate),
     }
 
 
-def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
+def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
     """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
     from core.plan.planner.model.measures import SHOWN
 
@@ -103,19 +103,19 @@ def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
 
 
 def text(
-    found: Suggested,
-    wanted: Wanted,
+    found: PlanResult,
+    wanted: PlanRequest,
     estimate: Estimate | None,
-    bears: Burden,
+    bears: PeakUsage,
     reached: bool,
     within: float | None,
 ) -> str:
-    from core.plan.planner.result import no_plan
+    from core.plan.planner.result import explain_no_plan
 
     lines = [f"{note}\n" for note in found.notes]
-    if not found.because:
+    if not found.reasons:
         between = " between brokers" if found.dirs is not None else ""
-        return "".join(lines) + no_plan(found, wanted, between, reached=reached) + "\n"
+        return "".join(lines) + explain_no_plan(found, wanted, between, reached=reached) + "\n"
     if found.counts.any():
         lines += [_measures_text(found), "\n"]
     lines.append(_moves_text(found))
@@ -131,7 +131,7 @@ def text(
             if within is not None
             else f"{estimate.never}\n"
         )
-    if not reached and not found.undone:
+    if not reached and not found.incomplete:
         who = "Not every broker that is added" if wanted.fill else "Not every broker"
         lines.append(
             f"{who} gets within {wanted.band:.0%} of its share; no better plan was found"
@@ -146,7 +146,7 @@ def dropped_words(plan: Plan) -> str:
     return f", {counted(count, 'replica')} dropped" if count else ""
 
 
-def _bytes_text(found: Suggested) -> str:
+def _bytes_text(found: PlanResult) -> str:
     if not found.unsized:
         return format_bytes(found.bytes)
     return f"at least {format_bytes(found.bytes)}" if found.bytes else "nobody knows how much"
@@ -171,7 +171,7 @@ def time_notes(estimate: Estimate | None) -> list[str]:
     return [estimate.note]
 
 
-def _measures_text(found: Suggested) -> str:
+def _measures_text(found: PlanResult) -> str:
     """Return for each measure the emptiest and the fullest broker, now and then."""
     from core.plan.planner.model.measures import SHOWN
 
@@ -191,15 +191,15 @@ def _measures_text(found: Suggested) -> str:
     return text_table(("of a fair share", "now", "planned"), rows, right=" >>")
 
 
-def _moves_text(found: Suggested) -> str:
-    between = (move for move in found.plan if move.tp in found.because)
+def _moves_text(found: PlanResult) -> str:
+    between = (move for move in found.plan if move.tp in found.reasons)
     moves = sorted(between, key=lambda move: _worth(found, move))
     rows = [
         (
             str(move.tp),
             id_list(move.before),
             id_list(move.after),
-            found.because[move.tp].words,
+            found.reasons[move.tp].words,
         )
         for move in moves[:ROWS]
     ]
@@ -208,6 +208,6 @@ def _moves_text(found: Suggested) -> str:
     return shown + (f"… and {more} more; --json has them all.\n" if more else "")
 
 
-def _worth(found: Suggested, move: Move) -> tuple[bool, float, TopicPartition]:
+def _worth(found: PlanResult, move: Move) -> tuple[bool, float, TopicPartition]:
     """Sort leader changes before copies, and first what helps the broker that is furthest off."""
-    return (move.moves_data, -abs(found.because[move.tp].before - 1), move.tp)
+    return (move.moves_data, -abs(found.reasons[move.tp].before - 1), move.tp)

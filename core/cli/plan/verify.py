@@ -16,7 +16,7 @@ from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
 from core.plan.formats.plan_file import PlanDocument, refuse_other_cluster
-from core.plan.verify import Standing, Verification
+from core.plan.verify import Verification, VerifyStatus
 from core.plan.verify import verify as verify_targets
 from core.units import counted
 
@@ -43,7 +43,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
             state = _described(connection.client, document)
     refuse_other_cluster(document, state)
     found = verify_targets(state, document.targets, document.log_dirs)
-    open_ones = [v for v in found if v.standing is not Standing.DONE]
+    open_ones = [v for v in found if v.status is not VerifyStatus.DONE]
     if as_json:
         emit(
             {
@@ -52,7 +52,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
                     {
                         "topic": v.tp.topic,
                         "partition": v.tp.partition,
-                        "standing": v.standing.value,
+                        "standing": v.status.value,
                         "expected": list(v.expected),
                         "replicas": list(v.replicas),
                         "isr": list(v.isr),

@@ -140,7 +140,7 @@ def apply(
     asked_rate = None if throttle is None else parse_throttle(throttle)
     within_seconds = None if within is None else parse_deadline(within)
     retention_ms = _retention_ms(retention)
-    most_extra_bytes = None if max_extra is None else parse_size(max_extra)
+    max_extra_bytes = None if max_extra is None else parse_size(max_extra)
     context.require_writable()
     picture = fetch_live_cluster(address)
     start_at = None if start is None else parse_start(start, picture.now)
@@ -166,7 +166,7 @@ def apply(
         yes=yes,
         allow=allowed,
         override_throttles=override_throttles,
-        most_extra_bytes=most_extra_bytes,
+        max_extra_bytes=max_extra_bytes,
         pause_if_removed=if_removed == "pause",
         as_json=as_json,
     )

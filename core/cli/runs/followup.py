@@ -149,7 +149,7 @@ def _launch_followup(
     words: Mapping[str, Any],
 ) -> int:
     from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
-    from core.plan.formats.plan_file import dump
+    from core.plan.formats.plan_file import format_plan_file
     from core.run.control import find_moves
     from core.run.followup import FollowUp, plan_followup
     from core.run.options import address_of
@@ -172,7 +172,7 @@ def _launch_followup(
     if len(found.left) > MANY:
         say(f"not changed: {len(found.left) - MANY} more")
     if output is not None:
-        write_text(dump(found.plan), output)
+        write_text(format_plan_file(found.plan), output)
     if chosen.as_json and (output is not None or (chosen.detach and not found.plan.moves)):
         print_no_run()
     if not found.plan.moves:

@@ -84,7 +84,7 @@ class LaunchOptions:
     yes: bool = False
     allow: frozenset[str] = frozenset()
     override_throttles: bool = False
-    most_extra_bytes: int | None = None
+    max_extra_bytes: int | None = None
     pause_if_removed: bool = False
     as_json: bool = False
 
@@ -127,11 +127,11 @@ def launch(
     from core.cli.runs.follow import follow_run
     from core.load.lookup import newest_load
     from core.plan.checks.catalogue import Severity, refuse
-    from core.plan.checks.check_plan import Checked
+    from core.plan.checks.check_plan import CheckedPlan
     from core.plan.estimate.estimate import estimate_at
-    from core.plan.estimate.messages import apart_words
-    from core.plan.estimate.peak_usage import burden
-    from core.plan.impact.precautions import meanwhile
+    from core.plan.estimate.messages import format_per_side_rates
+    from core.plan.estimate.peak_usage import estimate_peak_usage
+    from core.plan.impact.precautions import find_precautions
     from core.plan.impact.retention import check_retention
     from core.run.launch import launch as launch_run
     from core.run.logout import look
@@ -144,7 +144,7 @@ def launch(
     load = newest_load(state, context.target.snapshots)
     known = calibration(state.cluster_id)
     rate, bounds = _expected_rate(state, load, plan, chosen.throttle, known)
-    most = chosen.most_extra_bytes
+    most = chosen.max_extra_bytes
     if chosen.within_seconds is not None:
         estimate = _estimate_within(state, load, plan, chosen.within_seconds, known, most)
         rate = None if estimate.never or estimate.seconds is None else estimate.rate_bytes_per_s
@@ -152,9 +152,9 @@ def launch(
         if rate is None:
             rate = _recommended_rate(state, load, plan, known, most)
         at = UNLIMITED if rate is None else rate
-        estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
+        estimate = estimate_at(state, load, plan, at, max_extra_bytes=most, calibration=known)
     flying = picture.reassignments
-    checked = Checked(state, load, plan, flying)
+    checked = CheckedPlan(state, load, plan, flying)
     findings = [*checked.after(estimate.seconds, estimate.never)]
     groups: tuple[DocumentGroup, ...] | None = None
     if chosen.retention_ms is not None:
@@ -171,10 +171,10 @@ def launch(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_summary(plan, estimate, name, bounds))
-    if estimate.apart:
-        say(apart_words(estimate.apart))
-    bears = burden(state, load, plan, estimate)
-    for sentence in (*bears.sentences, *meanwhile(state, plan, elects=chosen.elect)):
+    if estimate.per_side_rates:
+        say(format_per_side_rates(estimate.per_side_rates))
+    bears = estimate_peak_usage(state, load, plan, estimate)
+    for sentence in (*bears.sentences, *find_precautions(state, plan, elects=chosen.elect)):
         say(sentence)
     if chosen.retention_ms is not None:
         for sentence in describe_deletions(state, plan, chosen.retention_ms):
@@ -193,8 +193,8 @@ def launch(
         cluster_name=name,
         allow=chosen.allow,
         override_rates=chosen.override_throttles,
-        most_extra_bytes=chosen.most_extra_bytes,
-        per_side_rates=side_rates(estimate.apart),
+        max_extra_bytes=chosen.max_extra_bytes,
+        per_side_rates=side_rates(estimate.per_side_rates),
         auto=bounds,
         start_at=chosen.start_at,
         retention_ms=chosen.retention_ms,
@@ -248,13 +248,13 @@ def _estimate_within(
     plan: Plan,
     seconds: float,
     known: Calibration,
-    most_extra_bytes: int | None,
+    max_extra_bytes: int | None,
 ) -> Estimate:
     """Return the estimate at the least rates that keep a deadline, as if they were asked for."""
     from core.plan.estimate.estimate import estimate_within
 
     found = estimate_within(
-        state, load, plan, seconds, most_extra_bytes=most_extra_bytes, calibration=known
+        state, load, plan, seconds, max_extra_bytes=max_extra_bytes, calibration=known
     )
     return replace(found, rate_bytes_per_s=found.timed_bytes_per_s, recommended_bytes_per_s=None)
 
@@ -268,11 +268,11 @@ def _retention_hint(
     retention_ms: int | None,
 ) -> str:
     """Return what a shorter retention saves, this one or one that most readers can bear."""
-    from core.plan.impact.retention import shrinking, shrinking_hint
+    from core.plan.impact.retention import estimate_retention_savings, retention_hint
 
     seconds = None if retention_ms is None else -(-retention_ms // 1000)
-    found = shrinking(state, load, plan, groups, seconds)
-    return shrinking_hint(found, estimate.total_bytes, asked=retention_ms is not None)
+    found = estimate_retention_savings(state, load, plan, groups, seconds)
+    return retention_hint(found, estimate.total_bytes, asked=retention_ms is not None)
 
 
 def _recommended_rate(
@@ -280,24 +280,24 @@ def _recommended_rate(
     load: Load,
     plan: Plan,
     known: Calibration,
-    most_extra_bytes: int | None = None,
+    max_extra_bytes: int | None = None,
 ) -> int | None:
     """Return the rate to begin with, and say so; UNLIMITED where nothing is copied.
 
     None when none can be recommended.
     """
-    from core.plan.estimate.rate_table import default_rate, rate_table, slower_because
+    from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
     from core.units import format_rate
 
     if not any(move.receiving for move in plan):
         return UNLIMITED
-    table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes, calibration=known)
+    table = rate_table(state, load, plan, max_extra_bytes=max_extra_bytes, calibration=known)
     rate = default_rate(table)
     if rate is None:
         return None
     if not table[0].total_bytes:
         return UNLIMITED
-    why = slower_because(table)
+    why = slower_reason(table)
     slower = f", as {why}" if why else ""
     say(f"No --throttle was given; the recommended one is {format_rate(rate)}{slower}.")
     return rate

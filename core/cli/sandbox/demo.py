@@ -212,7 +212,7 @@ def _write_plan(context: Context, path: Path) -> str:
     """Write the plan of the one move that helps the hottest broker most; returns it in words."""
     from core.load.view.heat import Metric
     from core.load.view.totals import broker_totals
-    from core.plan.formats.plan_file import dump
+    from core.plan.formats.plan_file import format_plan_file
     from core.plan.plan import Plan
     from core.plan.single_move import suggest_move
 
@@ -222,5 +222,5 @@ def _write_plan(context: Context, path: Path) -> str:
     found = suggest_move(state, load, Plan(state.cluster_id), metric=Metric.IN, broker=hottest)
     if found is None:
         raise TrimtabError("There is nothing to balance on this cluster.")
-    write_text(dump(found.plan), path)
+    write_text(format_plan_file(found.plan), path)
     return f"\nBroker {hottest} takes the most; move {found.tp} from it to {found.destination}."

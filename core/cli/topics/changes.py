@@ -95,7 +95,7 @@ def create(
     """
     from core.cli.topics.config_effects import ConfigEffect, refuse_min_isr
     from core.cluster.client import NewTopic
-    from core.plan.planner.new_topic import refuse
+    from core.plan.planner.new_topic import refuse_topic
     from core.run.audited_client import audited
 
     if partitions is None and replicas is None:
@@ -113,11 +113,11 @@ def create(
         state = client.describe_cluster()
         if replicas is not None:
             layout = parse_layout(replicas)
-            refuse(state, topic, max(map(len, layout)))
+            refuse_topic(state, topic, max(map(len, layout)))
             rule = "given"
         else:
             assert partitions is not None
-            refuse(state, topic, rf)
+            refuse_topic(state, topic, rf)
             start = crc32(topic.encode())
             layout = plan_replicas(context, client, state, partitions, rf, rule, expected, start)
         if allow is None:

@@ -96,17 +96,22 @@ def plan_replicas(
     start: int,
 ) -> list[Replicas]:
     """Return where new partitions go, by the rule that was asked for."""
-    from core.plan.planner.new_topic import by_load, in_turn, without_rack, without_room
+    from core.plan.planner.new_topic import (
+        place_by_load,
+        place_round_robin,
+        without_rack,
+        without_room,
+    )
 
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
-        return in_turn(racks, partitions, rf, start=start % len(racks))
+        return place_round_robin(racks, partitions, rf, start=start % len(racks))
     from core.cluster.observer import fetch_cluster_state
     from core.load.lookup import newest_load
 
     state = fetch_cluster_state(client)
     load = newest_load(state, context.target.snapshots)
-    found = by_load(state, load, partitions, rf, expected)
+    found = place_by_load(state, load, partitions, rf, expected)
     for note in (*without_rack(state), *without_room(state, load, found, expected)):
         say(note)
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.plan.checks.catalogue import Finding, finding
-from core.plan.effect import BAND, brought, effect_of, taken_in
+from core.plan.effect import BAND, added_bytes_per_s, compute_effect, received_bytes_per_s
 from core.plan.plan import Move
 from core.units import format_rate
 
@@ -17,20 +17,22 @@ NOTICED_BYTES_PER_S = 1.0
 """What a sum of many rates may be off by."""
 
 
-def over_capacity(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
+def check_capacity(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
     """Say which brokers the plan gives more than they can take in or send.
 
     Those that are over it already, and get no more, are none of the plan's doing.
     """
-    if not is_limited(state):
+    if not has_capacities(state):
         return
-    known = with_rates(state, load, moves)
-    effect, before = effect_of(state, load, known), taken_in(state, load)
+    known = moves_with_rates(state, load, moves)
+    effect, before = compute_effect(state, load, known), received_bytes_per_s(state, load)
     sent = effect.before.out_bytes_per_s, effect.after.out_bytes_per_s
-    yield from above(state, (before, before + brought(state, load, known)), sent)
+    yield from find_over_capacity(
+        state, (before, before + added_bytes_per_s(state, load, known)), sent
+    )
 
 
-def is_limited(state: ClusterState) -> bool:
+def has_capacities(state: ClusterState) -> bool:
     """Return whether any broker says what it can take in or send."""
     return any(
         broker.in_capacity_bytes_per_s is not None or broker.out_capacity_bytes_per_s is not None
@@ -38,7 +40,7 @@ def is_limited(state: ClusterState) -> bool:
     )
 
 
-def above(
+def find_over_capacity(
     state: ClusterState,
     taken: tuple[Float64, Float64],
     sent: tuple[Float64, Float64],
@@ -65,22 +67,26 @@ def _column(values: Sequence[float | None]) -> Float64:
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
-def hotter(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
+def check_hotter_broker(
+    state: ClusterState, load: Load, moves: Iterable[Move]
+) -> Iterator[Finding]:
     """Say which broker the plan lifts furthest above the mean of those that are alive.
 
     By what is produced to leaders there, which is what `in` means on the screen.
     """
-    effect = effect_of(state, load, with_rates(state, load, moves))
-    yield from raised(state, effect.before.in_bytes_per_s, effect.after.in_bytes_per_s)
+    effect = compute_effect(state, load, moves_with_rates(state, load, moves))
+    yield from find_above_fair_share(
+        state, effect.before.in_bytes_per_s, effect.after.in_bytes_per_s
+    )
 
 
-def with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
+def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
     """Return the moves of partitions of which what is produced to them is known."""
     rows = ((move, state.find(move.tp)) for move in moves)
     return [m for m, row in rows if row is not None and not np.isnan(load.in_bytes_per_s[row])]
 
 
-def raised(
+def find_above_fair_share(
     state: ClusterState, before: Float64, after: Float64, only: int | None = None
 ) -> Iterator[Finding]:
     """Say which broker, or whether `only` this, ends above the fair share by more than before."""
@@ -104,7 +110,7 @@ def raised(
     )
 
 
-def leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
+def check_leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
     """Compare how many partitions prefer each broker as leader, now and after.
 
     What is done already, or on its way, is so now.

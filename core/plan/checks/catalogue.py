@@ -62,7 +62,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
 """Every check: id → severity and what it looks for, worst first."""
 
 _ORDER = {id: i for i, id in enumerate(CATALOGUE)}
-OF_ITS_OWN = frozenset(("stale", "foreign-move"))
+OWN_RUN_CHECKS = frozenset(("stale", "foreign-move"))
 """What is found of a partition that a run is moving when the run itself looks at it."""
 ALLOWABLE = frozenset(id for id, (severity, _) in CATALOGUE.items() if severity is Severity.UNSAFE)
 
@@ -95,7 +95,7 @@ class Finding:
         return self.id, self.broker, self.partitions
 
 
-def is_blind(findings: Iterable[Finding]) -> bool:
+def has_unknowns(findings: Iterable[Finding]) -> bool:
     """Return whether something was not known that a check would have gone by."""
     return any(one.id.endswith("-unknown") or one.id == "hidden-topics" for one in findings)
 
@@ -155,14 +155,14 @@ def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
     )
 
 
-def broker_words(brokers: Sequence[int]) -> str:
+def format_brokers(brokers: Sequence[int]) -> str:
     """Return `broker 3`, or `brokers 1, 2, 3 and 4 more`."""
     more = f" and {len(brokers) - 3} more" if len(brokers) > 3 else ""
     names = ", ".join(map(str, brokers[:3]))
     return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
 
 
-def named(tps: Sequence[TopicPartition], most: int = 3) -> str:
+def partition_list(tps: Sequence[TopicPartition], most: int = 3) -> str:
     """Return partitions as a reader wants them: a few by name, the rest counted."""
     names = [str(tp) for tp in tps[:most]]
     rest = len(tps) - len(names)

@@ -14,19 +14,19 @@ from core.cluster.balancers import find_balancer
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.broker_load import hotter, leader_skew, over_capacity
+from core.plan.checks.broker_load import check_capacity, check_hotter_broker, check_leader_skew
 from core.plan.checks.catalogue import (
     Finding,
     finding,
     never_finding,
     worst_first,
 )
-from core.plan.checks.disks import disks, log_dir_space
+from core.plan.checks.disks import check_disks, check_log_dir_space
 from core.plan.checks.moves import (
     NONE_IN_FLIGHT,
     check_moves,
+    clean_moves,
     illegal_facts,
-    plain,
 )
 from core.plan.plan import Plan
 
@@ -48,10 +48,10 @@ def check_plan(
     long the plan will take, for what grows meanwhile, None when nobody has estimated it. *Never*
     is the estimate's to say (`never_finding`).
     """
-    return Checked(state, load, plan, reassignments).after(seconds)
+    return CheckedPlan(state, load, plan, reassignments).after(seconds)
 
 
-class Checked:
+class CheckedPlan:
     """A plan that was checked, but for what depends on how long it takes: its rate decides that."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Checked:
         reassignments: Mapping[TopicPartition, Reassignment] = NONE_IN_FLIGHT,
     ) -> None:
         self._state, self._load, self._plan = state, load, plan
-        sure = plain(state, load, plan.moves, reassignments)
+        sure = clean_moves(state, load, plan.moves, reassignments)
         doubtful = [move for move, is_sure in zip(plan, sure, strict=True) if not is_sure]
         self._possible = possible = [
             m
@@ -71,11 +71,11 @@ class Checked:
         ]
         self._found = (
             *check_moves(state, load, doubtful, reassignments),
-            *over_capacity(state, load, possible),
+            *check_capacity(state, load, possible),
             *_balancer(state, plan),
             *_hidden(state, plan),
-            *hotter(state, load, possible),
-            *leader_skew(state, possible),
+            *check_hotter_broker(state, load, possible),
+            *check_leader_skew(state, possible),
         )
 
     def after(self, seconds: float | None, never: str | None = None) -> tuple[Finding, ...]:
@@ -86,8 +86,8 @@ class Checked:
         grows = GROWTH_SECONDS if seconds is None else seconds
         found = [
             *self._found,
-            *disks(self._state, self._load, self._possible, grows),
-            *log_dir_space(self._state, self._load, self._possible, grows),
+            *check_disks(self._state, self._load, self._possible, grows),
+            *check_log_dir_space(self._state, self._load, self._possible, grows),
         ]
         if never is not None:
             found.append(never_finding(never, (m.tp for m in self._plan if m.receiving)))

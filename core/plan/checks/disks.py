@@ -9,14 +9,14 @@ from typing import NamedTuple
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import Finding, broker_words, finding
+from core.plan.checks.catalogue import Finding, finding, format_brokers
 from core.plan.disk_space import (
     Disk,
     disks_of,
     free_bytes,
     growth_bytes,
+    incoming_bytes,
     retention_unknown,
-    still_coming,
     whole_bytes,
 )
 from core.plan.plan import Move, log_dir_of
@@ -42,7 +42,7 @@ Arrivals = dict[int, list[Arrival]]
 """What comes to each broker."""
 
 
-def disks(
+def check_disks(
     state: ClusterState, load: Load, moves: Sequence[Move], seconds: float
 ) -> Iterator[Finding]:
     """Compare free disk with what arrives, by moves in flight too.
@@ -50,12 +50,12 @@ def disks(
     Nothing that leaves counts before it has left.
     """
     rows = (state.find(move.tp) for move in moves)
-    in_flight = still_coming(state, beside={row for row in rows if row is not None})
+    in_flight = incoming_bytes(state, excluded_rows={row for row in rows if row is not None})
     for broker, sizes in sorted(arrivals(state, load, moves, seconds).items()):
-        yield from filled(state, broker, sizes, in_flight.get(broker, 0))
+        yield from check_broker_disks(state, broker, sizes, in_flight.get(broker, 0))
 
 
-def not_compared(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tuple[int, ...]]:
+def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tuple[int, ...]]:
     """Return which checks of brokers could not be made, by id, and of which brokers.
 
     Of brokers that receive something: what is free on their disks is not known, or what they can
@@ -76,13 +76,13 @@ def not_compared(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
     return {id: brokers for id, brokers in found.items() if brokers}
 
 
-def not_compared_words(state: ClusterState, blind: Mapping[str, Sequence[int]]) -> list[str]:
+def skipped_sentences(state: ClusterState, blind: Mapping[str, Sequence[int]]) -> list[str]:
     """Say what was not compared; capacities only where some broker has one."""
     said = []
     if "disk" in blind:
-        said.append(f"What is free on the disks of {broker_words(blind['disk'])} is not known")
+        said.append(f"What is free on the disks of {format_brokers(blind['disk'])} is not known")
     if "capacity" in blind and any(b.in_capacity_bytes_per_s for b in state.brokers):
-        said.append(f"What {broker_words(blind['capacity'])} can carry is not configured")
+        said.append(f"What {format_brokers(blind['capacity'])} can carry is not configured")
     return [f"{one}: not compared." for one in said]
 
 
@@ -100,7 +100,7 @@ def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: fl
     return dict(arriving)
 
 
-def filled(
+def check_broker_disks(
     state: ClusterState, id: int, coming: Sequence[Arrival], others: int
 ) -> Iterator[Finding]:
     """Say whether a broker's disks have room for what arrives, and for `others` in flight."""
@@ -113,10 +113,10 @@ def filled(
     incoming = sum(one.grown_bytes for one in coming)
     biggest = max(coming, key=lambda one: one.grown_bytes)
     if incoming + others > free:
-        beside = f", and {format_bytes(others)} are still coming by moves in flight"
+        excluded_rows = f", and {format_bytes(others)} are still coming by moves in flight"
         yield finding(
             "disk",
-            f"Broker {id} has {format_bytes(free)} free{beside if others else ''}; "
+            f"Broker {id} has {format_bytes(free)} free{excluded_rows if others else ''}; "
             f"the plan brings {format_bytes(incoming)}, {growth_words(state, coming)}.",
             tps,
             id,
@@ -158,7 +158,7 @@ def growth_words(state: ClusterState, coming: Iterable[Arrival]) -> str:
     return f"growth meanwhile included (the retention of {of} is not known: as if none)"
 
 
-def log_dir_space(
+def check_log_dir_space(
     state: ClusterState, load: Load, moves: Iterable[Move], seconds: float
 ) -> Iterator[Finding]:
     """Compare the free space of each named log dir's disk with what is to arrive on it.
@@ -179,7 +179,7 @@ def log_dir_space(
             continue
         size = max(0, int(state.partition_size_bytes[index]))
         size += growth_bytes(state, load, index, seconds)
-        for id, path in move.wanted_dirs.items():
+        for id, path in move.target_log_dirs.items():
             disk = disk_at.get((id, path))
             removed = id in state.row(index).removing
             if disk is not None and (removed or log_dir_of(state, move.tp, id) != path):

@@ -7,17 +7,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.broker_load import above, is_limited, raised, with_rates
+from core.plan.checks.broker_load import (
+    find_above_fair_share,
+    find_over_capacity,
+    has_capacities,
+    moves_with_rates,
+)
 from core.plan.checks.catalogue import Finding, finding, worst_first
 from core.plan.checks.check_plan import GROWTH_SECONDS
-from core.plan.checks.disks import arrivals, filled
+from core.plan.checks.disks import arrivals, check_broker_disks
 from core.plan.checks.moves import check_move
-from core.plan.disk_space import still_coming
-from core.plan.effect import BrokerTotals, brought, effect_of, taken_in, totals
+from core.plan.disk_space import incoming_bytes
+from core.plan.effect import (
+    BrokerTotals,
+    added_bytes_per_s,
+    compute_effect,
+    current_totals,
+    received_bytes_per_s,
+)
 from core.plan.plan import Move, Plan
 
 
-def drop_findings(
+def check_drops(
     state: ClusterState,
     load: Load,
     plan: Plan,
@@ -29,24 +40,26 @@ def drop_findings(
     Where nothing new speaks against it, nothing stands. ILLEGAL means that it cannot be dropped
     there. `destinations` are all brokers but the source, unless they are given.
     """
-    now = totals(state, load)
+    now = current_totals(state, load)
     brokers = state.broker_ids.tolist() if destinations is None else list(destinations)
     found = {}
     for tp, source in sources.items():
-        others = _Others(state, load, now, plan, tp)
+        others = _OtherMoves(state, load, now, plan, tp)
         there = {to: others.finding(source, to) for to in brokers if to != source}
         found[tp] = {to: worst for to, worst in there.items() if worst is not None}
     return found
 
 
-def drop_finding(
+def check_drop(
     state: ClusterState, load: Load, plan: Plan, tp: TopicPartition, source: int, destination: int
 ) -> Finding | None:
     """Return what `drop_findings` says of one replica and broker, None when it says nothing."""
-    return _Others(state, load, totals(state, load), plan, tp).finding(source, destination)
+    return _OtherMoves(state, load, current_totals(state, load), plan, tp).finding(
+        source, destination
+    )
 
 
-class _Others:
+class _OtherMoves:
     """All that is planned but for one partition, and what brokers carry by it."""
 
     def __init__(
@@ -59,14 +72,16 @@ class _Others:
         moves = [move for move in plan if move.tp != tp]
         self._arriving = arrivals(state, load, moves, GROWTH_SECONDS)
         rows = (state.find(one) for one in (tp, *(move.tp for move in moves)))
-        self._in_flight = still_coming(state, beside={row for row in rows if row is not None})
-        known = with_rates(state, load, moves)
-        self._after = effect_of(state, load, known, now).after
-        self._is_limited = is_limited(state)
+        self._in_flight = incoming_bytes(
+            state, excluded_rows={row for row in rows if row is not None}
+        )
+        known = moves_with_rates(state, load, moves)
+        self._after = compute_effect(state, load, known, now).after
+        self._is_limited = has_capacities(state)
         if self._is_limited:
-            self._taken = taken_in(state, load)
-            self._taken_after = self._taken + brought(state, load, known)
-        self._known = self._said(before)
+            self._taken = received_bytes_per_s(state, load)
+            self._taken_after = self._taken + added_bytes_per_s(state, load, known)
+        self._known = self._findings(before)
 
     def finding(self, source: int, destination: int) -> Finding | None:
         state, tp = self._state, self._tp
@@ -79,7 +94,7 @@ class _Others:
                 return finding("not-a-replica", f"Broker {source} holds no replica of {tp}.", [tp])
             return finding("same-broker-twice", f"Broker {destination} already holds {tp}.", [tp])
         found = [
-            *self._said(after),
+            *self._findings(after),
             *self._full(destination, after),
             *self._carried(after, destination),
         ]
@@ -87,7 +102,7 @@ class _Others:
         new = [one for one in found if (one.id, one.sentence) not in known]
         return worst_first(new)[0] if new else None
 
-    def _said(self, move: Move | None) -> tuple[Finding, ...]:
+    def _findings(self, move: Move | None) -> tuple[Finding, ...]:
         return check_move(self._state, self._load, move) if move else ()
 
     def _full(self, destination: int, move: Move | None = None) -> tuple[Finding, ...]:
@@ -95,15 +110,19 @@ class _Others:
         state, moves = self._state, [move] if move else []
         coming = arrivals(state, self._load, moves, GROWTH_SECONDS).get(destination, [])
         all_coming = [*self._arriving.get(destination, []), *coming]
-        return tuple(filled(state, destination, all_coming, self._in_flight.get(destination, 0)))
+        return tuple(
+            check_broker_disks(state, destination, all_coming, self._in_flight.get(destination, 0))
+        )
 
     def _carried(self, move: Move | None, destination: int) -> Iterator[Finding]:
         """Yield what speaks of the destination's load, as leader and as follower."""
         state, load, now = self._state, self._load, self._now
-        known = with_rates(state, load, [move] if move else [])
-        after = effect_of(state, load, known, self._after).after
+        known = moves_with_rates(state, load, [move] if move else [])
+        after = compute_effect(state, load, known, self._after).after
         if self._is_limited:
-            taken = self._taken, self._taken_after + brought(state, load, known)
+            taken = self._taken, self._taken_after + added_bytes_per_s(state, load, known)
             sent = now.out_bytes_per_s, after.out_bytes_per_s
-            yield from above(state, taken, sent, only=destination)
-        yield from raised(state, now.in_bytes_per_s, after.in_bytes_per_s, only=destination)
+            yield from find_over_capacity(state, taken, sent, only=destination)
+        yield from find_above_fair_share(
+            state, now.in_bytes_per_s, after.in_bytes_per_s, only=destination
+        )

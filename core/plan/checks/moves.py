@@ -14,12 +14,12 @@ from core.load.load import Load
 from core.plan.checks.catalogue import (
     Finding,
     finding,
-    named,
+    partition_list,
 )
 from core.plan.plan import Move, Plan, current_target, log_dir_of
 
 
-def stale(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
+def check_base(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
     """Return which moves are from something else than what is there; their partitions must be."""
     return tuple(_grouped((move.tp, fact) for move in plan for fact in _stale(state, move)))
 
@@ -66,7 +66,7 @@ def illegal_facts(state: ClusterState, move: Move) -> list[_Fact]:
     facts += [("unknown-broker", b) for b in move.after if b not in state.broker_by_id]
     if len(move.after) > len(state.brokers):
         facts.append(("too-many-replicas", len(state.brokers)))
-    return facts + [("no-log-dir", one) for one in missing(state, move)]
+    return facts + [("no-log-dir", one) for one in missing_log_dirs(state, move)]
 
 
 def _doubts(
@@ -81,7 +81,7 @@ def _doubts(
     yield from _stale(state, move)
     if move.tp in reassignments or row.adding or row.removing:
         yield "foreign-move", None
-    elif copied_within(state, move):
+    elif is_changing_log_dir(state, move):
         yield "foreign-move", "log dir"
     for broker in move.receiving:
         if not state.broker_by_id[broker].alive:
@@ -99,7 +99,7 @@ def _doubts(
     if len(move.after) != len(move.before):
         yield "rf-change", (len(move.before), len(move.after))
     yield from _racks(state, move)
-    for broker in untold(state, move):
+    for broker in brokers_without_log_dirs(state, move):
         yield "log-dirs", broker
     if move.receiving and state.partition_size_bytes[index] < 0:
         yield "size-unknown", None
@@ -112,7 +112,7 @@ def _stale(state: ClusterState, move: Move) -> Iterator[_Fact]:
     replaced = bool(topic and move.topic_id and topic.id and move.topic_id != topic.id)
     if replaced or current_target(state, move.tp) not in (move.before, move.after):
         yield "stale", "replaced" if replaced else "moved"
-    elif lies_elsewhere(state, move):
+    elif is_in_other_log_dir(state, move):
         yield "stale", "log dir"
 
 
@@ -154,7 +154,7 @@ def _counts(racks: Iterable[str]) -> dict[str, int]:
 
 
 def _stay(tps: Sequence[TopicPartition], one: str, many: str) -> str:
-    return f"{named(tps)} {one if len(tps) == 1 else many}"
+    return f"{partition_list(tps)} {one if len(tps) == 1 else many}"
 
 
 def _out_of_sync(about: object, tps: Sequence[TopicPartition]) -> str:
@@ -175,7 +175,7 @@ def _rack_spread(about: object, tps: Sequence[TopicPartition]) -> str:
 def _pair(text: str) -> Callable[[object, Sequence[TopicPartition]], str]:
     def sentence(about: object, tps: Sequence[TopicPartition]) -> str:
         assert isinstance(about, tuple)
-        return text.format(named(tps), *about)
+        return text.format(partition_list(tps), *about)
 
     return sentence
 
@@ -187,9 +187,13 @@ _OF_A_BROKER = frozenset(("dead-broker", "unknown-broker", "log-dirs", "rack-unk
 _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
     "missing-partition": lambda _, tps: f"{_stay(tps, 'does', 'do')} not exist.",
     "empty": lambda _, tps: f"{_stay(tps, 'is', 'are')} left without a replica.",
-    "same-broker-twice": lambda _, tps: f"{named(tps)}: two replicas on one broker.",
-    "unknown-broker": lambda b, tps: f"Broker {b} does not exist; {named(tps)} should go there.",
-    "too-many-replicas": lambda n, tps: f"{named(tps)}: more replicas than the {n} brokers.",
+    "same-broker-twice": lambda _, tps: f"{partition_list(tps)}: two replicas on one broker.",
+    "unknown-broker": lambda b, tps: (
+        f"Broker {b} does not exist; {partition_list(tps)} should go there."
+    ),
+    "too-many-replicas": lambda n, tps: (
+        f"{partition_list(tps)}: more replicas than the {n} brokers."
+    ),
     "dead-broker": lambda b, tps: (
         f"Broker {b} is down: {_stay(tps, 'would wait', 'would wait')} for it."
     ),
@@ -207,27 +211,30 @@ _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
     "out-of-sync": _out_of_sync,
     "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
     "min-isr-unknown": lambda left, tps: (
-        f"{named(tps)}: min.insync.replicas is not known; where it is above {left}, "
+        f"{partition_list(tps)}: min.insync.replicas is not known; where it is above {left}, "
         "producers would fail."
     ),
     "rf-change": _pair("{0}: from {1} replicas to {2}."),
     "rack-spread": _rack_spread,
     "no-log-dir": _pair("Broker {1} has {3} log dir {2}; {0} should lie there."),
     "log-dirs": lambda b, tps: (
-        f"What log dirs broker {b} has is not known; {named(tps)} should lie in a certain one."
+        f"What log dirs broker {b} has is not known; {partition_list(tps)} should lie in a "
+        "certain one."
     ),
-    "rack-unknown": lambda b, tps: f"Broker {b} has no rack; {named(tps)} should go there.",
-    "size-unknown": lambda _, tps: f"The size of {named(tps)} is not known.",
-    "load-unknown": lambda _, tps: f"What is produced to {named(tps)} is not known.",
+    "rack-unknown": lambda b, tps: (
+        f"Broker {b} has no rack; {partition_list(tps)} should go there."
+    ),
+    "size-unknown": lambda _, tps: f"The size of {partition_list(tps)} is not known.",
+    "load-unknown": lambda _, tps: f"What is produced to {partition_list(tps)} is not known.",
 }
 
 
 NONE_IN_FLIGHT: Mapping[TopicPartition, Reassignment] = MappingProxyType({})
 
 
-def missing(state: ClusterState, move: Move) -> Iterator[tuple[int, str, str]]:
+def missing_log_dirs(state: ClusterState, move: Move) -> Iterator[tuple[int, str, str]]:
     """Yield the log dirs that a broker does not have, or that are offline: (broker, path, how)."""
-    for broker, path in move.wanted_dirs.items():
+    for broker, path in move.target_log_dirs.items():
         known = state.broker_by_id.get(broker)
         if known is None or not known.log_dirs:
             continue
@@ -238,25 +245,25 @@ def missing(state: ClusterState, move: Move) -> Iterator[tuple[int, str, str]]:
             yield broker, path, "an offline"
 
 
-def untold(state: ClusterState, move: Move) -> Iterator[int]:
+def brokers_without_log_dirs(state: ClusterState, move: Move) -> Iterator[int]:
     """Yield the brokers of which a log dir is named and no log dirs are known."""
-    for broker in move.wanted_dirs:
+    for broker in move.target_log_dirs:
         known = state.broker_by_id[broker]
         if known.alive and not known.log_dirs:
             yield broker
 
 
-def lies_elsewhere(state: ClusterState, move: Move) -> bool:
+def is_in_other_log_dir(state: ClusterState, move: Move) -> bool:
     """Return whether a replica lies neither where the plan found it nor where it is to go."""
     for broker, path in move.dir_moves.items():
-        found = move.found_dirs.get(broker)
+        found = move.base_log_dirs.get(broker)
         now = log_dir_of(state, move.tp, broker)
         if found is not None and now is not None and now not in (found, path):
             return True
     return False
 
 
-def copied_within(state: ClusterState, move: Move) -> bool:
+def is_changing_log_dir(state: ClusterState, move: Move) -> bool:
     """Return whether a replica that leaves, or changes its log dir, is copied to one already."""
     touched = {*move.removing, *move.dir_moves}
     return any(copy.tp == move.tp and copy.broker in touched for copy in state.future_replicas)
@@ -265,7 +272,7 @@ def copied_within(state: ClusterState, move: Move) -> bool:
 NOBODY = -1
 
 
-def plain(
+def clean_moves(
     state: ClusterState,
     load: Load,
     moves: Sequence[Move],

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from types import MappingProxyType
 
-from core.plan.copies import Copying, Side, least_seconds
-from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS, Spread
+from core.plan.copies import PlanCopies, Side, min_seconds
+from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS, TimeRange
 from core.units import counted
 
-NEWEST = 9
+MAX_RUNS = 9
 """How many runs are learned from at most, the newest ones."""
-FEWEST = 3
+MIN_RUNS = 3
 """From so many on a median is of some use; one odd run decides nothing then."""
 FACTORS = (0.75, 1.5)
 """Beyond these the model is wrong, or the cluster is another by now; no factor mends that."""
 OWN_WEIGHT = 4
 """The estimate's own range counts as so many runs: few of them narrow it only a little."""
-WIDEST = 3.0
+MAX_REACH = 3.0
 SPEEDS = 0.25
 """How much faster or slower than seen another plan may be copied without a throttle."""
 
@@ -51,22 +51,22 @@ class Learned:
     factor: float
     reach: float
 
-    def on(self, spread: Spread) -> Spread:
+    def on(self, spread: TimeRange) -> TimeRange:
         """Return times as they are to be expected here; at a risk the range gets no narrower."""
         copying = spread.seconds - AROUND_SECONDS
         reach = max(self.reach, 1.0) if spread.risk else self.reach
-        least, most = spread.least_seconds - AROUND_RANGE[0], spread.most_seconds - AROUND_RANGE[1]
+        least, most = spread.min_seconds - AROUND_RANGE[0], spread.max_seconds - AROUND_RANGE[1]
         expected = copying * self.factor
         below = max(copying - least, 0.0) * self.factor * reach
         above = max(most - copying, 0.0) * self.factor * reach
         return replace(
             spread,
             seconds=expected + AROUND_SECONDS,
-            least_seconds=max(expected - below, 0.0) + AROUND_RANGE[0],
-            most_seconds=expected + above + AROUND_RANGE[1],
+            min_seconds=max(expected - below, 0.0) + AROUND_RANGE[0],
+            max_seconds=expected + above + AROUND_RANGE[1],
             ends={side: end * self.factor for side, end in spread.ends.items()},
-            played=spread.played
-            and replace(spread.played, stretch=spread.played.stretch * self.factor),
+            trace=spread.trace
+            and replace(spread.trace, stretch=spread.trace.stretch * self.factor),
         )
 
 
@@ -79,13 +79,13 @@ class Speed:
     least: float
     most: float
 
-    def on(self, what: Copying) -> Spread | None:
+    def on(self, what: PlanCopies) -> TimeRange | None:
         """Return how long a plan takes without a throttle, None where it would never end."""
         slow, fast = self.least / (1 + SPEEDS), self.most * (1 + SPEEDS)
-        usual, most, least = (least_seconds(what, rate) for rate in (self.usual, slow, fast))
+        usual, most, least = (min_seconds(what, rate) for rate in (self.usual, slow, fast))
         if usual is None or most is None or least is None:
             return None
-        return Spread(usual + AROUND_SECONDS, least + AROUND_RANGE[0], most + AROUND_RANGE[1])
+        return TimeRange(usual + AROUND_SECONDS, least + AROUND_RANGE[0], most + AROUND_RANGE[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Calibrated:
         return f"{learned}: {f'{percent} % {longer}' if percent else 'as reckoned'}"
 
 
-def learn(lessons: Iterable[Lesson]) -> Calibration:
+def build_calibration(lessons: Iterable[Lesson]) -> Calibration:
     """Return what runs teach, the newest first; nothing of a side that had too few of them."""
     of_side: dict[Side, list[Lesson]] = {side: [] for side in Side}
     speeds: list[float] = []
@@ -133,12 +133,12 @@ def learn(lessons: Iterable[Lesson]) -> Calibration:
             of_side[lesson.side].append(lesson)
         elif lesson.busiest_bytes > 0:
             speeds.append(lesson.busiest_bytes / lesson.took_seconds)
-    newest = speeds[:NEWEST]
+    newest = speeds[:MAX_RUNS]
     return Calibration(
         {
             side: learned
             for side, known in of_side.items()
-            if (learned := _learned(known[:NEWEST])) is not None
+            if (learned := _learned(known[:MAX_RUNS])) is not None
         },
         Speed(len(newest), median(newest), min(newest), max(newest)) if newest else None,
     )
@@ -150,7 +150,7 @@ def _learned(lessons: Sequence[Lesson]) -> Learned | None:
         for lesson in lessons
         if lesson.estimated_seconds and lesson.range_seconds
     ]
-    if len(known) < FEWEST:
+    if len(known) < MIN_RUNS:
         return None
     low, high = FACTORS
     factor = min(max(median(took / said for took, said, _ in known), low), high)
@@ -162,4 +162,4 @@ def _learned(lessons: Sequence[Lesson]) -> Learned | None:
     runs = len(known)
     if used < 1:  # a range that was kept to narrows with each run; one that was not widens at once
         used = (OWN_WEIGHT + runs * used) / (OWN_WEIGHT + runs)
-    return Learned(runs, factor, min(used, WIDEST))
+    return Learned(runs, factor, min(used, MAX_REACH))

@@ -14,22 +14,22 @@ from dataclasses import dataclass, field, replace
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import named
-from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
+from core.plan.checks.catalogue import partition_list
+from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates, Side, SideLoad
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibrated, Calibration
 from core.plan.estimate.messages import (
-    link_gives,
-    never_ends,
-    no_rate_fits,
-    not_counted,
-    notes_of,
-    risk_of,
+    explain_never,
+    explain_no_rate,
+    explain_not_counted,
+    explain_risk,
+    explain_unknown,
+    format_slowest_link,
 )
-from core.plan.estimate.near_capacity import Crowded, crowded
-from core.plan.estimate.required_rates import least_rate, set_apart
-from core.plan.estimate.trace import Played
+from core.plan.estimate.near_capacity import NearCapacity, find_near_capacity
+from core.plan.estimate.required_rates import choose_rates, min_rate
+from core.plan.estimate.trace import Trace
 from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS, START_SECONDS, Task
-from core.plan.log_dir_copies import SWAP_SECONDS, slow
+from core.plan.log_dir_copies import SWAP_SECONDS, slow_seconds
 from core.plan.plan import Plan
 from core.units import UNLIMITED, format_rate
 
@@ -72,11 +72,11 @@ class Estimate:
     note: str = ""
     calibration: Calibrated | None = None
     """How times were put right by earlier runs; None when they are the model's own."""
-    crowded: Crowded | None = None
+    near_capacity: NearCapacity | None = None
     """Who comes nearest to its capacity at that rate, None when nobody does or it is not known."""
-    played: Played | None = field(default=None, repr=False, compare=False)
+    trace: Trace | None = field(default=None, repr=False, compare=False)
     """How copying went in the usual case; None where it was not played out, or never ends."""
-    apart: Apart = field(default_factory=dict)
+    per_side_rates: PerSideRates = field(default_factory=dict)
     """Lower rates of brokers and sides for which they will do; `seconds` are with them."""
 
     @property
@@ -86,7 +86,7 @@ class Estimate:
 
     def limit_of(self, broker: int, side: Side) -> int:
         """Return the rate that a broker and side is limited to, in bytes/s."""
-        return self.apart.get(BrokerSide(broker, side), self.timed_bytes_per_s)
+        return self.per_side_rates.get(BrokerSide(broker, side), self.timed_bytes_per_s)
 
 
 def estimate_at(
@@ -95,7 +95,7 @@ def estimate_at(
     plan: Plan,
     rate_bytes_per_s: int,
     *,
-    most_extra_bytes: int | None = None,
+    max_extra_bytes: int | None = None,
     calibration: Calibration = NOTHING_LEARNED,
 ) -> Estimate:
     """Return how long `plan` takes when each broker and side is limited to a rate.
@@ -104,7 +104,7 @@ def estimate_at(
     without a throttle have told how fast they copy. `most_extra_bytes` is what a destination may
     receive at a time.
     """
-    return at_rate(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s, calibration)
+    return estimate_task(Task.of(state, load, plan, max_extra_bytes), rate_bytes_per_s, calibration)
 
 
 def estimate_within(
@@ -113,7 +113,7 @@ def estimate_within(
     plan: Plan,
     seconds: float,
     *,
-    most_extra_bytes: int | None = None,
+    max_extra_bytes: int | None = None,
     calibration: Calibration = NOTHING_LEARNED,
 ) -> Estimate:
     """Return the rate that `plan` needs to end within `seconds` of wall time.
@@ -123,36 +123,38 @@ def estimate_within(
     the sides in `apart` then keep the deadline with much less. When no rate fits, `never` says so;
     what cannot be known (a size) is no never.
     """
-    task = Task.of(state, load, plan, most_extra_bytes)
+    task = Task.of(state, load, plan, max_extra_bytes)
     if not task.loads:
-        return at_rate(task, UNLIMITED, calibration)
+        return estimate_task(task, UNLIMITED, calibration)
     needed = max(1, *(math.ceil(load.required_bytes_per_s(seconds)) for load in task.loads))
     if not task.known:
-        return at_rate(task, needed, calibration)
+        return estimate_task(task, needed, calibration)
     limit = _limit(side_rows(task.what.side_loads, seconds, {}))
     learned = calibration.sides.get(limit.side) if limit is not None else None
-    recommended = least_rate(task, seconds, learned)
+    recommended = min_rate(task, seconds, learned)
     if recommended is None:
-        estimate = at_rate(task, needed, calibration, deadline_seconds=seconds)
-        reason = estimate.never or no_rate_fits(
+        estimate = estimate_task(task, needed, calibration, deadline_seconds=seconds)
+        reason = estimate.never or explain_no_rate(
             estimate.total_bytes,
             seconds,
             AROUND_RANGE[1],
-            link_gives(task.what.side_loads, task.room)
+            format_slowest_link(task.what.side_loads, task.room)
             if task.link_known
             else f"the links give about {format_rate(task.link_bytes_per_s)}",
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
-    chosen = set_apart(task, recommended, seconds, learned)
-    rate, apart = chosen.bytes_per_s, chosen.rates
+    chosen = choose_rates(task, recommended, seconds, learned)
+    rate, per_side_rates = chosen.bytes_per_s, chosen.rates
     return replace(
-        at_rate(task, rate, calibration, deadline_seconds=seconds, apart=apart),
+        estimate_task(
+            task, rate, calibration, deadline_seconds=seconds, per_side_rates=per_side_rates
+        ),
         rate_bytes_per_s=needed,
         recommended_bytes_per_s=rate,
     )
 
 
-def estimate_sparing(
+def estimate_per_side(
     state: ClusterState,
     load: Load,
     plan: Plan,
@@ -168,29 +170,36 @@ def estimate_sparing(
     if rate == UNLIMITED or plain.range_seconds is None or plain.limit is None:
         return None
     task, learned = Task.of(state, load, plan), calibration.sides.get(plain.limit.side)
-    apart = set_apart(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
-    return at_rate(task, rate, calibration, apart=apart) if apart else None
+    per_side_rates = choose_rates(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
+    return (
+        estimate_task(task, rate, calibration, per_side_rates=per_side_rates)
+        if per_side_rates
+        else None
+    )
 
 
 # -- from the simulation's answer ----------------------------------------------------------------
 
 
-def at_rate(
+def estimate_task(
     task: Task,
     rate: int,
     calibration: Calibration,
     *,
     deadline_seconds: float | None = None,
-    apart: Apart = NONE_APART,
+    per_side_rates: PerSideRates = NO_PER_SIDE_RATES,
 ) -> Estimate:
     """Return how long a task takes at a rate; the range is as of a deadline, where one is given.
 
     The sides in `apart` have lower rates.
     """
-    estimate = replace(_copied(task, rate, apart, calibration, deadline_seconds), apart=apart)
+    estimate = replace(
+        _copied(task, rate, per_side_rates, calibration, deadline_seconds),
+        per_side_rates=per_side_rates,
+    )
     if task.dirs:
         estimate = _with_dirs(estimate, task, rate, deadline_seconds)
-    return replace(estimate, crowded=crowded(task.bearings, rate, apart))
+    return replace(estimate, near_capacity=find_near_capacity(task.bearings, rate, per_side_rates))
 
 
 def _with_dirs(
@@ -201,21 +210,21 @@ def _with_dirs(
     notes = [estimate.note] if estimate.note else []
     never, seconds, between = estimate.never, estimate.seconds, estimate.range_seconds
     calibrated = estimate.calibration
-    ends = dirs.seconds(rate, estimate.apart) if rate != UNLIMITED else {}
+    ends = dirs.seconds(rate, estimate.per_side_rates) if rate != UNLIMITED else {}
     limit = estimate.limit
     if dirs.unknown:
-        notes.append(f"The size of {named(dirs.unknown)} is not known.")
+        notes.append(f"The size of {partition_list(dirs.unknown)} is not known.")
     if dirs.loads_unknown and dirs.loads_unknown != task.what.loads_unknown:
-        notes.append(not_counted(dirs.loads_unknown))
+        notes.append(explain_not_counted(dirs.loads_unknown))
     if dirs.down is not None:
         never = never or f"Broker {dirs.down} is down: its log dirs wait until it is back."
     elif rate == UNLIMITED and not dirs.unknown:
         notes.append("How fast brokers copy between their log dirs without a throttle is unknown.")
     elif never is None and rate != UNLIMITED and not all(map(math.isfinite, ends.values())):
-        limit, never = never_ends(dirs.sides, rate)
-    played = estimate.played
+        limit, never = explain_never(dirs.sides, rate)
+    trace = estimate.trace
     if never or dirs.unknown or rate == UNLIMITED:
-        seconds = between = calibrated = played = None
+        seconds = between = calibrated = trace = None
     elif seconds is not None and between is not None:
         longest = max(ends.values(), default=0.0)
         if longest + AROUND_SECONDS > seconds:
@@ -223,7 +232,7 @@ def _with_dirs(
         seconds = max(seconds, longest + AROUND_SECONDS)
         between = (
             max(between[0], longest - SWAP_SECONDS + AROUND_RANGE[0]),
-            max(between[1], slow(longest) + AROUND_RANGE[1]),
+            max(between[1], slow_seconds(longest) + AROUND_RANGE[1]),
         )
     own_seconds = seconds if calibrated is None else calibrated.seconds
     rows = estimate.rows + side_rows(dirs.sides, deadline_seconds or own_seconds, ends)
@@ -237,14 +246,14 @@ def _with_dirs(
         total_bytes=estimate.total_bytes + dirs.total_bytes,
         note=" ".join(notes),
         calibration=calibrated,
-        played=played,
+        trace=trace,
     )
 
 
 def _copied(
     task: Task,
     rate: int,
-    apart: Apart,
+    per_side_rates: PerSideRates,
     calibration: Calibration,
     deadline_seconds: float | None,
 ) -> Estimate:
@@ -252,7 +261,7 @@ def _copied(
     loads = what.side_loads
     if not what.copies:
         return Estimate(rate, AROUND_SECONDS, AROUND_RANGE, None, None, (), 0)
-    notes = notes_of(what)
+    notes = explain_unknown(what)
     never = what.blocked
     if never is None and rate != UNLIMITED and rate <= 0:
         never = "A rate of 0 moves nothing."
@@ -261,7 +270,7 @@ def _copied(
     limit: BrokerSide | None = None
     ends: Mapping[BrokerSide, float] = {}
     calibrated: Calibrated | None = None
-    played: Played | None = None
+    trace: Trace | None = None
     if never or what.sizes_unknown:
         pass
     elif rate == UNLIMITED and not task.link_known:
@@ -272,25 +281,25 @@ def _copied(
                 "configure in_capacity and out_capacity for an answer."
             )
         else:
-            seconds, range_seconds = seen.seconds, (seen.least_seconds, seen.most_seconds)
+            seconds, range_seconds = seen.seconds, (seen.min_seconds, seen.max_seconds)
             calibrated = Calibrated(calibration.speed.runs, None, None, None)
     else:
-        found = task.spread(rate, apart)
+        found = task.spread(rate, per_side_rates)
         ends = found.ends
         if found.never:
-            limit, never = never_ends(loads, rate, task.room)
+            limit, never = explain_never(loads, rate, task.room)
         else:
             slowest = _limit(side_rows(loads, deadline_seconds or found.seconds, {}))
             learned = calibration.sides.get(slowest.side) if slowest is not None else None
             if learned is not None and rate != UNLIMITED:
-                own = (found.least_seconds, found.most_seconds)
+                own = (found.min_seconds, found.max_seconds)
                 calibrated = Calibrated(learned.runs, learned.factor, found.seconds, own)
                 found = learned.on(found)
                 ends = found.ends
-            seconds, range_seconds = found.seconds, (found.least_seconds, found.most_seconds)
-            played = found.played
+            seconds, range_seconds = found.seconds, (found.min_seconds, found.max_seconds)
+            trace = found.trace
             if found.risk:
-                notes.append(risk_of(loads, rate))
+                notes.append(explain_risk(loads, rate))
     own_seconds = calibrated.seconds if calibrated is not None else seconds
     rows = side_rows(loads, deadline_seconds or own_seconds, ends)
     return Estimate(
@@ -303,7 +312,7 @@ def _copied(
         what.total_bytes,
         note=" ".join(notes),
         calibration=calibrated,
-        played=played,
+        trace=trace,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.peak_usage import Burden
-from core.plan.estimate.timeline import TimeLine
+from core.plan.estimate.peak_usage import PeakUsage
+from core.plan.estimate.timeline import PlanTimeline
 
 
-def to_json(estimate: Estimate) -> dict[str, Any]:
+def format_estimate(estimate: Estimate) -> dict[str, Any]:
     """Return what `trimtab estimate --json` says of the time."""
     limit = estimate.limit
     return {
@@ -20,7 +20,7 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
         "rate_bytes_per_s": estimate.rate_bytes_per_s,
         "recommended_bytes_per_s": estimate.recommended_bytes_per_s,
         "total_bytes": estimate.total_bytes,
-        "calibration": calibration(estimate),
+        "calibration": format_calibration(estimate),
         "limit": None if limit is None else {"broker": limit.broker, "side": limit.side.value},
         "rows": [
             {
@@ -39,9 +39,9 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def burden_document(found: Burden) -> dict[str, Any]:
+def format_peak_usage(found: PeakUsage) -> dict[str, Any]:
     """Return what brokers bear meanwhile: who comes near its capacity, and extra disk."""
-    near = found.crowded
+    near = found.near_capacity
     return {
         "near_capacity": None
         if near is None
@@ -57,7 +57,7 @@ def burden_document(found: Burden) -> dict[str, Any]:
     }
 
 
-def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
+def format_timeline(found: PlanTimeline | None) -> dict[str, Any] | None:
     """Return brokers' sides and disks over time, worst first; None where it was not played out."""
     if found is None:
         return None
@@ -70,9 +70,7 @@ def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
                 "ends_seconds": round(lane.ends, 1),
                 "besides_bytes_per_s": lane.besides_bytes_per_s,
                 "capacity_bytes_per_s": lane.capacity_bytes_per_s,
-                "most_fraction": None
-                if lane.most_fraction is None
-                else round(lane.most_fraction, 4),
+                "most_fraction": None if lane.max_fraction is None else round(lane.max_fraction, 4),
                 "steps": [
                     {
                         "from_seconds": round(step.start, 3),
@@ -90,9 +88,7 @@ def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
                 "broker": disk.broker,
                 "used_bytes": disk.used_bytes,
                 "whole_bytes": disk.whole_bytes,
-                "most_fraction": None
-                if disk.most_fraction is None
-                else round(disk.most_fraction, 4),
+                "most_fraction": None if disk.max_fraction is None else round(disk.max_fraction, 4),
                 "points": [
                     {"seconds": round(held.at_seconds, 3), "more_bytes": held.bytes}
                     for held in disk.course
@@ -103,7 +99,7 @@ def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
     }
 
 
-def calibration(estimate: Estimate | None) -> dict[str, Any] | None:
+def format_calibration(estimate: Estimate | None) -> dict[str, Any] | None:
     """Return what earlier runs did to an estimate; None where they did nothing."""
     calibrated = estimate.calibration if estimate is not None else None
     if calibrated is None:

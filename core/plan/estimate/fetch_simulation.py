@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import Quota
-from core.plan.batch_schedule import InBatches, Submissions
+from core.plan.batch_schedule import CopyBatches, Submissions
 from core.plan.copies import (
     PARTITION_FETCH_BYTES,
     PARTITIONS_A_FETCH,
@@ -24,7 +24,7 @@ from core.plan.copies import (
     wait_seconds,
 )
 from core.plan.estimate import fluid_model
-from core.plan.estimate.trace import Fetch, Played
+from core.plan.estimate.trace import Fetch, Trace
 
 
 class Links:
@@ -88,33 +88,33 @@ class Conditions:
     cut: float = 1.007
     phase: float = 0.5
     room: Mapping[BrokerSide, float] = field(default_factory=dict)
-    apart: Mapping[BrokerSide, float] = field(default_factory=dict)
+    per_side_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
 
     def sends(self, broker: int) -> float:
         """Return a broker's quota as leader."""
-        own = self.apart.get(BrokerSide(broker, Side.LEADER), math.inf)
+        own = self.per_side_rates.get(BrokerSide(broker, Side.LEADER), math.inf)
         return min(self.leader_bytes_per_s, own)
 
     def receives(self, broker: int) -> float:
         """Return a broker's quota as follower."""
-        own = self.apart.get(BrokerSide(broker, Side.FOLLOWER), math.inf)
+        own = self.per_side_rates.get(BrokerSide(broker, Side.FOLLOWER), math.inf)
         return min(self.follower_bytes_per_s, own)
 
 
-Passed = Sequence[tuple[float, float]]
+CountedBytes = Sequence[tuple[float, float]]
 """What a quota has counted: (when, bytes), oldest first, in seconds before now (negative)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Midway:
+class RunningCopies:
     """Where copies stand that have begun: those in flight, and what quotas have counted lately.
 
     `submitted_at` is when the newest of `flying` were, in seconds before now (negative).
     """
 
-    flying: frozenset[int]
+    in_flight: frozenset[int]
     submitted_at: float = 0.0
-    counted: Mapping[BrokerSide, Passed] = field(default_factory=dict)
+    counted: Mapping[BrokerSide, CountedBytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -148,34 +148,34 @@ class _Fetcher:
         return min(self.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
 
 
-def played(
+def simulate_copies(
     copies: Sequence[Copy],
     idle_seconds: Mapping[Flow, float],
     conditions: Conditions,
-    batches: InBatches | None = None,
-    midway: Midway | None = None,
+    batches: CopyBatches | None = None,
+    midway: RunningCopies | None = None,
     *,
     events: int = EVENT_BUDGET,
     steps: int = fluid_model.STEPS,
-) -> Played:
+) -> Trace:
     """Return when each copy has caught up, and who sent and received what until then.
 
     Times are seconds from the first submission, or from now where copies are `midway`; infinite
     is never. Without `batches` all are submitted at once. So many `events` are played, and what
     flows after them is told in so many `steps`.
     """
-    game = _Game(
-        copies, idle_seconds, conditions, batches or InBatches.at_once(len(copies)), midway
+    game = _FetchSimulation(
+        copies, idle_seconds, conditions, batches or CopyBatches.at_once(len(copies)), midway
     )
     game.play(events)
     until = game.now
     flowed = game.flow(steps)
     if flowed is None:
         until = math.inf
-    return Played(copies, game.ends, game.submissions.begun, game.fetches, until, flowed)
+    return Trace(copies, game.ends, game.submissions.begun, game.fetches, until, flowed)
 
 
-class _Game:
+class _FetchSimulation:
     """One play-through: quotas and fetchers of all brokers involved, and the time."""
 
     def __init__(
@@ -183,8 +183,8 @@ class _Game:
         copies: Sequence[Copy],
         idle_seconds: Mapping[Flow, float],
         conditions: Conditions,
-        batches: InBatches,
-        midway: Midway | None = None,
+        batches: CopyBatches,
+        midway: RunningCopies | None = None,
     ) -> None:
         self.copies, self.conditions, self.batches = copies, conditions, batches
         self.now = 0.0
@@ -201,9 +201,9 @@ class _Game:
             for destination in dict.fromkeys(copy.destination for copy in copies)
         }
         self.links = Links(conditions.room)
-        flying = midway.flying if midway else frozenset()
+        in_flight = midway.in_flight if midway else frozenset()
         self.submissions = Submissions(
-            copies, batches, flying, midway.submitted_at if midway else 0.0
+            copies, batches, in_flight, midway.submitted_at if midway else 0.0
         )
         self.open_copies: Counter[TopicPartition] = Counter()
         self.sent_in_sync = dict.fromkeys(leaders, 0.0)
@@ -240,15 +240,17 @@ class _Game:
                 self._awake(fetcher, self.now + wait)
         self.now = max(self.now, self.links.free_at)
 
-    def flow(self, steps: int) -> fluid_model.Flowed | None:
+    def flow(self, steps: int) -> fluid_model.FluidFlows | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
-        units: dict[tuple[Flow, int], list[fluid_model.Part]] = {}
+        units: dict[tuple[Flow, int], list[fluid_model.RemainingCopy]] = {}
         for fetcher in self.fetchers.values():
             for part in fetcher.parts:
                 key = fetcher.flow, self.batches.number[part.index]
                 open_copies = self.open_copies[part.copy.tp]
                 units.setdefault(key, []).append(
-                    fluid_model.Part(part.index, part.copy, part.left(self.now), open_copies)
+                    fluid_model.RemainingCopy(
+                        part.index, part.copy, part.left(self.now), open_copies
+                    )
                 )
         waiting = self.submissions.waiting
         open_later = Counter(self.copies[at].tp for at in waiting)
@@ -256,19 +258,21 @@ class _Game:
             copy = self.copies[at]
             left = _Part(at, copy).left(self.now)
             units.setdefault((copy.flow, self.batches.number[at]), []).append(
-                fluid_model.Part(at, copy, left, open_later[copy.tp])
+                fluid_model.RemainingCopy(at, copy, left, open_later[copy.tp])
             )
         if not units:
             return None
-        flowed = fluid_model.Flowed.of(list(units.values()))
-        limits = fluid_model.Limits(
+        flowed = fluid_model.FluidFlows.of(list(units.values()))
+        limits = fluid_model.FlowLimits(
             [self.conditions.sends(broker) for broker in flowed.leaders.tolist()],
             self.conditions.link_bytes_per_s,
             self.conditions.cut,
             [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
             self.conditions.room,
         )
-        for at, end in fluid_model.ends(flowed, limits, self.submissions, self.now, steps):
+        for at, end in fluid_model.simulate_flows(
+            flowed, limits, self.submissions, self.now, steps
+        ):
             self.ends[at] = end
         return flowed
 
@@ -279,9 +283,9 @@ class _Game:
         quota = self.conditions.receives(flow.destination)
         return quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS)
 
-    def _go_on(self, midway: Midway) -> None:
+    def _go_on(self, midway: RunningCopies) -> None:
         """Take up what is in flight, and count what has passed lately in the quotas again."""
-        self._submit(sorted(midway.flying))
+        self._submit(sorted(midway.in_flight))
         for broker, quota in self.sends.items():
             in_sync = self.sent_in_sync[broker] * TICK_SECONDS
             counted = [(i * TICK_SECONDS, in_sync) for i in range(-_TICKS_KEPT, 0)]

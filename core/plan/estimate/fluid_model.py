@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RemainingCopy:
     """What is left of one copy; `open_copies` is how many its partition has yet."""
 
     index: int
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FlowLimits:
     """What may flow, in bytes/s.
 
     `send_bytes_per_s` is of each of the leaders, `receive_bytes_per_s` of each unit's destination,
@@ -55,14 +55,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Flowed:
+class FluidFlows:
     """What flows, and what each step has moved: bytes by leader and by destination.
 
     A unit is what goes from one leader to one destination in one batch; it ends as a whole.
     `leader_of` and `destination_of` are its places in `leaders` and `destinations`.
     """
 
-    units: Sequence[Sequence[Part]]
+    units: Sequence[Sequence[RemainingCopy]]
     leaders: Ints
     leader_of: Ints
     destinations: Ints
@@ -73,7 +73,7 @@ class Flowed:
     received: list[Floats] = field(default_factory=list)
 
     @classmethod
-    def of(cls, units: Sequence[Sequence[Part]]) -> Flowed:
+    def of(cls, units: Sequence[Sequence[RemainingCopy]]) -> FluidFlows:
         """Return units of which nothing has been moved yet."""
         leaders, leader_of = np.unique([unit[0].copy.leader for unit in units], return_inverse=True)
         destinations, destination_of = np.unique(
@@ -90,8 +90,8 @@ class Flowed:
         self.received.append(received.astype(np.float64))
 
 
-def ends(
-    flowed: Flowed, limits: Limits, submissions: Submissions, now: float, steps: int = STEPS
+def simulate_flows(
+    flowed: FluidFlows, limits: FlowLimits, submissions: Submissions, now: float, steps: int = STEPS
 ) -> Iterator[tuple[int, float]]:
     """Yield each copy that ends, and when; `flowed` is told what every step moves.
 
@@ -119,7 +119,7 @@ def ends(
         send = may_send - np.bincount(leader_of[at], in_sync[at], len(may_send))
         receive = np.full(destination_of.max() + 1, -np.inf)
         np.maximum.at(receive, destination_of[at], own[at])
-        rates = shared(
+        rates = share_fairly(
             leader_of[at],
             destination_of[at],
             np.minimum(np.maximum(send, 0.0), can_send),
@@ -144,7 +144,7 @@ def ends(
                 submissions.caught_up(part.index, now)
 
 
-def _in_sync_bytes_per_s(part: Part) -> float:
+def _in_sync_bytes_per_s(part: RemainingCopy) -> float:
     """Return what in-sync followers take of a partition, shared among its copies."""
     return part.copy.in_bytes_per_s * part.copy.followers / part.open_copies
 
@@ -157,7 +157,7 @@ def _whole_seconds(
     return max(sent, float(np.bincount(destination_of, left / own).max()))
 
 
-def shared(
+def share_fairly(
     leader_of: Ints, destination_of: Ints, send: Floats, receive: Floats, link: float
 ) -> Floats:
     """Return each flow's rate when all grow alike until a broker's side is full (max-min fair).

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from core.cluster.metadata import TopicPartition
-from core.plan.checks.catalogue import named
-from core.plan.copies import Apart, BrokerSide, Copying, Side, SideLoad
+from core.plan.checks.catalogue import partition_list
+from core.plan.copies import BrokerSide, PerSideRates, PlanCopies, Side, SideLoad
 from core.units import UNLIMITED, format_bytes, format_rate
 
-APART_SHOWN = 3
+MAX_SIDES = 3
 """Sides that are named of those with a rate of their own."""
 
 
-def never_ends(
+def explain_never(
     loads: Mapping[BrokerSide, SideLoad], rate: int, room: Mapping[BrokerSide, float] | None = None
 ) -> tuple[BrokerSide, str]:
     """Return the side that never catches up, and why; `room` is what links have for copies."""
@@ -42,15 +42,19 @@ def _link_too_slow(
     )
 
 
-def apart_words(apart: Apart) -> str:
+def format_per_side_rates(per_side_rates: PerSideRates) -> str:
     """Say which brokers and sides get less than all others, the least first."""
-    least = sorted(apart.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value))
+    least = sorted(
+        per_side_rates.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value)
+    )
     shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in least]
-    more = f" and {len(shown) - APART_SHOWN} more" if len(shown) > APART_SHOWN else ""
-    return f"Less will do for some: {', '.join(shown[:APART_SHOWN])}{more}."
+    more = f" and {len(shown) - MAX_SIDES} more" if len(shown) > MAX_SIDES else ""
+    return f"Less will do for some: {', '.join(shown[:MAX_SIDES])}{more}."
 
 
-def link_gives(loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]) -> str:
+def format_slowest_link(
+    loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]
+) -> str:
     """Return which link copies take the longest on, and how fast it is."""
     side = max(room, key=lambda side: loads[side].bytes / room[side])
     return f"broker {side.broker} {_has_room(side, room)}"
@@ -61,7 +65,7 @@ def _has_room(side: BrokerSide, room: Mapping[BrokerSide, float]) -> str:
     return f"has room to {does} {format_rate(room[side])}"
 
 
-def risk_of(loads: Mapping[BrokerSide, SideLoad], rate: int) -> str:
+def explain_risk(loads: Mapping[BrokerSide, SideLoad], rate: int) -> str:
     """Say that a rate which does end may not, with a little more of what comes in."""
     side, load = max(loads.items(), key=lambda item: item[1].background)
     return (
@@ -70,23 +74,23 @@ def risk_of(loads: Mapping[BrokerSide, SideLoad], rate: int) -> str:
     )
 
 
-def no_rate_fits(total_bytes: int, seconds: float, around_seconds: float, limit: str) -> str:
+def explain_no_rate(total_bytes: int, seconds: float, around_seconds: float, limit: str) -> str:
     """Return why a deadline is missed at any rate: what is around the copying, else a `limit`."""
     if seconds <= around_seconds:
         limit = f"what comes before and after the copying may take {around_seconds:.1f} s"
     return f"No rate moves {format_bytes(total_bytes)} in {seconds:g} s: {limit}."
 
 
-def notes_of(what: Copying) -> list[str]:
+def explain_unknown(what: PlanCopies) -> list[str]:
     """Return what is not known, in sentences."""
     notes = []
     if what.sizes_unknown:
-        notes.append(f"The size of {named(what.sizes_unknown)} is not known.")
+        notes.append(f"The size of {partition_list(what.sizes_unknown)} is not known.")
     if what.loads_unknown:
-        notes.append(not_counted(what.loads_unknown))
+        notes.append(explain_not_counted(what.loads_unknown))
     return notes
 
 
-def not_counted(unknown: Sequence[TopicPartition]) -> str:
+def explain_not_counted(unknown: Sequence[TopicPartition]) -> str:
     """Say to which partitions nobody knows what is produced."""
-    return f"What is produced to {named(unknown)} is not known and not counted."
+    return f"What is produced to {partition_list(unknown)} is not known and not counted."

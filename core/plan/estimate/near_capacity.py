@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
-from core.plan.copies import NONE_APART, Apart, BrokerSide, Side, SideLoad
-from core.plan.effect import taken_in, totals
+from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates, Side, SideLoad
+from core.plan.effect import current_totals, received_bytes_per_s
 from core.units import UNLIMITED
 
 NEAR_CAPACITY = 0.8
 """From here on clients wait longer, as a broker's queues do not empty between bursts."""
 
-LEAST_ROOM = 0.5
+MIN_ROOM = 0.5
 """What part of a full link copies get: they and all else contend for it on equal terms."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crowded:
+class NearCapacity:
     """A broker and side whose load with the throttle on top comes near its capacity."""
 
     broker: int
@@ -39,7 +39,7 @@ class Crowded:
 
 
 @dataclass(frozen=True, slots=True)
-class Bearing:
+class SideUsage:
     """What a broker and side that copies bears besides, and what it can."""
 
     side: BrokerSide
@@ -47,9 +47,12 @@ class Bearing:
     capacity_bytes_per_s: float
 
 
-def carried(state: ClusterState, load: Load) -> Mapping[Side, Float64]:
+def broker_traffic(state: ClusterState, load: Load) -> Mapping[Side, Float64]:
     """Return what each broker sends, and takes in as leader and follower, shape [B]."""
-    return {Side.LEADER: totals(state, load).out_bytes_per_s, Side.FOLLOWER: taken_in(state, load)}
+    return {
+        Side.LEADER: current_totals(state, load).out_bytes_per_s,
+        Side.FOLLOWER: received_bytes_per_s(state, load),
+    }
 
 
 def capacity_of(broker: Broker, side: Side) -> float | None:
@@ -59,9 +62,9 @@ def capacity_of(broker: Broker, side: Side) -> float | None:
     return broker.in_capacity_bytes_per_s if side is Side.FOLLOWER else None
 
 
-def bearings(
+def side_usages(
     state: ClusterState, load: Load, loads: Mapping[BrokerSide, SideLoad]
-) -> tuple[Bearing, ...]:
+) -> tuple[SideUsage, ...]:
     """Return what the brokers and sides that copy bear besides, where that and capacity are known.
 
     A load without bytes, as of what is empty, is none.
@@ -76,17 +79,17 @@ def bearings(
     }
     if not can:
         return ()
-    now = carried(state, load)
+    now = broker_traffic(state, load)
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
     found = (
-        Bearing(side, float(now[side.side][at[side.broker]]), capacity)
+        SideUsage(side, float(now[side.side][at[side.broker]]), capacity)
         for side, capacity in can.items()
     )
     return tuple(one for one in found if not math.isnan(one.besides_bytes_per_s))
 
 
-def room(
-    state: ClusterState, loads: Mapping[BrokerSide, SideLoad], bearings: Iterable[Bearing]
+def link_room(
+    state: ClusterState, loads: Mapping[BrokerSide, SideLoad], side_usages: Iterable[SideUsage]
 ) -> Mapping[BrokerSide, float]:
     """Return what brokers can send and take in for copies, in bytes/s, as far as that is known.
 
@@ -99,15 +102,17 @@ def room(
         for side in loads
         if side.broker in known and (capacity := capacity_of(known[side.broker], side.side))
     }
-    for one in bearings:
+    for one in side_usages:
         most = one.capacity_bytes_per_s
-        found[one.side] = max(most - one.besides_bytes_per_s, LEAST_ROOM * most)
+        found[one.side] = max(most - one.besides_bytes_per_s, MIN_ROOM * most)
     return found
 
 
-def crowded(
-    bearings: Iterable[Bearing], rate_bytes_per_s: int, apart: Apart = NONE_APART
-) -> Crowded | None:
+def find_near_capacity(
+    side_usages: Iterable[SideUsage],
+    rate_bytes_per_s: int,
+    per_side_rates: PerSideRates = NO_PER_SIDE_RATES,
+) -> NearCapacity | None:
     """Return the fullest broker and side at a rate, None when below 80 % or not known.
 
     A broker copies no faster than the rate, or than its own where that is set `apart`.
@@ -115,12 +120,12 @@ def crowded(
     if rate_bytes_per_s == UNLIMITED:
         return None
     full = [
-        Crowded(
+        NearCapacity(
             *one.side,
-            (one.besides_bytes_per_s + apart.get(one.side, rate_bytes_per_s))
+            (one.besides_bytes_per_s + per_side_rates.get(one.side, rate_bytes_per_s))
             / one.capacity_bytes_per_s,
         )
-        for one in bearings
+        for one in side_usages
     ]
     worst = max(full, key=lambda one: one.fraction, default=None)
     return worst if worst is not None and worst.fraction >= NEAR_CAPACITY else None

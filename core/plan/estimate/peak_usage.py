@@ -20,7 +20,7 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.disk_space import growth_bytes
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.near_capacity import Crowded
+from core.plan.estimate.near_capacity import NearCapacity
 from core.plan.estimate.uncertainty import START_SECONDS
 from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
@@ -31,11 +31,11 @@ DELETED_SECONDS = 60.0
 
 CHANGE = 0.05
 """Of the most that disks hold more: what changes by less is left out of their course."""
-MOST_POINTS = 80
+MAX_POINTS = 80
 """Of one course; where there are more, smaller changes are left out."""
 
 
-class Held(NamedTuple):
+class DiskPoint(NamedTuple):
     """How much more than before a broker's disks hold at a moment, from the start of an apply."""
 
     at_seconds: float
@@ -43,7 +43,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
+class ExtraDisk:
     """How much more a broker's disks hold at the most than before; None when not known.
 
     `at_seconds` is when, from the start of an apply; None where the plan was not played out. So is
@@ -53,7 +53,7 @@ class Extra:
     broker: int
     bytes: int | None
     at_seconds: float | None = None
-    course: tuple[Held, ...] = ()
+    course: tuple[DiskPoint, ...] = ()
 
     @property
     def words(self) -> str:
@@ -69,7 +69,7 @@ class _Disks:
     comes: list[tuple[float, float, int]] = field(default_factory=list)
     leaves: list[tuple[float, int]] = field(default_factory=list)
 
-    def course(self) -> list[Held]:
+    def course(self) -> list[DiskPoint]:
         """Return how much more they hold than before, at each moment when that bends or steps."""
         begins, ends, sizes = (np.array(column) for column in zip(*self.comes, strict=True))
         slopes = sizes / np.maximum(ends - begins, 1e-9)
@@ -83,14 +83,14 @@ class _Disks:
         there = np.interp(moments, at, come)
         held = [there - left[np.searchsorted(left_at, moments, side)] for side in _SIDES]
         points = zip(np.repeat(moments, 2), np.round(np.stack(held, axis=1)).ravel(), strict=True)
-        return list(dict.fromkeys(Held(float(moment), int(size)) for moment, size in points))
+        return list(dict.fromkeys(DiskPoint(float(moment), int(size)) for moment, size in points))
 
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 """What has left at a moment is still there just before it."""
 
 
-def _thinned(course: Sequence[Held], peak: Held) -> tuple[Held, ...]:
+def _thinned(course: Sequence[DiskPoint], peak: DiskPoint) -> tuple[DiskPoint, ...]:
     """Return a course without small changes; its first point, its last and `peak` stay."""
     change = max(CHANGE * peak.bytes, 1)
     while True:
@@ -99,14 +99,14 @@ def _thinned(course: Sequence[Held], peak: Held) -> tuple[Held, ...]:
             must = point in (peak, course[-1])
             if must or abs(point.bytes - kept[-1].bytes) >= change:
                 kept += [point] if before == kept[-1] else [before, point]
-        if len(kept) <= MOST_POINTS:
+        if len(kept) <= MAX_POINTS:
             return tuple(kept)
         change *= 2
 
 
-def peak_extra(
+def estimate_extra_disk(
     state: ClusterState, load: Load, plan: Plan, estimate: Estimate
-) -> tuple[Extra, ...]:
+) -> tuple[ExtraDisk, ...]:
     """Return how much more each broker's disks hold at the most, the most first.
 
     What arrives has grown by the end as `core.plan.disk_space` says, which checks go by, too.
@@ -143,11 +143,11 @@ def peak_extra(
                 ended = max(ended, end)
         for broker in (*move.removing, *move.dir_moves):
             disks[broker].leaves.append((ended + DELETED_SECONDS, held.get(broker, size)))
-    found = [Extra(broker, None) for broker in unknown]
+    found = [ExtraDisk(broker, None) for broker in unknown]
     for broker, disk in disks.items():
         if disk.comes and broker not in unknown:
             whole = sum(size for *_, size in disk.comes)
-            found.append(_told(broker, disk.course()) if timed else Extra(broker, whole))
+            found.append(_with_course(broker, disk.course()) if timed else ExtraDisk(broker, whole))
     return tuple(
         sorted(
             (one for one in found if one.bytes != 0),
@@ -156,9 +156,9 @@ def peak_extra(
     )
 
 
-def _told(broker: int, course: Sequence[Held]) -> Extra:
+def _with_course(broker: int, course: Sequence[DiskPoint]) -> ExtraDisk:
     peak = max(course, key=lambda held: held.bytes)
-    return Extra(broker, peak.bytes, peak.at_seconds, _thinned(course, peak))
+    return ExtraDisk(broker, peak.bytes, peak.at_seconds, _thinned(course, peak))
 
 
 def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
@@ -171,9 +171,9 @@ def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tupl
         for row in estimate.rows
         if row.side is Side.LOG_DIRS and row.seconds is not None
     }
-    if estimate.played is not None:
-        for at, copy in enumerate(estimate.played.copies):
-            begin, end = estimate.played.when(at)
+    if estimate.trace is not None:
+        for at, copy in enumerate(estimate.trace.copies):
+            begin, end = estimate.trace.when(at)
             found[copy.tp, copy.destination] = START_SECONDS + begin, START_SECONDS + end
     return found
 
@@ -182,18 +182,18 @@ NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Burden:
+class PeakUsage:
     """Who comes nearest to its capacity, None when nobody does; extra disk, the most first."""
 
-    crowded: Crowded | None = None
-    extra: tuple[Extra, ...] = ()
+    near_capacity: NearCapacity | None = None
+    extra: tuple[ExtraDisk, ...] = ()
 
     @property
     def sentences(self) -> list[str]:
         """Return what is to be said of it."""
         said = []
-        if self.crowded is not None:
-            words = self.crowded.words
+        if self.near_capacity is not None:
+            words = self.near_capacity.words
             said.append(f"With the throttle on top {words}: clients there may wait longer.")
         if self.extra:
             shown = [one.words for one in self.extra[:NAMED]]
@@ -203,8 +203,10 @@ class Burden:
         return said
 
 
-def burden(state: ClusterState, load: Load, plan: Plan, estimate: Estimate) -> Burden:
+def estimate_peak_usage(
+    state: ClusterState, load: Load, plan: Plan, estimate: Estimate
+) -> PeakUsage:
     """Return what brokers bear at the rate of an estimate; nothing of one that never ends."""
     if estimate.never is not None:
-        return Burden()
-    return Burden(estimate.crowded, peak_extra(state, load, plan, estimate))
+        return PeakUsage()
+    return PeakUsage(estimate.near_capacity, estimate_extra_disk(state, load, plan, estimate))

@@ -8,11 +8,11 @@ from math import inf, isfinite
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.copies import least_seconds
+from core.plan.copies import min_seconds
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within, side_rows
-from core.plan.estimate.messages import never_ends, no_rate_fits
-from core.plan.estimate.near_capacity import crowded
+from core.plan.estimate.messages import explain_never, explain_no_rate
+from core.plan.estimate.near_capacity import find_near_capacity
 from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table
 from core.plan.estimate.uncertainty import AROUND_RANGE, Task
 from core.plan.plan import Plan
@@ -22,7 +22,7 @@ MANY = 1000
 """Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
 
 
-PLAYED_SECONDS, LAID_OUT_SECONDS = 3e-3, 2e-5
+SIMULATION_SECONDS, LAID_OUT_SECONDS = 3e-3, 2e-5
 """How long it takes at most to play a plan out at the round rates: a copy, and a partition.
 
 A copy between log dirs is laid out only, as a partition is."""
@@ -35,13 +35,13 @@ DEADLINE_TIMES = 3
 DAY_SECONDS = 24 * 3600.0
 
 
-NOT_PLAYED = (
+NOT_SIMULATED = (
     "There was no time to play the plan out: the rate is the least that might do, and may be too "
     "low. Ask trimtab estimate PLAN --within TIME."
 )
 
 
-def time_of(
+def estimate_plan_time(
     state: ClusterState,
     load: Load,
     plan: Plan,
@@ -65,19 +65,19 @@ def time_of(
         return None
     copies = len(task.what.copies)
     laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
-    needed = PLAYED_SECONDS * copies + LAID_OUT_SECONDS * laid_out
+    needed = SIMULATION_SECONDS * copies + LAID_OUT_SECONDS * laid_out
     if seconds is not None:
         if seconds_left() < DEADLINE_TIMES * needed:
-            return _by_deadline(task, seconds)
+            return _lower_bound_by_deadline(task, seconds)
         return estimate_within(state, load, plan, seconds, calibration=known)
     if copies > MANY or seconds_left() < needed:
-        return _at_least(task, DAY_SECONDS)
+        return _lower_bound(task, DAY_SECONDS)
     rates = rate_table(state, load, plan, calibration=known)
     chosen = default_rate(rates)
     return next((row for row in rates if row.rate_bytes_per_s == chosen), rates[-1])
 
 
-def seconds_played(estimate: Estimate | None) -> float | None:
+def simulated_seconds(estimate: Estimate | None) -> float | None:
     """Return how long a plan takes, None where only the least it can take was told.
 
     The least is at a rate slower than the one to begin with, so nothing may be reckoned with it.
@@ -85,19 +85,19 @@ def seconds_played(estimate: Estimate | None) -> float | None:
     return estimate.seconds if estimate is not None and estimate.range_seconds else None
 
 
-def _by_deadline(task: Task, seconds: float) -> Estimate:
+def _lower_bound_by_deadline(task: Task, seconds: float) -> Estimate:
     """Return the least time at the slowest round rate that may keep a deadline, with that doubt."""
-    found = _at_least(task, seconds)
+    found = _lower_bound(task, seconds)
     if found.seconds is None:
         return found
     if seconds > max(found.seconds, AROUND_RANGE[1]):
-        return replace(found, note=NOT_PLAYED)
+        return replace(found, note=NOT_SIMULATED)
     fastest = f"{format_rate(found.rate_bytes_per_s)} takes {format_duration(found.seconds)}"
-    never = no_rate_fits(found.total_bytes, seconds, AROUND_RANGE[1], fastest)
+    never = explain_no_rate(found.total_bytes, seconds, AROUND_RANGE[1], fastest)
     return replace(found, seconds=None, never=never)
 
 
-def _at_least(task: Task, until_seconds: float) -> Estimate:
+def _lower_bound(task: Task, until_seconds: float) -> Estimate:
     """Return the least time of a plan, at the slowest round rate that ends it until then.
 
     Where none does it is the fastest one's.
@@ -106,18 +106,18 @@ def _at_least(task: Task, until_seconds: float) -> Estimate:
     loads = {**task.what.side_loads, **task.dirs.sides}
     fastest = task.link_bytes_per_s if task.link_known else ROUND_RATES[-1]
     for rate in ROUND_RATES:
-        least = _least_seconds(task, rate)
+        least = _min_seconds(task, rate)
         if least is not None and (least <= until_seconds or rate >= fastest):
             rows = side_rows(loads, least, {})
-            near = crowded(task.bearings, rate)
-            return Estimate(rate, least, None, None, None, rows, total_bytes, crowded=near)
-    limit, never = never_ends(loads, rate)
+            near = find_near_capacity(task.bearings, rate)
+            return Estimate(rate, least, None, None, None, rows, total_bytes, near_capacity=near)
+    limit, never = explain_never(loads, rate)
     return Estimate(rate, None, None, never, limit, (), total_bytes)
 
 
-def _least_seconds(task: Task, rate: int) -> float | None:
+def _min_seconds(task: Task, rate: int) -> float | None:
     """Return how long brokers copy at least, from one another and side by side between log dirs."""
-    between = least_seconds(task.what, rate)
+    between = min_seconds(task.what, rate)
     if between is None:
         return None
     links = (task.what.side_loads[side].bytes / room for side, room in task.room.items())

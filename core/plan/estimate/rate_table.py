@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
-from core.plan.estimate.estimate import Estimate, at_rate
+from core.plan.estimate.estimate import Estimate, estimate_task
 from core.plan.estimate.required_rates import GENTLE_BYTES_PER_S
 from core.plan.estimate.uncertainty import Task
 from core.plan.plan import Plan
@@ -24,7 +24,7 @@ def rate_table(
     load: Load,
     plan: Plan,
     *,
-    most_extra_bytes: int | None = None,
+    max_extra_bytes: int | None = None,
     calibration: Calibration = NOTHING_LEARNED,
     go_on: Callable[[], None] = lambda: None,
 ) -> tuple[Estimate, ...]:
@@ -33,7 +33,7 @@ def rate_table(
     Where none of them ends there is one more: the first above ordinary replication, or the
     capacity where that is less. `go_on` is called before each: what it raises ends it.
     """
-    task = Task.of(state, load, plan, most_extra_bytes)
+    task = Task.of(state, load, plan, max_extra_bytes)
     if not task.loads or not task.known:
         return ()
     floor = max(load.background for load in task.loads)
@@ -50,12 +50,12 @@ def rate_table(
     found = []
     for rate in chosen:
         go_on()
-        found.append(at_rate(task, rate, calibration))
+        found.append(estimate_task(task, rate, calibration))
     if all(row.seconds is None for row in found):
         above = next((rate for rate in ROUND_RATES if rate > max(floor, fastest)), fastest)
         last = min(above, int(task.fastest_bytes_per_s)) if task.link_known else above
         if last > chosen[-1]:
-            found.append(at_rate(task, last, calibration))
+            found.append(estimate_task(task, last, calibration))
     return tuple(found[-TABLE_ROWS:])
 
 
@@ -67,16 +67,20 @@ def default_rate(table: Sequence[Estimate]) -> int | None:
     capacity, as far as that is known. Where one does at all of them it is the slowest.
     """
     rows = [row for row in table if row.seconds is not None]
-    chosen = _soon([row for row in rows if row.crowded is None] or rows[:1])
+    chosen = _soon([row for row in rows if row.near_capacity is None] or rows[:1])
     return chosen.rate_bytes_per_s if chosen is not None else None
 
 
-def slower_because(table: Sequence[Estimate]) -> str:
+def slower_reason(table: Sequence[Estimate]) -> str:
     """Return why the rate to begin with is slower than it would be; "" where it is not."""
     usual = _soon([row for row in table if row.seconds is not None])
-    if usual is None or usual.crowded is None or usual.rate_bytes_per_s == default_rate(table):
+    if (
+        usual is None
+        or usual.near_capacity is None
+        or usual.rate_bytes_per_s == default_rate(table)
+    ):
         return ""
-    return f"at {format_rate(usual.rate_bytes_per_s)} {usual.crowded.words}"
+    return f"at {format_rate(usual.rate_bytes_per_s)} {usual.near_capacity.words}"
 
 
 def _soon(ending: Sequence[Estimate]) -> Estimate | None:

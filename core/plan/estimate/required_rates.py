@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from core.plan.copies import NONE_APART, Apart, BrokerSide
+from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates
 from core.plan.estimate.calibration import Learned
-from core.plan.estimate.near_capacity import crowded
+from core.plan.estimate.near_capacity import find_near_capacity
 from core.plan.estimate.uncertainty import AROUND_RANGE, Task, slow_seconds
 
-LEAST_BYTES_PER_S = 1000
+MIN_BYTES_PER_S = 1000
 """Where next to nothing is copied: a quota of nothing would hold the first byte for ever."""
 
 
-def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
+def min_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
     """Return the least rate whose whole range ends in `seconds`, to 1 %; None when none does.
 
     The slow case is searched alone, as it is nearly the most; then the others are looked at too.
@@ -27,35 +27,39 @@ def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | Non
     if fits <= 0 or within is None:
         return None
     if not task.what.copies:
-        return max(LEAST_BYTES_PER_S, math.ceil(within))
+        return max(MIN_BYTES_PER_S, math.ceil(within))
     most = 4 * task.link_bytes_per_s * (1 if task.link_known else len(task.what.copies))
     loads = task.what.side_loads.values()
     slow, fast = 1.0, max(1.0, *(load.required_bytes_per_s(fits) for load in loads))
-    while slowest_seconds(task, math.ceil(fast), NONE_APART, learned) > seconds:
+    while max_seconds(task, math.ceil(fast), NO_PER_SIDE_RATES, learned) > seconds:
         slow, fast = fast, fast * 1.5
         if fast > most:
             return None
     slow = max(slow, fast / 3)
     while fast - slow > fast * 0.01:
         middle = (slow + fast) / 2
-        late = slowest_seconds(task, math.ceil(middle), NONE_APART, learned) > seconds
+        late = max_seconds(task, math.ceil(middle), NO_PER_SIDE_RATES, learned) > seconds
         slow, fast = (middle, fast) if late else (slow, middle)
-    while not in_time(task, math.ceil(fast), NONE_APART, seconds, learned):
+    while not is_in_time(task, math.ceil(fast), NO_PER_SIDE_RATES, seconds, learned):
         fast *= 1.01
         if fast > most:
             return None
-    return max(LEAST_BYTES_PER_S, math.ceil(max(fast, within)))
+    return max(MIN_BYTES_PER_S, math.ceil(max(fast, within)))
 
 
-def slowest_seconds(task: Task, rate: int, apart: Apart, learned: Learned | None) -> float:
+def max_seconds(
+    task: Task, rate: int, per_side_rates: PerSideRates, learned: Learned | None
+) -> float:
     """Return about how long a task takes at most, with lower rates of some sides."""
     factor = 1.0 if learned is None else learned.factor
-    return AROUND_RANGE[1] + (slow_seconds(task, rate, apart) - AROUND_RANGE[1]) * factor
+    return AROUND_RANGE[1] + (slow_seconds(task, rate, per_side_rates) - AROUND_RANGE[1]) * factor
 
 
-def in_time(task: Task, rate: int, apart: Apart, seconds: float, learned: Learned | None) -> bool:
+def is_in_time(
+    task: Task, rate: int, per_side_rates: PerSideRates, seconds: float, learned: Learned | None
+) -> bool:
     """Return whether a task ends in `seconds` in every case, with lower rates of some sides."""
-    found = task.spread(rate, apart)
+    found = task.spread(rate, per_side_rates)
     return (found if learned is None or found.never else learned.on(found)).fits(seconds)
 
 
@@ -69,59 +73,59 @@ GENTLE_BYTES_PER_S = 10_000_000
 """A rate that no broker feels beside what it does anyway: a lower one spares nobody anything."""
 WORTH = 0.8
 """A side that needs more of the rate than this is left with all of it."""
-MOST_COPIES = 2_000
+MAX_COPIES = 2_000
 """More are not played through a dozen times."""
 
 
 @dataclass(frozen=True, slots=True)
-class SetApart:
+class ChosenRates:
     """A rate for all brokers and sides but those in `rates`, in bytes/s."""
 
     bytes_per_s: int
-    rates: Apart = field(default_factory=dict)
+    rates: PerSideRates = field(default_factory=dict)
 
     def total_bytes_per_s(self, sides: int) -> int:
         """Return what so many sides may copy together."""
         return self.bytes_per_s * (sides - len(self.rates)) + sum(self.rates.values())
 
 
-def set_apart(
+def choose_rates(
     task: Task,
     rate_bytes_per_s: int,
     seconds: float,
     learned: Learned | None,
     raises: Sequence[float] = RAISES,
-) -> SetApart:
+) -> ChosenRates:
     """Return the rates with which all sides together may copy the least, and all end in time.
 
     `rate_bytes_per_s` alone ends in time; it is the answer where no lower rates do. Where no broker
     comes near its capacity with it, none does with the answer.
     """
-    alike = SetApart(rate_bytes_per_s)
+    alike = ChosenRates(rate_bytes_per_s)
     sides = len(task.what.side_loads) + len(task.dirs.sides)
-    if len(task.what.copies) > MOST_COPIES:
+    if len(task.what.copies) > MAX_COPIES:
         return alike
-    near = crowded(task.bearings, rate_bytes_per_s)
+    near = find_near_capacity(task.bearings, rate_bytes_per_s)
     tried = sorted(_tries(task, alike, seconds, raises), key=lambda one: one[0])
     for total, found in tried:
         if total > WORTH * alike.total_bytes_per_s(sides):
             break
-        rate, apart = found.bytes_per_s, found.rates
-        if len(apart) == sides:  # then it is the rate that is higher than need be
+        rate, per_side_rates = found.bytes_per_s, found.rates
+        if len(per_side_rates) == sides:  # then it is the rate that is higher than need be
             continue
-        if near is None and crowded(task.bearings, rate, apart) is not None:
+        if near is None and find_near_capacity(task.bearings, rate, per_side_rates) is not None:
             continue
         if not task.what.copies:
             return found
-        slow = slowest_seconds(task, rate, apart, learned)
-        if slow <= seconds and in_time(task, rate, apart, seconds, learned):
+        slow = max_seconds(task, rate, per_side_rates, learned)
+        if slow <= seconds and is_in_time(task, rate, per_side_rates, seconds, learned):
             return found
     return alike
 
 
 def _tries(
-    task: Task, alike: SetApart, seconds: float, raises: Sequence[float]
-) -> Iterator[tuple[int, SetApart]]:
+    task: Task, alike: ChosenRates, seconds: float, raises: Sequence[float]
+) -> Iterator[tuple[int, ChosenRates]]:
     fits = seconds - AROUND_RANGE[1]
     between = task.dirs.needs(fits) or {}
     for more in raises:
@@ -133,5 +137,5 @@ def _tries(
             }
             needs |= between
             rates = {side: max(GENTLE_BYTES_PER_S, math.ceil(n)) for side, n in needs.items()}
-            found = SetApart(rate, {s: r for s, r in rates.items() if r <= rate * WORTH})
+            found = ChosenRates(rate, {s: r for s, r in rates.items() if r <= rate * WORTH})
             yield found.total_bytes_per_s(len(needs)), found

@@ -15,8 +15,8 @@ from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.near_capacity import NEAR_CAPACITY, capacity_of, carried
-from core.plan.estimate.peak_usage import Extra, Held
+from core.plan.estimate.near_capacity import NEAR_CAPACITY, broker_traffic, capacity_of
+from core.plan.estimate.peak_usage import DiskPoint, ExtraDisk
 from core.plan.estimate.trace import Step
 from core.plan.estimate.uncertainty import START_SECONDS
 from core.plan.log_dir_copies import SWAP_SECONDS
@@ -31,7 +31,7 @@ class DiskLane:
     """
 
     broker: int
-    course: tuple[Held, ...]
+    course: tuple[DiskPoint, ...]
     used_bytes: int | None = None
     whole_bytes: int | None = None
 
@@ -41,13 +41,13 @@ class DiskLane:
         return self.course[-1].at_seconds
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         return max(held.bytes for held in self.course)
 
     @property
-    def most_fraction(self) -> float | None:
+    def max_fraction(self) -> float | None:
         """Return how full they are at the most; None when that is not known."""
-        return self.fraction(self.most_bytes)
+        return self.fraction(self.max_bytes)
 
     def fraction(self, more_bytes: float) -> float | None:
         """Return how full they are while they hold so much more than before."""
@@ -63,8 +63,8 @@ class DiskLane:
         width = whole_seconds / count
         found = [0.0] * count
         last = self.course[-1]
-        stays = Held(max(whole_seconds, last.at_seconds), last.bytes)
-        for (start, first), (end, then) in pairwise((Held(0.0, 0), *self.course, stays)):
+        stays = DiskPoint(max(whole_seconds, last.at_seconds), last.bytes)
+        for (start, first), (end, then) in pairwise((DiskPoint(0.0, 0), *self.course, stays)):
             if start == end:
                 continue
             for at in range(min(int(start / width), count), min(math.ceil(end / width), count)):
@@ -78,12 +78,12 @@ class DiskLane:
         return (self.fraction(more_bytes) or 0.0) >= DISK_LOOK
 
 
-def disk_lanes(state: ClusterState, extra: Iterable[Extra]) -> tuple[DiskLane, ...]:
+def build_disk_lanes(state: ClusterState, extra: Iterable[ExtraDisk]) -> tuple[DiskLane, ...]:
     """Return the disks whose course is known, those nearest to full first."""
     return tuple(sorted(_lanes(state, extra), key=_fullest_first))
 
 
-def _lanes(state: ClusterState, extra: Iterable[Extra]) -> Iterator[DiskLane]:
+def _lanes(state: ClusterState, extra: Iterable[ExtraDisk]) -> Iterator[DiskLane]:
     for one in extra:
         if not one.course:
             continue
@@ -95,11 +95,11 @@ def _lanes(state: ClusterState, extra: Iterable[Extra]) -> Iterator[DiskLane]:
 
 
 def _fullest_first(disk: DiskLane) -> tuple[float, int, int]:
-    return -(disk.most_fraction or 0.0), -disk.most_bytes, disk.broker
+    return -(disk.max_fraction or 0.0), -disk.max_bytes, disk.broker
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class SideLane:
     """One broker and side: its rate for the plan, step by step, from the start of an apply on.
 
     `besides_bytes_per_s` is what it bears beside that, as leader and as follower; it and the
@@ -125,13 +125,13 @@ class Lane:
         return sum(step.bytes for step in self.steps)
 
     @property
-    def most_bytes_per_s(self) -> float:
+    def max_bytes_per_s(self) -> float:
         return min(self.limit_bytes_per_s, max(step.bytes_per_s for step in self.steps))
 
     @property
-    def most_fraction(self) -> float | None:
+    def max_fraction(self) -> float | None:
         """Return how much of its capacity is used at the most; None when that is not known."""
-        return self.fraction(self.most_bytes_per_s)
+        return self.fraction(self.max_bytes_per_s)
 
     def fraction(self, bytes_per_s: float) -> float | None:
         """Return how much of its capacity so much for the plan and all else come to."""
@@ -159,14 +159,14 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeLine:
+class PlanTimeline:
     """Every broker and side that copies, the worst first, and when batches begin, in seconds.
 
     Worst is who comes nearest to its capacity (where that is known: before all others), then who
     copies most. `disks` are those that hold more meanwhile, the same way.
     """
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[SideLane, ...]
     batches: tuple[float, ...]
     disks: tuple[DiskLane, ...] = ()
 
@@ -175,41 +175,41 @@ class TimeLine:
         return max(lane.ends for lane in self.lanes)
 
     @property
-    def most_bytes_per_s(self) -> float:
-        return max(lane.most_bytes_per_s for lane in self.lanes)
+    def max_bytes_per_s(self) -> float:
+        return max(lane.max_bytes_per_s for lane in self.lanes)
 
     @property
-    def most_disk_bytes(self) -> int:
-        return max((disk.most_bytes for disk in self.disks), default=0)
+    def max_disk_bytes(self) -> int:
+        return max((disk.max_bytes for disk in self.disks), default=0)
 
 
-def time_line(
-    state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[Extra]
-) -> TimeLine | None:
+def build_timeline(
+    state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[ExtraDisk]
+) -> PlanTimeline | None:
     """Return how a plan goes at the rate of its estimate; None where that was not played out.
 
     `extra` is what disks hold more then (core.plan.estimate.peak_usage).
     """
     if estimate.seconds is None:
         return None
-    played = estimate.played
-    now = carried(state, load)
+    trace = estimate.trace
+    now = broker_traffic(state, load)
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
 
-    def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> Lane:
+    def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> SideLane:
         limit = estimate.limit_of(broker, side)
         known = state.broker_by_id.get(broker)
         if known is None or side is Side.LOG_DIRS:
-            return Lane(broker, side, steps, limit_bytes_per_s=limit)
+            return SideLane(broker, side, steps, limit_bytes_per_s=limit)
         besides = float(now[side][at[broker]])
         unknown = math.isnan(besides)
-        return Lane(
+        return SideLane(
             broker, side, steps, None if unknown else besides, capacity_of(known, side), limit
         )
 
-    def lanes() -> Iterator[Lane]:
-        for side in played.sides if played is not None else ():
-            steps = played.steps(side) if played is not None else ()
+    def lanes() -> Iterator[SideLane]:
+        for side in trace.sides if trace is not None else ():
+            steps = trace.steps(side) if trace is not None else ()
             yield lane(
                 *side,
                 tuple(Step(START_SECONDS + a, START_SECONDS + b, rate) for a, b, rate in steps),
@@ -220,15 +220,15 @@ def time_line(
                 step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, limit)
                 yield lane(row.broker, row.side, (step,))
 
-    found = [one for one in lanes() if one.steps and one.most_bytes_per_s > 0]
+    found = [one for one in lanes() if one.steps and one.max_bytes_per_s > 0]
     if not found:
         return None
-    return TimeLine(
+    return PlanTimeline(
         tuple(sorted(found, key=_worst_first)),
-        tuple(START_SECONDS + at for at in played.submissions) if played is not None else (),
-        disk_lanes(state, extra),
+        tuple(START_SECONDS + at for at in trace.submissions) if trace is not None else (),
+        build_disk_lanes(state, extra),
     )
 
 
-def _worst_first(lane: Lane) -> tuple[float, int, int, str]:
-    return -(lane.most_fraction or 0.0), -round(lane.bytes), lane.broker, lane.side.value
+def _worst_first(lane: SideLane) -> tuple[float, int, int, str]:
+    return -(lane.max_fraction or 0.0), -round(lane.bytes), lane.broker, lane.side.value

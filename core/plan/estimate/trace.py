@@ -18,15 +18,15 @@ import numpy.typing as npt
 
 from core.cluster.quota import SLOT_SECONDS, SLOTS
 from core.plan.copies import BrokerSide, Copy, Flow, Side
-from core.plan.estimate.fluid_model import Flowed
+from core.plan.estimate.fluid_model import FluidFlows
 
-LEAST_CELL_SECONDS = SLOTS * SLOT_SECONDS
+MIN_CELL_SECONDS = SLOTS * SLOT_SECONDS
 """One quota window: what passes in less of it is a burst, and no rate."""
 CHANGE = 0.05
 """A rate that changes by less than this share of a side's highest one is the same rate.
 
 So many fetches are taken together that one of them is no change either."""
-MOST_STEPS = 40
+MAX_STEPS = 40
 """Of one side; where there are more, smaller changes are left out."""
 
 Floats = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class Trace:
     """All in seconds from the first submission; `ends` and `begun` are by copy, infinite is never.
 
     Until `played_until` fetches were played one by one, then it `flowed` (infinite: never). The
@@ -64,8 +64,8 @@ class Played:
     ends: list[float]
     begun: Mapping[int, float]
     fetches: Sequence[Fetch]
-    played_until: float
-    flowed: Flowed | None = None
+    simulated_until: float
+    flowed: FluidFlows | None = None
     stretch: float = 1.0
 
     @property
@@ -92,7 +92,7 @@ class Played:
         for side, intervals in of.items():
             joined: list[tuple[float, float]] = []
             for begin, end in sorted(intervals):
-                if joined and begin <= joined[-1][1] + LEAST_CELL_SECONDS:
+                if joined and begin <= joined[-1][1] + MIN_CELL_SECONDS:
                     joined[-1] = joined[-1][0], max(joined[-1][1], end)
                 else:
                     joined.append((begin, end))
@@ -148,7 +148,7 @@ class Played:
         while True:
             level = np.round(rates / max(float(rates.max()) * share, 1e-9))
             cuts = np.flatnonzero(np.diff(level)) + 1
-            if len(cuts) < MOST_STEPS:
+            if len(cuts) < MAX_STEPS:
                 break
             share *= 2
         places = np.concatenate([[0], cuts, [len(rates)]])
@@ -171,10 +171,10 @@ class Played:
         borders: set[float] = set()
         for begin, end in self._in_flight[side]:
             flows_from = begin
-            if begin < self.played_until:
-                flows_from = min(end, max(self.played_until, begin + LEAST_CELL_SECONDS))
+            if begin < self.simulated_until:
+                flows_from = min(end, max(self.simulated_until, begin + MIN_CELL_SECONDS))
                 fetches = bisect_left(when, flows_from) - bisect_left(when, begin)
-                cells = min((flows_from - begin) / LEAST_CELL_SECONDS, fetches * CHANGE)
+                cells = min((flows_from - begin) / MIN_CELL_SECONDS, fetches * CHANGE)
                 borders.update(np.linspace(begin, flows_from, max(1, int(cells)) + 1).tolist())
             borders.update(times[(times > flows_from) & (times < end)].tolist())
             borders |= {begin, end}

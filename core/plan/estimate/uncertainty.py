@@ -16,13 +16,20 @@ from typing import NamedTuple
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.batch_schedule import InBatches
-from core.plan.batches import Work
-from core.plan.copies import NONE_APART, Apart, BrokerSide, Copying, SideLoad, copying
-from core.plan.estimate.fetch_simulation import Conditions, played
-from core.plan.estimate.near_capacity import Bearing, bearings, room
-from core.plan.estimate.trace import Played
-from core.plan.log_dir_copies import DirCopies, dir_copies
+from core.plan.batch_schedule import CopyBatches
+from core.plan.batches import BatchInput
+from core.plan.copies import (
+    NO_PER_SIDE_RATES,
+    BrokerSide,
+    PerSideRates,
+    PlanCopies,
+    SideLoad,
+    build_copies,
+)
+from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
+from core.plan.estimate.near_capacity import SideUsage, link_room, side_usages
+from core.plan.estimate.trace import Trace
+from core.plan.log_dir_copies import LogDirCopies, build_log_dir_copies
 from core.plan.plan import Plan
 from core.units import UNLIMITED
 
@@ -67,15 +74,15 @@ class Task:
     state: ClusterState
     load: Load
     plan: Plan
-    what: Copying
+    what: PlanCopies
     link_bytes_per_s: float
     """What one fetcher gets at the most: the greatest capacity where all are known."""
     link_known: bool
-    dirs: DirCopies = field(default_factory=DirCopies)
+    dirs: LogDirCopies = field(default_factory=LogDirCopies)
     """What brokers copy between their own log dirs, side by side with that."""
-    most_extra_bytes: int | None = None
+    max_extra_bytes: int | None = None
     """What a destination may receive at a time; None is no limit."""
-    bearings: tuple[Bearing, ...] = ()
+    bearings: tuple[SideUsage, ...] = ()
     room: Mapping[BrokerSide, float] = field(default_factory=dict)
     """What brokers can send and take in for it, as far as capacities are configured."""
     fastest_bytes_per_s: float = LINK_BYTES_PER_S
@@ -83,12 +90,12 @@ class Task:
 
     @classmethod
     def of(
-        cls, state: ClusterState, load: Load, plan: Plan, most_extra_bytes: int | None = None
+        cls, state: ClusterState, load: Load, plan: Plan, max_extra_bytes: int | None = None
     ) -> Task:
-        what = copying(state, load, plan)
+        what = build_copies(state, load, plan)
         capacities = _capacities(what, state)
         loads = what.side_loads
-        borne = bearings(state, load, loads)
+        borne = side_usages(state, load, loads)
         return cls(
             state,
             load,
@@ -96,38 +103,40 @@ class Task:
             what,
             max(capacities, default=LINK_BYTES_PER_S),
             bool(capacities),
-            dir_copies(state, load, plan),
-            most_extra_bytes,
+            build_log_dir_copies(state, load, plan),
+            max_extra_bytes,
             borne,
-            room(state, loads, borne),
+            link_room(state, loads, borne),
             min(capacities, default=LINK_BYTES_PER_S),
         )
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> BatchInput:
         """Return what batches are made of, at any rate."""
-        return Work.of(self.state, self.load, self.plan, self.what)
+        return BatchInput.of(self.state, self.load, self.plan, self.what)
 
     @cached_property
-    def _by_inflow(self) -> dict[float, Copying]:
+    def _by_inflow(self) -> dict[float, PlanCopies]:
         return {}
 
     @cached_property
-    def _by_rate(self) -> dict[int, Spread]:
+    def _by_rate(self) -> dict[int, TimeRange]:
         return {}
 
-    def spread(self, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spread:
+    def spread(
+        self, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
+    ) -> TimeRange:
         """Return how long it takes at a rate, over what is not known; a rate is played once.
 
         The sides in `apart` have lower rates.
         """
-        if apart:
-            return spread(self, rate_bytes_per_s, apart)
+        if per_side_rates:
+            return spread(self, rate_bytes_per_s, per_side_rates)
         if rate_bytes_per_s not in self._by_rate:
             self._by_rate[rate_bytes_per_s] = spread(self, rate_bytes_per_s)
         return self._by_rate[rate_bytes_per_s]
 
-    def at_submission(self, inflow: float) -> Copying:
+    def at_submission(self, inflow: float) -> PlanCopies:
         """Return what there is to copy once brokers begin: what is produced until then is added."""
         if inflow not in self._by_inflow:
             self._by_inflow[inflow] = _at_submission(self.what, inflow)
@@ -146,7 +155,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TimeRange:
     """Wall seconds of an apply over all cases; infinite is never.
 
     `most_seconds` is of the cases that end; `risk` is whether one of them does not. `ends` are
@@ -154,11 +163,11 @@ class Spread:
     """
 
     seconds: float
-    least_seconds: float
-    most_seconds: float
+    min_seconds: float
+    max_seconds: float
     risk: bool = False
     ends: dict[BrokerSide, float] = field(default_factory=dict)
-    played: Played | None = None
+    trace: Trace | None = None
 
     @property
     def never(self) -> bool:
@@ -166,26 +175,28 @@ class Spread:
 
     def fits(self, seconds: float) -> bool:
         """Return whether every case ends within so many seconds."""
-        return not self.risk and self.most_seconds <= seconds
+        return not self.risk and self.max_seconds <= seconds
 
 
-def spread(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spread:
+def spread(
+    task: Task, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
+) -> TimeRange:
     """Return how long a task that copies something takes at a rate, over what is not known."""
     batches = _batches(task, rate_bytes_per_s)
 
-    def play(case: Case) -> Played:
-        return _played(task, rate_bytes_per_s, apart, batches, case)
+    def play(case: Case) -> Trace:
+        return _simulate(task, rate_bytes_per_s, per_side_rates, batches, case)
 
     usual = play(USUAL)
     last = max(usual.ends)
     if math.isinf(last):
         sides = _side_ends(task.what, usual.ends)
-        return Spread(math.inf, math.inf, math.inf, True, sides, usual)
+        return TimeRange(math.inf, math.inf, math.inf, True, sides, usual)
     lasts = [last, *(max(play(case).ends) for case in _cases(task.what))]
     finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
     told = middle if math.isfinite(middle) else last
-    return Spread(
+    return TimeRange(
         told + AROUND_SECONDS,
         min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
         max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
@@ -195,18 +206,20 @@ def spread(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spre
     )
 
 
-def slow_seconds(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> float:
+def slow_seconds(
+    task: Task, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
+) -> float:
     """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
     batches = _batches(task, rate_bytes_per_s)
-    last = max(_played(task, rate_bytes_per_s, apart, batches, SLOW).ends)
+    last = max(_simulate(task, rate_bytes_per_s, per_side_rates, batches, SLOW).ends)
     return last * (1 + MARGIN) + AROUND_RANGE[1]
 
 
-def _batches(task: Task, rate_bytes_per_s: int) -> InBatches:
-    return InBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.most_extra_bytes)
+def _batches(task: Task, rate_bytes_per_s: int) -> CopyBatches:
+    return CopyBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.max_extra_bytes)
 
 
-def _cases(what: Copying) -> Iterator[Case]:
+def _cases(what: PlanCopies) -> Iterator[Case]:
     """Yield the cases besides the usual one; a phase matters less, the more flows there are."""
     yield QUICK
     yield SLOW
@@ -214,18 +227,22 @@ def _cases(what: Copying) -> Iterator[Case]:
         yield from (Case(phase=phase) for phase in PHASES[1:])
 
 
-def _played(
-    task: Task, rate_bytes_per_s: int, apart: Apart, batches: InBatches, case: Case
-) -> Played:
+def _simulate(
+    task: Task,
+    rate_bytes_per_s: int,
+    per_side_rates: PerSideRates,
+    batches: CopyBatches,
+    case: Case,
+) -> Trace:
     what = task.at_submission(case.inflow)
     quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
     conditions = Conditions(
-        quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, apart
+        quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, per_side_rates
     )
-    return played(what.copies, what.idle_seconds, conditions, batches)
+    return simulate_copies(what.copies, what.idle_seconds, conditions, batches)
 
 
-def _at_submission(what: Copying, inflow: float) -> Copying:
+def _at_submission(what: PlanCopies, inflow: float) -> PlanCopies:
     if not any(copy.in_bytes_per_s for copy in what.copies):
         return what
     copies = (
@@ -239,7 +256,7 @@ def _at_submission(what: Copying, inflow: float) -> Copying:
     return replace(what, copies=tuple(copies))
 
 
-def _side_ends(what: Copying, ends: Sequence[float]) -> dict[BrokerSide, float]:
+def _side_ends(what: PlanCopies, ends: Sequence[float]) -> dict[BrokerSide, float]:
     latest: defaultdict[BrokerSide, float] = defaultdict(float)
     for copy, end in zip(what.copies, ends, strict=True):
         for side in copy.sides:
@@ -247,7 +264,7 @@ def _side_ends(what: Copying, ends: Sequence[float]) -> dict[BrokerSide, float]:
     return latest
 
 
-def _capacities(what: Copying, state: ClusterState) -> list[float]:
+def _capacities(what: PlanCopies, state: ClusterState) -> list[float]:
     """Return the capacities of the brokers concerned; none where one is not configured."""
     known = state.broker_by_id
     senders = {c.leader for c in what.copies} & known.keys()

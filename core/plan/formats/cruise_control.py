@@ -12,13 +12,13 @@ from typing import Any
 from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 from core.plan.formats.json_values import (
-    a_list,
-    a_number,
-    a_partition,
     add_once,
-    an_object,
-    ordered_replicas,
-    some_rows,
+    expect_list,
+    expect_number,
+    expect_object,
+    expect_partition,
+    expect_replicas,
+    expect_rows,
 )
 
 NOTE = "from Cruise Control's proposals"
@@ -33,12 +33,12 @@ class Proposal:
     after: tuple[int, ...]
 
 
-def are_in(document: Mapping[str, Any]) -> bool:
+def is_proposals(document: Mapping[str, Any]) -> bool:
     """Return whether a document is an answer of Cruise Control's optimizer."""
     return "proposals" in document or "goalSummary" in document
 
 
-def read(document: Mapping[str, Any], name: str) -> list[Proposal]:
+def parse_proposals(document: Mapping[str, Any], name: str) -> list[Proposal]:
     """Return what document `name` proposes; raises DocumentError."""
     if document.get("proposals") is None:
         raise DocumentError(
@@ -46,15 +46,17 @@ def read(document: Mapping[str, Any], name: str) -> list[Proposal]:
             next="Ask it for them: add verbose=true to the request.",
         )
     found: dict[TopicPartition, Proposal] = {}
-    for i, value in enumerate(some_rows(document["proposals"], name, "proposals")):
+    for i, value in enumerate(expect_rows(document["proposals"], name, "proposals")):
         where = f"proposals[{i}]"
-        row = an_object(value, name, where)
+        row = expect_object(value, name, where)
         at = f"{where}.topicPartition"
-        tp = a_partition(an_object(row.get("topicPartition"), name, at), name, at)
+        tp = expect_partition(expect_object(row.get("topicPartition"), name, at), name, at)
         before = tuple(
-            a_number(broker, name, f"{where}.oldReplicas[{n}]")
-            for n, broker in enumerate(a_list(row.get("oldReplicas"), name, f"{where}.oldReplicas"))
+            expect_number(broker, name, f"{where}.oldReplicas[{n}]")
+            for n, broker in enumerate(
+                expect_list(row.get("oldReplicas"), name, f"{where}.oldReplicas")
+            )
         )
-        after = ordered_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
+        after = expect_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
         add_once(found, tp, Proposal(tp, before, after), name)
     return list(found.values())

@@ -12,13 +12,13 @@ from core.cluster.documents.json_object import InvalidDocumentError, reject_dupl
 from core.cluster.metadata import TopicPartition
 from core.errors import DocumentError
 
-MEND = "Mend it there, or export the plan again."
+FIX = "Mend it there, or export the plan again."
 _LARGEST_ID = 2**31 - 1
 
 T = TypeVar("T")
 
 
-def text_of(path: Path, name: str) -> str:
+def read_document_text(path: Path, name: str) -> str:
     """Return a file's text, of stdin for `-`."""
     try:
         return files.read_input(path).decode("utf-8-sig")
@@ -33,17 +33,17 @@ def text_of(path: Path, name: str) -> str:
         ) from error
 
 
-def json_of(text: str, name: str) -> Any:
+def parse_json(text: str, name: str) -> Any:
     if not text.strip():
         raise DocumentError(f"{name} is empty.", next="Give one in JSON.")
     try:
         return json.loads(text, object_pairs_hook=reject_duplicate_keys)
     except InvalidDocumentError as error:
-        raise DocumentError(f"{name} cannot be read: {error}.", next=MEND) from error
+        raise DocumentError(f"{name} cannot be read: {error}.", next=FIX) from error
     except json.JSONDecodeError as error:
         raise DocumentError(
             f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.",
-            next=MEND,
+            next=FIX,
         ) from error
     except (RecursionError, ValueError) as error:
         raise DocumentError(
@@ -52,44 +52,44 @@ def json_of(text: str, name: str) -> Any:
         ) from error
 
 
-def expected(kind: str, value: Any, name: str, where: str) -> DocumentError:
+def unexpected(kind: str, value: Any, name: str, where: str) -> DocumentError:
     found = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
     found = found if len(found) <= 40 else found[:39] + "…"
     place = f" at {where}" if where else ""
-    return DocumentError(f"{name}{place}: expected {kind}, found {found}.", next=MEND)
+    return DocumentError(f"{name}{place}: expected {kind}, found {found}.", next=FIX)
 
 
-def an_object(value: Any, name: str, where: str) -> Mapping[str, Any]:
+def expect_object(value: Any, name: str, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise expected("an object", value, name, where)
+        raise unexpected("an object", value, name, where)
     return value
 
 
-def a_list(value: Any, name: str, where: str) -> Sequence[Any]:
+def expect_list(value: Any, name: str, where: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise expected("a list", value, name, where)
+        raise unexpected("a list", value, name, where)
     return value
 
 
-def a_text(value: Any, name: str, where: str) -> str:
+def expect_text(value: Any, name: str, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise expected("a text", value, name, where)
+        raise unexpected("a text", value, name, where)
     return value
 
 
-def an_optional_text(value: Any, name: str, where: str) -> str | None:
-    return None if value is None else a_text(value, name, where)
+def expect_optional_text(value: Any, name: str, where: str) -> str | None:
+    return None if value is None else expect_text(value, name, where)
 
 
-def a_number(value: Any, name: str, where: str) -> int:
+def expect_number(value: Any, name: str, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_ID:
-        raise expected("a number from 0", value, name, where)
+        raise unexpected("a number from 0", value, name, where)
     return value
 
 
-def some_rows(value: Any, name: str, where: str) -> Sequence[Any]:
+def expect_rows(value: Any, name: str, where: str) -> Sequence[Any]:
     """Return the entries of a plan, at least one."""
-    rows = a_list(value, name, where)
+    rows = expect_list(value, name, where)
     if not rows:
         raise DocumentError(
             f"{name} has no partitions.", next="Name at least one partition with its replicas."
@@ -97,19 +97,19 @@ def some_rows(value: Any, name: str, where: str) -> Sequence[Any]:
     return rows
 
 
-def a_partition(row: Mapping[str, Any], name: str, where: str) -> TopicPartition:
+def expect_partition(row: Mapping[str, Any], name: str, where: str) -> TopicPartition:
     """Return the partition that `topic` and `partition` of an entry name."""
-    topic = a_text(row.get("topic"), name, f"{where}.topic")
+    topic = expect_text(row.get("topic"), name, f"{where}.topic")
     if not topic.isprintable():
-        raise expected("a topic's name", topic, name, f"{where}.topic")
-    return TopicPartition(topic, a_number(row.get("partition"), name, f"{where}.partition"))
+        raise unexpected("a topic's name", topic, name, f"{where}.topic")
+    return TopicPartition(topic, expect_number(row.get("partition"), name, f"{where}.partition"))
 
 
-def ordered_replicas(value: Any, tp: TopicPartition, name: str, where: str) -> tuple[int, ...]:
+def expect_replicas(value: Any, tp: TopicPartition, name: str, where: str) -> tuple[int, ...]:
     """Return the brokers that are to hold `tp`: at least one, each once."""
     replicas = tuple(
-        a_number(broker, name, f"{where}[{i}]")
-        for i, broker in enumerate(a_list(value, name, where))
+        expect_number(broker, name, f"{where}[{i}]")
+        for i, broker in enumerate(expect_list(value, name, where))
     )
     if not replicas:
         raise DocumentError(

@@ -21,16 +21,16 @@ from core.errors import DocumentError
 from core.plan.checks.catalogue import REBASE
 from core.plan.formats import cruise_control
 from core.plan.formats.json_values import (
-    a_list,
-    a_partition,
-    a_text,
     add_once,
-    an_object,
-    an_optional_text,
-    json_of,
-    ordered_replicas,
-    some_rows,
-    text_of,
+    expect_list,
+    expect_object,
+    expect_optional_text,
+    expect_partition,
+    expect_replicas,
+    expect_rows,
+    expect_text,
+    parse_json,
+    read_document_text,
 )
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.text.json import compact
@@ -40,7 +40,7 @@ MAJOR = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class MoveBase:
     """What one partition was when a plan was made, and why it is in it; "" where nobody said.
 
     `log_dirs` has one for each replica, or is None.
@@ -49,7 +49,7 @@ class Base:
     replicas: tuple[int, ...]
     topic_id: str | None = None
     log_dirs: tuple[str, ...] | None = None
-    because: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PlanDocument:
     name: str
     targets: Mapping[TopicPartition, tuple[int, ...]]
     log_dirs: Mapping[TopicPartition, tuple[str, ...]]
-    base: Mapping[TopicPartition, Base] | None = None
+    base: Mapping[TopicPartition, MoveBase] | None = None
     cluster_id: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -71,24 +71,24 @@ class PlanDocument:
 def read_document(source: Path | str) -> PlanDocument:
     """Return a plan file's content (of stdin for `-`), checked in itself; raises DocumentError."""
     if source == files.STDIN:
-        return parse(text_of(source, "The plan on stdin"), "The plan on stdin")
+        return parse_plan_file(read_document_text(source, "The plan on stdin"), "The plan on stdin")
     if isinstance(source, Path):
-        return parse(text_of(source, str(source)), source.name)
-    return parse(source, "The plan")
+        return parse_plan_file(read_document_text(source, str(source)), source.name)
+    return parse_plan_file(source, "The plan")
 
 
-def parse(text: str, name: str) -> PlanDocument:
+def parse_plan_file(text: str, name: str) -> PlanDocument:
     """Return the content of plan file `name`; raises DocumentError."""
     bug_log.note("plan", {"form": "JSON", "bytes": len(text)})
-    document = an_object(json_of(text, name), name, "")
+    document = expect_object(parse_json(text, name), name, "")
     version = document.get("version", 1)
     if version != 1 or isinstance(version, bool):
         raise DocumentError(
             f"{name} has version {json.dumps(version)}; reassignment files have version 1.",
             next="Export the plan again, or set version to 1 if it is a reassignment file.",
         )
-    if cruise_control.are_in(document):
-        return _with_base(name, cruise_control.read(document, name))
+    if cruise_control.is_proposals(document):
+        return _with_base(name, cruise_control.parse_proposals(document, name))
     if "partitions" not in document and "topics" in document:
         raise DocumentError(
             f"{name} lists topics to move, not the replicas they should have.",
@@ -101,7 +101,7 @@ def parse(text: str, name: str) -> PlanDocument:
         )
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartition, tuple[str, ...]] = {}
-    for i, value in enumerate(some_rows(document.get("partitions", []), name, "partitions")):
+    for i, value in enumerate(expect_rows(document.get("partitions", []), name, "partitions")):
         tp, replicas = _assignment(value, name, f"partitions[{i}]")
         add_once(targets, tp, replicas, name)
         if named := _log_dirs(value, name, tp, replicas):
@@ -109,7 +109,7 @@ def parse(text: str, name: str) -> PlanDocument:
     ours = document.get("trimtab")
     if ours is None:
         return PlanDocument(name, targets, log_dirs)
-    return _with_ours(PlanDocument(name, targets, log_dirs), an_object(ours, name, "trimtab"))
+    return _with_ours(PlanDocument(name, targets, log_dirs), expect_object(ours, name, "trimtab"))
 
 
 def _with_base(name: str, found: Sequence[cruise_control.Proposal]) -> PlanDocument:
@@ -117,7 +117,7 @@ def _with_base(name: str, found: Sequence[cruise_control.Proposal]) -> PlanDocum
         name,
         {one.tp: one.after for one in found},
         {},
-        base={one.tp: Base(one.before) for one in found if one.before},
+        base={one.tp: MoveBase(one.before) for one in found if one.before},
         notes=(cruise_control.NOTE,),
     )
 
@@ -135,27 +135,27 @@ def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
             f"{name} has format {kind}/{major}; this trimtab reads up to {FORMAT}/{MAJOR}.",
             next="Use the newer trimtab that wrote it.",
         )
-    base: dict[TopicPartition, Base] = {}
-    for i, value in enumerate(a_list(ours.get("base", []), name, "trimtab.base")):
+    base: dict[TopicPartition, MoveBase] = {}
+    for i, value in enumerate(expect_list(ours.get("base", []), name, "trimtab.base")):
         where = f"trimtab.base[{i}]"
         tp, replicas = _assignment(value, name, where)
-        topic_id = an_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
-        because = an_optional_text(value.get("because"), name, f"{where}.because") or ""
-        base[tp] = Base(replicas, topic_id, _log_dirs(value, name, tp, replicas), because)
-    notes = a_list(ours.get("notes", []), name, "trimtab.notes")
+        topic_id = expect_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
+        reason = expect_optional_text(value.get("because"), name, f"{where}.because") or ""
+        base[tp] = MoveBase(replicas, topic_id, _log_dirs(value, name, tp, replicas), reason)
+    notes = expect_list(ours.get("notes", []), name, "trimtab.notes")
     return replace(
         document,
         base=base,
-        cluster_id=an_optional_text(ours.get("cluster_id"), name, "trimtab.cluster_id"),
-        notes=tuple(a_text(note, name, f"trimtab.notes[{i}]") for i, note in enumerate(notes)),
+        cluster_id=expect_optional_text(ours.get("cluster_id"), name, "trimtab.cluster_id"),
+        notes=tuple(expect_text(note, name, f"trimtab.notes[{i}]") for i, note in enumerate(notes)),
     )
 
 
 def _assignment(value: Any, name: str, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
     """Return partition and ordered replicas of one entry; raises DocumentError."""
-    row = an_object(value, name, where)
-    tp = a_partition(row, name, where)
-    return tp, ordered_replicas(row.get("replicas"), tp, name, f"{where}.replicas")
+    row = expect_object(value, name, where)
+    tp = expect_partition(row, name, where)
+    return tp, expect_replicas(row.get("replicas"), tp, name, f"{where}.replicas")
 
 
 def _log_dirs(
@@ -164,8 +164,8 @@ def _log_dirs(
     """Return the log dirs that a row names; None when it leaves all of them to the brokers."""
     if "log_dirs" not in row:
         return None
-    values = a_list(row["log_dirs"], name, f"log_dirs of {tp}")
-    log_dirs = tuple(a_text(path, name, f"log_dirs of {tp}") for path in values)
+    values = expect_list(row["log_dirs"], name, f"log_dirs of {tp}")
+    log_dirs = tuple(expect_text(path, name, f"log_dirs of {tp}") for path in values)
     if len(log_dirs) != len(replicas):
         raise DocumentError(
             f"{name} gives {tp} {len(replicas)} replicas and {len(log_dirs)} log_dirs.",
@@ -203,7 +203,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
             "replicas": list(move.before),
         }
         | ({"log_dirs": list(move.log_dirs_before)} if move.log_dirs_before else {})
-        | ({"because": move.because} if move.because else {})
+        | ({"because": move.reason} if move.reason else {})
         for move in plan
     ]
     return to_kafka(plan) | {
@@ -216,7 +216,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def dump(plan: Plan) -> str:
+def format_plan_file(plan: Plan) -> str:
     """Return the plan file's text, in the one line that Kafka's tool prints.
 
     It is the document's. Plans repeat themselves: 100,000 moves take a third of the time when
@@ -228,7 +228,7 @@ def dump(plan: Plan) -> str:
         head = f'{{"topic":{text(move.tp.topic)},"partition":{move.tp.partition},'
         dirs = move.log_dirs or (ANY,) * len(move.after)
         found = f',"log_dirs":{text(move.log_dirs_before)}' if move.log_dirs_before else ""
-        why = f',"because":{text(move.because)}' if move.because else ""
+        why = f',"because":{text(move.reason)}' if move.reason else ""
         targets.append(f'{head}"replicas":{text(move.after)},"log_dirs":{text(dirs)}}}')
         base.append(
             f'{head}"topic_id":{text(move.topic_id)},"replicas":{text(move.before)}{found}{why}}}'
@@ -249,10 +249,12 @@ def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:
     and what to do next, for every file that cannot be carried out as it is; whether the cluster
     has changed since the plan was made is `core.plan.checks.check_plan`'s to say.
     """
-    return bind(read_document(source), state)
+    return bind_document(read_document(source), state)
 
 
-def bind(document: PlanDocument, state: ClusterState | None, *, loosely: bool = False) -> Plan:
+def bind_document(
+    document: PlanDocument, state: ClusterState | None, *, loosely: bool = False
+) -> Plan:
     """Return the plan that `document` is for the cluster `state`; raises DocumentError.
 
     `loosely` takes partitions and brokers that the cluster does not have, too: for a rebase.
@@ -264,7 +266,7 @@ def bind(document: PlanDocument, state: ClusterState | None, *, loosely: bool = 
     moves = []
     for tp, target in document.targets.items():
         base = _base_of(document, state, tp)
-        move = Move(tp, base.replicas, target, base.topic_id, because=base.because)
+        move = Move(tp, base.replicas, target, base.topic_id, reason=base.reason)
         moves.append(_with_dirs(document, state, move))
     cluster_id = document.cluster_id or (state.cluster_id if state else None)
     return Plan.of(moves, cluster_id=cluster_id, notes=document.notes)
@@ -279,7 +281,7 @@ def refuse_other_cluster(document: PlanDocument, state: ClusterState) -> None:
         )
 
 
-def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartition) -> Base:
+def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartition) -> MoveBase:
     if document.base is not None and tp in document.base:
         return document.base[tp]
     if state is None:
@@ -288,9 +290,9 @@ def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartit
             next="Name the cluster: -b HOST:PORT, --cluster NAME or --from FILE.",
         )
     if state.find(tp) is None:
-        return Base(())
+        return MoveBase(())
     topic = state.topic(tp.topic)
-    return Base(current_target(state, tp), topic.id if topic else None)
+    return MoveBase(current_target(state, tp), topic.id if topic else None)
 
 
 def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -> Move:

@@ -10,25 +10,31 @@ from pathlib import Path
 from core import files
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
-from core.plan.formats.json_values import a_list, a_text, an_object, json_of, text_of
+from core.plan.formats.json_values import (
+    expect_list,
+    expect_object,
+    expect_text,
+    parse_json,
+    read_document_text,
+)
 
 
 def read_topics(path: Path) -> tuple[str, ...]:
     """Return the topics that a file names (stdin for `-`), each once; raises DocumentError."""
     name = "The list on stdin" if path == files.STDIN else path.name
-    document = an_object(json_of(text_of(path, name), name), name, "")
+    document = expect_object(parse_json(read_document_text(path, name), name), name, "")
     if document.get("version", 1) != 1:
         raise DocumentError(
             f"{name} has version {document['version']}; topics-to-move files have version 1.",
             next="Set it to 1 if it is one.",
         )
-    rows = a_list(document.get("topics"), name, "topics")
+    rows = expect_list(document.get("topics"), name, "topics")
     if not rows:
         raise DocumentError(f"{name} names no topic.", next="Name at least one.")
     names = []
     for i, value in enumerate(rows):
-        row = an_object(value, name, f"topics[{i}]")
-        names.append(a_text(row.get("topic"), name, f"topics[{i}].topic"))
+        row = expect_object(value, name, f"topics[{i}]")
+        names.append(expect_text(row.get("topic"), name, f"topics[{i}].topic"))
     return tuple(dict.fromkeys(names))
 
 

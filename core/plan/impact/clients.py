@@ -16,13 +16,13 @@ from core.cluster.groups import UNDESCRIBABLE
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import named
+from core.plan.checks.catalogue import partition_list
 from core.plan.effect import leader_after
 from core.plan.impact.retention import (
-    Shrinking,
+    RetentionSavings,
     behind_seconds,
-    option,
-    shrinking,
+    estimate_retention_savings,
+    retention_option,
 )
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
@@ -34,7 +34,7 @@ END_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTouched:
+class GroupImpact:
     """A consumer group with partitions in the plan, and what it will have to catch up with.
 
     `lag` is in messages, over these partitions; `behind_seconds` is that of the slowest. What
@@ -54,7 +54,7 @@ class GroupTouched:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTouched:
+class TopicImpact:
     """A topic that is produced to, as far as its partitions are in the plan; None is unknown."""
 
     topic: str
@@ -64,7 +64,7 @@ class TopicTouched:
 
 
 @dataclass(frozen=True, slots=True)
-class Headroom:
+class IsrHeadroom:
     """How many replicas of a partition may fall out before `acks=all` fails: now, and at the end.
 
     Until a move ends its new replicas count for nothing: `during` is of those in sync now, or once
@@ -96,17 +96,17 @@ class Impact:
     moves: int
     leader_changes: int
     copied: int
-    groups: tuple[GroupTouched, ...] | None
+    groups: tuple[GroupImpact, ...] | None
     groups_unknown: tuple[str, ...]
     types_unknown: Mapping[str, str]
-    topics: tuple[TopicTouched, ...]
-    headroom: tuple[Headroom, ...]
+    topics: tuple[TopicImpact, ...]
+    headroom: tuple[IsrHeadroom, ...]
     headroom_unknown: int
-    shrinking: Shrinking | None
+    shrinking: RetentionSavings | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Touch:
+class _PartitionImpact:
     """One partition of the plan as its clients see it; rates are NaN where they are unknown."""
 
     move: Move
@@ -122,7 +122,7 @@ class _Touch:
         return NEW_LEADER_SECONDS if self.new_leader else END_SECONDS
 
 
-def impact_of(
+def estimate_impact(
     state: ClusterState,
     load: Load,
     plan: Plan,
@@ -146,22 +146,22 @@ def impact_of(
         topics=_topics(touched),
         headroom=low,
         headroom_unknown=unknown,
-        shrinking=shrinking(state, load, plan, groups, retention_seconds),
+        shrinking=estimate_retention_savings(state, load, plan, groups, retention_seconds),
     )
 
 
-def _touch(state: ClusterState, load: Load, move: Move) -> _Touch | None:
+def _touch(state: ClusterState, load: Load, move: Move) -> _PartitionImpact | None:
     row = state.find(move.tp)
     if row is None:
         return None
     leader = int(state.leader[row])
     rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
-    return _Touch(move, row, leader >= 0 and leader_after(move, leader) != leader, *rates)
+    return _PartitionImpact(move, row, leader >= 0 and leader_after(move, leader) != leader, *rates)
 
 
 def _groups(
-    groups: Sequence[DocumentGroup], touched: Mapping[TopicPartition, _Touch]
-) -> tuple[GroupTouched, ...]:
+    groups: Sequence[DocumentGroup], touched: Mapping[TopicPartition, _PartitionImpact]
+) -> tuple[GroupImpact, ...]:
     found = []
     for group in groups:
         if group.unknown:
@@ -173,16 +173,18 @@ def _groups(
     return tuple(sorted(found, key=_worst_first))
 
 
-def _worst_first(group: GroupTouched) -> tuple[int, float, int, str]:
+def _worst_first(group: GroupImpact) -> tuple[int, float, int, str]:
     lag = math.inf if group.lag is None else group.lag
     return -group.leader_changes, -lag, -group.copied, group.id
 
 
-def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int | None]]) -> GroupTouched:
+def _group(
+    group: DocumentGroup, read: Sequence[tuple[_PartitionImpact, int | None]]
+) -> GroupImpact:
     lags = [lag for _, lag in read]
     behind = [behind_seconds(lag, touch.messages_per_s) for touch, lag in read]
     touches = [touch for touch, _ in read]
-    return GroupTouched(
+    return GroupImpact(
         id=group.id,
         state=group.state,
         members=len(group.members),
@@ -200,8 +202,8 @@ def _known(value: float) -> int | None:
     return None if math.isnan(value) else round(value)
 
 
-def _topics(touched: Mapping[TopicPartition, _Touch]) -> tuple[TopicTouched, ...]:
-    by_topic: defaultdict[str, list[_Touch]] = defaultdict(list)
+def _topics(touched: Mapping[TopicPartition, _PartitionImpact]) -> tuple[TopicImpact, ...]:
+    by_topic: defaultdict[str, list[_PartitionImpact]] = defaultdict(list)
     for tp, touch in touched.items():
         if touch.in_bytes_per_s != 0:
             by_topic[tp.topic].append(touch)
@@ -211,15 +213,15 @@ def _topics(touched: Mapping[TopicPartition, _Touch]) -> tuple[TopicTouched, ...
         leaders = sum(touch.new_leader for touch in touches)
         copied = sum(bool(touch.move.receiving) for touch in touches)
         known = None if math.isnan(rate) else rate
-        found.append(TopicTouched(topic, known, leaders, copied))
+        found.append(TopicImpact(topic, known, leaders, copied))
     return tuple(
         sorted(found, key=lambda t: (-t.leader_changes, -(t.in_bytes_per_s or 0), t.topic))
     )
 
 
 def _headroom(
-    state: ClusterState, touched: Mapping[TopicPartition, _Touch]
-) -> tuple[tuple[Headroom, ...], int]:
+    state: ClusterState, touched: Mapping[TopicPartition, _PartitionImpact]
+) -> tuple[tuple[IsrHeadroom, ...], int]:
     """Return the partitions without a replica to spare, and of how many that is not known."""
     found, unknown = [], 0
     for tp, touch in touched.items():
@@ -232,14 +234,14 @@ def _headroom(
         in_sync = tuple(b for b in in_sync if b not in row.removing)
         during, after = (n - topic.min_insync for n in (len(in_sync), len(touch.move.after)))
         if min(during, after) <= 0:
-            found.append(Headroom(tp, in_sync, topic.min_insync, during, after))
+            found.append(IsrHeadroom(tp, in_sync, topic.min_insync, during, after))
     return tuple(sorted(found, key=lambda h: (h.least, h.tp))), unknown
 
 
 NAMED = 3
 
 
-def in_short(found: Impact) -> list[str]:
+def impact_summary(found: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
     said = []
     if found.headroom:
@@ -253,7 +255,7 @@ def in_short(found: Impact) -> list[str]:
     shrunk = found.shrinking
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
-        said.append(f"retention {option(shrunk.seconds)} saves up to {saves}")
+        said.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
     if kinds := kinds_unknown(list(found.types_unknown.values())):
         said.append(f"who reads is not known for {kinds}")
     elif found.groups is None or (found.groups_unknown and not found.groups):
@@ -295,23 +297,24 @@ def _denied(unknown: Sequence[str]) -> str:
     return ""
 
 
-def to_read_words(group: GroupTouched) -> str:
+def to_read_words(group: GroupImpact) -> str:
     """Return what comes while a group is interrupted: in messages where they are counted."""
     if group.catch_up_messages is not None:
         return f"{group.catch_up_messages:,} msgs"
     return format_bytes(group.catch_up_bytes)
 
 
-def headroom_sentences(found: Sequence[Headroom]) -> list[str]:
+def headroom_sentences(found: Sequence[IsrHeadroom]) -> list[str]:
     """Return what must not fail while the plan is carried out, and what it leaves without spare."""
     during = [h.tp for h in found if h.during <= 0]
     after = [h.tp for h in found if h.during > 0]
     said = []
     if during:
         said.append(
-            f"{named(during)} {'has' if len(during) == 1 else 'have'} no in-sync replica to spare "
-            "until moved: with one broker fewer, acks=all is refused. Restart no broker meanwhile."
+            f"{partition_list(during)} {'has' if len(during) == 1 else 'have'} no in-sync "
+            "replica to spare until moved: with one broker fewer, acks=all is refused. "
+            "Restart no broker meanwhile."
         )
     if after:
-        said.append(f"{named(after)} will have no replica to spare once moved.")
+        said.append(f"{partition_list(after)} will have no replica to spare once moved.")
     return said

@@ -12,7 +12,7 @@ from core.plan.plan import Move, Plan
 BY_FLAG = "--elect"
 
 
-def meanwhile(
+def find_precautions(
     state: ClusterState, plan: Plan, *, elects: bool = False, by: str = BY_FLAG
 ) -> tuple[str, ...]:
     """Return the sentences; none for what changes neither data nor leaders.
@@ -24,25 +24,25 @@ def meanwhile(
     if any(move.moves_data for move in plan):
         said.append("Until it ends, delete none of these topics and add no partitions to them.")
     changed = sum(_loses_leader(state, move) for move in plan)
-    changed += elected(state, plan) if elects else 0
+    changed += count_elected(state, plan) if elects else 0
     if changed:
         many = "1 leader changes" if changed == 1 else f"{changed} leaders change"
         said.append(f"Producers that do not retry may fail as {many}.")
-    if not elects and (waiting := to_elect(state, plan)):
+    if not elects and (waiting := count_waiting_for_election(state, plan)):
         many = "1 leader changes" if waiting == 1 else f"{waiting} leaders change"
         said.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
     return tuple(said)
 
 
-def to_elect(state: ClusterState, plan: Plan) -> int:
+def count_waiting_for_election(state: ClusterState, plan: Plan) -> int:
     """Return how many partitions the plan wants another leader for that come by it only elected.
 
     Who leads and stays goes on leading until preferred leaders are elected.
     """
-    return sum(_waits(state, move) for move in plan)
+    return sum(_waits_for_election(state, move) for move in plan)
 
 
-def elected(state: ClusterState, plan: Plan) -> int:
+def count_elected(state: ClusterState, plan: Plan) -> int:
     """Return how many leaders an election at the end changes: of all that move, not only those.
 
     A partition may have been led by another than its preferred replica before.
@@ -57,7 +57,7 @@ def _loses_leader(state: ClusterState, move: Move) -> bool:
     return leader is not None and leader not in move.after
 
 
-def _waits(state: ClusterState, move: Move) -> bool:
+def _waits_for_election(state: ClusterState, move: Move) -> bool:
     leader = _leader(state, move)
     return leader in move.after and leader_after(move, leader) != leader
 

@@ -31,7 +31,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class TopicSavings:
     """One topic: bytes, of all its copies, that would not be made; `least` is sure."""
 
     topic: str
@@ -41,7 +41,7 @@ class Shrunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class LaggingReader:
     """A group that has, or may have, records to read; `behind_seconds` is None if not known."""
 
     group: str
@@ -50,7 +50,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrinking:
+class RetentionSavings:
     """What a retention of so many seconds would save, over all moving topics.
 
     `losing` are readers that would lose what they have not read, `unsure` those of whom it is not
@@ -60,9 +60,9 @@ class Shrinking:
     """
 
     seconds: int
-    topics: tuple[Shrunk, ...]
-    losing: tuple[Reader, ...] = ()
-    unsure: tuple[Reader, ...] = ()
+    topics: tuple[TopicSavings, ...]
+    losing: tuple[LaggingReader, ...] = ()
+    unsure: tuple[LaggingReader, ...] = ()
     forever: tuple[str, ...] = ()
     readers_known: bool = True
     remote: tuple[str, ...] = ()
@@ -87,13 +87,13 @@ class Shrinking:
         return bool(self.most_bytes) and not against
 
 
-def shrinking(
+def estimate_retention_savings(
     state: ClusterState,
     load: Load,
     plan: Plan,
     groups: Sequence[DocumentGroup] | None,
     seconds: int | None = None,
-) -> Shrinking | None:
+) -> RetentionSavings | None:
     """Return what a retention of `seconds` saves; by default of the least that readers can bear.
 
     None when nothing of the plan could be shortened: nothing is known to be deleted by time.
@@ -112,7 +112,7 @@ def shrinking(
     if not found:
         return None
     remote = in_remote_storage(state, plan, seconds * 1000)
-    return Shrinking(
+    return RetentionSavings(
         seconds,
         tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
         _losing(readers, seconds),
@@ -215,7 +215,7 @@ def _are_known(groups: Sequence[DocumentGroup] | None) -> bool:
     return groups is not None and not any(group.unknown for group in groups)
 
 
-def _losing(readers: Iterable[Reader], seconds: float) -> tuple[Reader, ...]:
+def _losing(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingReader, ...]:
     """Return those who are further behind than what is kept."""
     return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
 
@@ -256,7 +256,7 @@ def _retention_ms(state: ClusterState, name: str) -> int | None:
 
 def _shrunk(
     state: ClusterState, load: Load, copies: dict[int, int], topic: str, seconds: int
-) -> Shrunk | None:
+) -> TopicSavings | None:
     retention_ms = _retention_ms(state, topic)
     if retention_ms is None or 0 <= retention_ms <= seconds * 1000:
         return None
@@ -268,12 +268,12 @@ def _shrunk(
         saved = float(state.partition_size_bytes[row]) - rate * seconds
         most += max(saved, 0.0) * copies[row]
         least += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
-    return Shrunk(topic, retention_ms, round(least), round(most)) if most else None
+    return TopicSavings(topic, retention_ms, round(least), round(most)) if most else None
 
 
 def _readers(
     state: ClusterState, load: Load, groups: Iterable[DocumentGroup], topic: str
-) -> list[Reader]:
+) -> list[LaggingReader]:
     """Return the groups that have yet to read some of a topic, on whichever of its partitions.
 
     Those of whom that is not known are among them.
@@ -285,7 +285,7 @@ def _readers(
             if lag != 0 and tp in rates:
                 found[group.id].append(behind_seconds(lag, rates[tp]))
     return [
-        Reader(group, topic, None if math.isnan(sum(behind)) else max(behind))
+        LaggingReader(group, topic, None if math.isnan(sum(behind)) else max(behind))
         for group, behind in found.items()
     ]
 
@@ -301,12 +301,12 @@ WORTH = 0.1
 """The part of what is copied that a shorter retention must save to be spoken of."""
 
 
-def shrinking_sentences(found: Shrinking) -> list[str]:
+def retention_sentences(found: RetentionSavings) -> list[str]:
     """Return what lowering retention would save, and who speaks against it."""
-    kept = option(found.seconds)
+    kept = retention_option(found.seconds)
     longest = max(topic.retention_ms for topic in found.topics)
     endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
-    now = "no end" if endless else option(longest // 1000)
+    now = "no end" if endless else retention_option(longest // 1000)
     topics = ", ".join(
         f"{topic.topic} {format_bytes(topic.most_bytes)}" for topic in found.topics[:NAMED]
     )
@@ -347,7 +347,7 @@ def shrinking_sentences(found: Shrinking) -> list[str]:
     return said
 
 
-def shrinking_hint(found: Shrinking | None, total_bytes: int, *, asked: bool) -> str:
+def retention_hint(found: RetentionSavings | None, total_bytes: int, *, asked: bool) -> str:
     """Return, in a sentence, what a shorter retention saves of what is to be copied.
 
     "" where that is not worth saying: a tenth at least, unless it was `asked` for.
@@ -361,20 +361,20 @@ def shrinking_hint(found: Shrinking | None, total_bytes: int, *, asked: bool) ->
     if asked:
         return f"With that, {saved} do not have to be copied."
     return (
-        f"With a retention of {option(found.seconds)}, {saved} would not have to be copied: "
-        "`trimtab plan impact` says how, and who has yet to read it."
+        f"With a retention of {retention_option(found.seconds)}, {saved} would not have to be "
+        "copied: `trimtab plan impact` says how, and who has yet to read it."
     )
 
 
-def shrinking_command(found: Shrinking, plan: str) -> str:
+def retention_command(found: RetentionSavings, plan: str) -> str:
     """Return the command that does it, ready to be copied; "" where it is not advised."""
-    kept = option(found.seconds)
+    kept = retention_option(found.seconds)
     return f"trimtab apply {plan} --retention {kept}" if found.is_advised else ""
 
 
-def _reader_names(readers: Iterable[Reader]) -> str:
+def _reader_names(readers: Iterable[LaggingReader]) -> str:
     """Return groups by name, each with how far it is behind where that is known."""
-    slowest: dict[str, Reader] = {}
+    slowest: dict[str, LaggingReader] = {}
     for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
         slowest.setdefault(reader.group, reader)
     names = [
@@ -387,6 +387,6 @@ def _reader_names(readers: Iterable[Reader]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more groups" if more > 0 else "")
 
 
-def option(seconds: int) -> str:
+def retention_option(seconds: int) -> str:
     """Return seconds as `--retention` takes them: `6h`."""
     return f"{seconds // HOUR}h" if seconds % HOUR == 0 else f"{seconds}s"

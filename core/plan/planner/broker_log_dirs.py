@@ -14,7 +14,7 @@ import numpy as np
 from core.cluster.metadata import LogDir
 from core.cluster.state import Bool, ClusterState, Int64
 from core.load.load import Float64
-from core.plan.checks.catalogue import named
+from core.plan.checks.catalogue import partition_list
 from core.plan.disk_space import disks_of
 from core.plan.plan import Plan
 from core.units import format_bytes
@@ -47,7 +47,7 @@ class DirShare:
 
 
 @dataclass(frozen=True)
-class Coming:
+class IncomingReplicas:
     """What a plan between brokers does to each of them: rows of partitions, sizes in bytes."""
 
     landing: Mapping[int, Sequence[tuple[int, float]]]
@@ -60,7 +60,7 @@ class Coming:
     """What a kept plan puts into a log dir: replicas that are new, and that change it."""
 
     @classmethod
-    def of(cls, state: ClusterState, between: Plan, kept: Plan) -> Coming:
+    def of(cls, state: ClusterState, between: Plan, kept: Plan) -> IncomingReplicas:
         """Return what `between` does; what is `kept` is taken for done already."""
         landing: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
         leaving: defaultdict[int, list[int]] = defaultdict(list)
@@ -78,7 +78,7 @@ class Coming:
             if row is None:
                 continue
             size = float(max(state.partition_size_bytes[row], 0))
-            for broker, path in move.wanted_dirs.items():
+            for broker, path in move.target_log_dirs.items():
                 placed[broker].append((row, size, path))
         for move in between:
             row = state.find(move.tp)
@@ -104,7 +104,7 @@ class BrokerDirs:
         dirs: list[LogDir],
         movable: Bool,
         band: float,
-        coming: Coming,
+        coming: IncomingReplicas,
     ) -> None:
         self.id, self.paths = id, [one.path for one in dirs]
         known = {path: d for d, path in enumerate(self.paths)}
@@ -204,25 +204,25 @@ class BrokerDirs:
         self.furthest = float(off.max(initial=0.0))
         self.is_off = bool(((self.bytes > self.high + TINY) | (self.bytes < self.low - TINY)).any())
 
-    def step(self, most_bytes: float) -> bool:
+    def step(self, max_bytes: float) -> bool:
         """Move one replica to where it helps; return whether there was one."""
-        if found := self._next(most_bytes):
+        if found := self._next(max_bytes):
             self._move(*found)
             return True
         self.stuck = True
-        self.short_of_bytes = most_bytes < np.inf and self._next(np.inf) is not None
+        self.short_of_bytes = max_bytes < np.inf and self._next(np.inf) is not None
         return False
 
-    def _next(self, most_bytes: float) -> tuple[int, int, int] | None:
+    def _next(self, max_bytes: float) -> tuple[int, int, int] | None:
         """Return the replica to move, where from and where to."""
         for source in np.argsort(-(self.bytes - self.share), kind="stable").tolist():
             for target in np.argsort(self.bytes - self.share, kind="stable").tolist():
-                found = self._fitting(source, target, most_bytes)
+                found = self._fitting(source, target, max_bytes)
                 if found is not None:
                     return found, source, target
         return None
 
-    def _fitting(self, source: int, target: int, most_bytes: float) -> int | None:
+    def _fitting(self, source: int, target: int, max_bytes: float) -> int | None:
         """Return the replica to move: the smallest that does it, if it hardly does too much.
 
         Else the largest that does less: smaller ones will do the rest. Neither log dir may leave
@@ -234,7 +234,7 @@ class BrokerDirs:
             return None
         able = min(self.bytes[source] - self.low[source], self.high[target] - self.bytes[target])
         here = np.flatnonzero(self.movable & (self.at == source))
-        here = here[self.sizes[here] <= min(self.room[target], most_bytes)]
+        here = here[self.sizes[here] <= min(self.room[target], max_bytes)]
         sizes = self.sizes[here]
         fine = sizes <= able + TINY
         if fine.any():
@@ -279,7 +279,7 @@ class BrokerDirs:
 
     def why_homeless(self, state: ClusterState) -> str:
         """Say for which new replicas no log dir has the room that all together have."""
-        which = named([state.tp(row) for row in self.homeless])
+        which = partition_list([state.tp(row) for row in self.homeless])
         return (
             f"No log dir of broker {self.id} has room for {which} beside what else lands there: "
             "Kafka would choose one, and may fill it. Plan less for that broker, or add disk."

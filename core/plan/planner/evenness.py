@@ -14,7 +14,7 @@ from core.plan.effect import BAND
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import SHOWN, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import problem
+from core.plan.planner.model.problem import build_problem
 from core.plan.planner.model.scope import with_moves
 
 
@@ -79,7 +79,7 @@ def evenness(
 
     `leaving` brokers have no share, `excluded` ones are left as they are.
     """
-    given = problem(state, load, band=band, leaving=leaving, excluded=excluded)
+    given = build_problem(state, load, band=band, leaving=leaving, excluded=excluded)
     start = Placement(given)
     end = Placement(with_moves(given, plan))
     unknown = np.isnan(load.in_bytes_per_s) | np.isnan(load.out_bytes_per_s)

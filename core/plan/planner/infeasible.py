@@ -9,10 +9,17 @@ from enum import Enum
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.plan.planner.model.measures import LED, SHOWN, Measure
+from core.plan.planner.model.measures import LEADER_MEASURES, SHOWN, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.problem import Problem
-from core.plan.planner.request import Field, Names, Wanted, chosen, probed, to_keep
+from core.plan.planner.request import (
+    Field,
+    Names,
+    PlanRequest,
+    chosen_partitions,
+    kept_partitions,
+    probe_partitions,
+)
 from core.units import counted, format_bytes
 
 NAMED = 3
@@ -39,25 +46,27 @@ class Obstacle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckReplica:
     """A replica of a partition row that stays on a broker row, or one that cannot come."""
 
     partition: int
     why: Obstacle | Field
 
 
-def kept(state: ClusterState, leaving: Collection[int], left_alone: Bool) -> list[Stuck]:
+def kept_topics(
+    state: ClusterState, leaving: Collection[int], left_alone: Bool
+) -> list[StuckReplica]:
     """Return what stays on brokers, given by their ids, because its topic is one to keep."""
-    rows = state.partition_of_replica[staying(state, leaving)]
-    return [Stuck(row, Field.KEEP) for row in rows[left_alone[rows]].tolist()]
+    rows = state.partition_of_replica[held_replicas(state, leaving)]
+    return [StuckReplica(row, Field.KEEP) for row in rows[left_alone[rows]].tolist()]
 
 
-def staying(state: ClusterState, brokers: Collection[int]) -> Bool:
+def held_replicas(state: ClusterState, brokers: Collection[int]) -> Bool:
     """Return which replicas, shape [R], brokers hold that nobody takes off them already."""
     return np.isin(state.replica_broker, np.array([*brokers], np.int32)) & ~state.removing
 
 
-def untouchable(given: Problem, partition: int) -> Obstacle:
+def why_untouchable(given: Problem, partition: int) -> Obstacle:
     """Return why a partition that is not movable is not."""
     state = given.state
     at = state.replica_slice(partition)
@@ -66,7 +75,7 @@ def untouchable(given: Problem, partition: int) -> Obstacle:
     return Obstacle.LEADERLESS if state.leader[partition] < 0 else Obstacle.BEHIND
 
 
-def nobody_else(given: Problem, held: Int32) -> Obstacle:
+def why_no_broker(given: Problem, held: Int32) -> Obstacle:
     """Return why there is no broker to take a replica beside those that hold one."""
     known = given.state.broker_by_id
     left = np.setdiff1d(given.ids[~given.gives], given.ids[held]).tolist()
@@ -74,22 +83,28 @@ def nobody_else(given: Problem, held: Int32) -> Obstacle:
     return Obstacle.EXCLUDED if alive else Obstacle.BROKERS
 
 
-def stay(on: Placement, stuck: Sequence[Stuck], names: Names) -> list[str]:
+def stay(on: Placement, stuck: Sequence[StuckReplica], names: Names) -> list[str]:
     """Say which replicas stay where they are."""
-    return _told(on, stuck, "stay where they are", names)
+    return _stuck_sentences(on, stuck, "stay where they are", names)
 
 
-def stay_doubled(on: Placement, stuck: Sequence[Stuck], names: Names) -> list[str]:
+def stay_doubled(on: Placement, stuck: Sequence[StuckReplica], names: Names) -> list[str]:
     """Say which replicas go on sharing a rack."""
-    return _told(on, stuck, "share a rack with another one", names)
+    return _stuck_sentences(on, stuck, "share a rack with another one", names)
 
 
-def keep_number(on: Placement, stuck: Sequence[Stuck], wanted: int, names: Names) -> list[str]:
+def keep_number(
+    on: Placement, stuck: Sequence[StuckReplica], replicas: int, names: Names
+) -> list[str]:
     """Say which partitions do not get the replicas that are wanted."""
-    return _told(on, stuck, f"are missing or too many for {wanted} of each partition", names)
+    return _stuck_sentences(
+        on, stuck, f"are missing or too many for {replicas} of each partition", names
+    )
 
 
-def _told(on: Placement, stuck: Sequence[Stuck], do: str, names: Names) -> list[str]:
+def _stuck_sentences(
+    on: Placement, stuck: Sequence[StuckReplica], do: str, names: Names
+) -> list[str]:
     """Return a sentence for each reason, the one that most are stuck for first."""
     given = on.problem
     sizes = given.items[:, Measure.DISK]
@@ -107,7 +122,7 @@ def _told(on: Placement, stuck: Sequence[Stuck], do: str, names: Names) -> list[
         of = format_bytes(size) if sized else "of unknown size"
         found.append(
             f"{subject} ({of}) {_singular(do, len(rows))}, {listed}{more}: "
-            f"{_because(on, why, rows, size, names)}."
+            f"{_reason_words(on, why, rows, size, names)}."
         )
     return found
 
@@ -121,7 +136,7 @@ def _singular(do: str, count: int) -> str:
     )
 
 
-def _because(
+def _reason_words(
     on: Placement, why: Obstacle | Field, rows: Sequence[int], size: float, names: Names
 ) -> str:
     match why:
@@ -134,7 +149,7 @@ def _because(
         case Field.MAX_REPLICAS:
             return f"{names[why]} allows no broker that could take them more; raise it"
         case Obstacle.ROOM:
-            return f"{why.value} ({_most_room(on, rows)}); add disk, or lower retention"
+            return f"{why.value} ({_max_room(on, rows)}); add disk, or lower retention"
         case Obstacle.CAPACITY:
             return f"{why.value}; add brokers, or lower what is produced"
         case Field.KEEP:
@@ -153,7 +168,7 @@ def _because(
     return f"{names[why]} allows no more, {needs}; raise it, or plan the rest when this is done"
 
 
-def _most_room(on: Placement, rows: Sequence[int]) -> str:
+def _max_room(on: Placement, rows: Sequence[int]) -> str:
     """Say how much may still be filled of those that do not hold all of these partitions."""
     able = [
         broker
@@ -169,26 +184,26 @@ WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
 """Measures of which one partition may be more than a broker's share."""
 
 
-def fixed(on: Placement, wanted: Wanted, names: Names) -> list[str]:
+def fixed(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     """Say on which broker what may not be touched is more than the band allows, by itself."""
-    given, measures = on.problem, _measures_reported(on, wanted)
+    given, measures = on.problem, _measures_reported(on, request)
     hidden = given.hidden * on.per_share
-    shares = (on.shares_of(~given.asked) + hidden)[:, measures]
+    shares = (on.shares_of(~given.touchable) + hidden)[:, measures]
     over = np.where(given.counts[:, None], shares - 1 - given.band, 0.0)
     if over.max(initial=0.0) <= TINY:
         return []
     broker, column = (int(at) for at in np.unravel_index(int(over.argmax()), over.shape))
     measure = Measure(measures[column])
-    asked = chosen(given.state, wanted)
-    alone = to_keep(given.state, wanted) & asked
-    resting = np.zeros(len(alone), np.bool_)
-    resting[[row for tp in wanted.resting if (row := given.state.find(tp)) is not None]] = True
-    probes = probed(given.state) & ~given.asked & asked & ~alone & ~resting
-    planned = ~given.asked & asked & ~alone & ~resting & ~probes
+    requested = chosen_partitions(given.state, request)
+    alone = kept_partitions(given.state, request) & requested
+    frozen = np.zeros(len(alone), np.bool_)
+    frozen[[row for tp in request.frozen if (row := given.state.find(tp)) is not None]] = True
+    probes = probe_partitions(given.state) & ~given.touchable & requested & ~alone & ~frozen
+    planned = ~given.touchable & requested & ~alone & ~frozen & ~probes
     causes = [
         (alone, f"What {names[Field.KEEP]} leaves alone is", "it; lift it for some"),
-        (~asked, "What was not chosen is", "it; choose more topics"),
-        (resting & asked & ~alone, "What is to rest is", "it; wait"),
+        (~requested, "What was not chosen is", "it; choose more topics"),
+        (frozen & requested & ~alone, "What is to rest is", "it; wait"),
         (probes, "What clients are probed on is", "it; trimtab probe --remove"),
         (planned, "What is planned already is", "it; drop some"),
     ]
@@ -212,44 +227,46 @@ def full(on: Placement) -> list[str]:
     most = max(0.0, float(on.one_room_bytes[rows].max()))
     ids = on.problem.ids[rows].tolist()
     return [
-        f"{have(ids)} no disk left for what would help ({format_bytes(most)} may be filled at "
-        "most); add disk, or lower retention."
+        f"{brokers_have(ids)} no disk left for what would help ({format_bytes(most)} may be "
+        "filled at most); add disk, or lower retention."
     ]
 
 
-def _measures_reported(on: Placement, wanted: Wanted) -> Int64:
+def _measures_reported(on: Placement, request: PlanRequest) -> Int64:
     """Return the measures that are to be even, and that an operator is told of."""
     known = (m for m in SHOWN if on.problem.active[m])
-    return np.array([m for m in known if m in LED or not wanted.leaders_only], np.int64)
+    return np.array(
+        [m for m in known if m in LEADER_MEASURES or not request.leaders_only], np.int64
+    )
 
 
-def not_found(on: Placement, wanted: Wanted) -> list[str]:
+def not_found(on: Placement, request: PlanRequest) -> list[str]:
     """Say which broker ends furthest outside the band, where nothing is known to be in the way."""
-    measures = _measures_reported(on, wanted)
+    measures = _measures_reported(on, request)
     off = on.off_by(measures)
     if off.max(initial=0.0) <= TINY:
         return []
     broker, column = np.unravel_index(int(off.argmax()), off.shape)
     measure = Measure(measures[column])
-    tried = "change of leaders" if wanted.leaders_only else "move, swap or change of leaders"
+    tried = "change of leaders" if request.leaders_only else "move, swap or change of leaders"
     return [
         f"Broker {on.problem.ids[broker]} ends at {on.loads[broker, measure]:.0%} of its share of "
         f"{measure.words}: no {tried} was found that brings it nearer."
     ]
 
 
-def limited(on: Placement, wanted: Wanted, names: Names) -> list[str]:
+def limited(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     """Say which limits may have kept a plan from doing more; that of bytes where it surely did."""
-    given, limits = on.problem, wanted.limits
+    given, limits = on.problem, request.limits
     hit = []
     if on.short_of_bytes:
         used = format_bytes(on.moved_bytes)
-        hit.append((Field.MAX_BYTES, f"{used} of {format_bytes(limits.most_bytes)} are used"))
-    if on.moved >= limits.most_moves:
+        hit.append((Field.MAX_BYTES, f"{used} of {format_bytes(limits.max_bytes)} are used"))
+    if on.moved >= limits.max_moves:
         hit.append((Field.MAX_MOVES, f"all {on.moved} are used"))
     if not limits.ready(on).all():
         full = given.ids[~limits.ready(on)].tolist()
-        hit.append((Field.MAX_PER_BROKER, f"{some(full)} can take part in no more"))
+        hit.append((Field.MAX_PER_BROKER, f"{broker_list(full)} can take part in no more"))
     if limits.time_is_up(on):
         hit.append((Field.TIME_BUDGET, "it is over"))
     return [
@@ -274,7 +291,7 @@ def small_racks(given: Problem) -> list[str]:
     ]
 
 
-def too_big(on: Placement, wanted: Wanted, *, stopped: bool) -> list[str]:
+def too_big(on: Placement, request: PlanRequest, *, stopped: bool) -> list[str]:
     """Name partitions that alone are more than a broker's share and the band: no plan helps.
 
     Where brokers end outside the band though nothing else `stopped` the plan, also the largest that
@@ -282,7 +299,7 @@ def too_big(on: Placement, wanted: Wanted, *, stopped: bool) -> list[str]:
     """
     given, notes = on.problem, []
     for measure in WHOLE:
-        if wanted.leaders_only and measure not in LED:
+        if request.leaders_only and measure not in LEADER_MEASURES:
             continue
         whole = given.items[:, measure] * (1 if measure is Measure.OUT else given.held)
         share = whole.sum() * given.parts[given.counts, measure].max(initial=0.0)
@@ -301,9 +318,9 @@ def too_big(on: Placement, wanted: Wanted, *, stopped: bool) -> list[str]:
             if is_wide
         ]
         off = bool(on.off_by(np.array([measure])).any()) and not stopped
-        asked = np.where(given.asked, given.items[:, measure], 0.0)
-        row = int(asked.argmax())
-        part = float(asked[row] / share)
+        requested = np.where(given.touchable, given.items[:, measure], 0.0)
+        row = int(requested.argmax())
+        part = float(requested[row] / share)
         if off and not wide[0] and part > 2 * given.band:
             notes.append(
                 f"{named(row, part)}pieces of that size hardly fit a band of ±{given.band:.0%}; "
@@ -312,11 +329,11 @@ def too_big(on: Placement, wanted: Wanted, *, stopped: bool) -> list[str]:
     return notes
 
 
-def some(ids: Sequence[int]) -> str:
+def broker_list(ids: Sequence[int]) -> str:
     """Return brokers by their ids, as in the middle of a sentence."""
     return f"{'broker' if len(ids) == 1 else 'brokers'} {','.join(map(str, ids))}"
 
 
-def have(ids: Sequence[int]) -> str:
+def brokers_have(ids: Sequence[int]) -> str:
     """Return that they have something, as a sentence begins."""
-    return f"{some(ids).capitalize()} {'has' if len(ids) == 1 else 'have'}"
+    return f"{broker_list(ids).capitalize()} {'has' if len(ids) == 1 else 'have'}"

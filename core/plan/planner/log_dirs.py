@@ -18,10 +18,10 @@ import numpy as np
 from core.cluster.metadata import Broker, TopicPartition
 from core.cluster.state import Bool, ClusterState
 from core.plan.plan import ANY, Move, Plan, log_dir_of
-from core.plan.planner.broker_log_dirs import BrokerDirs, Coming, DirShare
-from core.plan.planner.conflicts import refuse
+from core.plan.planner.broker_log_dirs import BrokerDirs, DirShare, IncomingReplicas
+from core.plan.planner.conflicts import refuse_conflicts
 from core.plan.planner.notes import hidden
-from core.plan.planner.request import ENDED_SECONDS, TOLD_SECONDS, Wanted, untouched
+from core.plan.planner.request import ENDED_SECONDS, REPORT_SECONDS, PlanRequest, frozen_partitions
 from core.units import counted
 
 NOTHING = Plan()
@@ -46,7 +46,7 @@ class DirReason:
 
 
 @dataclass(frozen=True)
-class EvenedDirs:
+class LogDirPlan:
     """A whole plan between log dirs; `moves` counts replicas, `dirs` are all that were seen."""
 
     plan: Plan
@@ -54,36 +54,38 @@ class EvenedDirs:
     moves: int
     bytes: int
     reached: bool
-    because: Mapping[TopicPartition, tuple[DirReason, ...]] = field(default_factory=dict)
+    reasons: Mapping[TopicPartition, tuple[DirReason, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unknown: tuple[int, ...] = ()
     """Brokers of which too little is known to say whether their log dirs are even."""
-    undone: bool = False
+    incomplete: bool = False
     """Whether a replica lands where no log dir has room for it; a note says which."""
 
 
-def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> EvenedDirs:
+def balance_log_dirs(
+    state: ClusterState, request: PlanRequest, between: Plan = NOTHING
+) -> LogDirPlan:
     """Return the plan that evens out the log dirs of every broker, or of those that are named.
 
     `between` is what is planned between brokers: it is part of the plan then, and log dirs are
     chosen for what lands by it as for what stays. Raises UsageError for brokers that do not exist.
     """
-    refuse(state, replace(wanted, disks=True))
-    coming = Coming.of(state, between, wanted.kept)
-    movable = _movable(state, wanted)
+    refuse_conflicts(state, replace(request, disks=True))
+    coming = IncomingReplicas.of(state, between, request.kept)
+    movable = _movable(state, request)
     notes: list[str] = []
     brokers = [
         one
         for broker in state.brokers
-        if broker.id not in wanted.exclude and broker.id in (wanted.brokers or (broker.id,))
-        if (one := _looked_at(state, broker, movable, wanted.band, coming, notes)) is not None
+        if broker.id not in request.exclude and broker.id in (request.brokers or (broker.id,))
+        if (one := _looked_at(state, broker, movable, request.band, coming, notes)) is not None
     ]
     chosen = [
         broker
         for broker in state.brokers
         if broker.alive
-        and broker.id not in wanted.exclude
-        and broker.id in (wanted.brokers or (broker.id,))
+        and broker.id not in request.exclude
+        and broker.id in (request.brokers or (broker.id,))
     ]
     unsized = {b.id: count for b in chosen if (count := _unsized(state, b))}
     notes += [
@@ -98,25 +100,25 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
         if np.isinf(one.room).any()
     ][:3]
     unknown = tuple(sorted({*unsized, *(b.id for b in chosen if not b.log_dirs)}))
-    limited = _carry_out(brokers, wanted, between, coming)
+    limited = _carry_out(brokers, request, between, coming)
     off = [one for one in brokers if one.is_off]
     if not brokers and not notes and not unknown:
         notes.append("No broker has more than one log dir: there is nothing to even out.")
     homeless = [one for one in brokers if one.homeless]
     notes += [one.why_homeless(state) for one in homeless[:3]]
     notes += [one.why_off() for one in off[:3]]
-    if wanted.only_dirs:
+    if request.only_dirs:
         notes += hidden(state)
     if off and limited:
         notes.append("A limit (bytes, moves or time) ends the plan before all log dirs are even.")
-    moves, because = _moves(state, brokers, between)
-    return EvenedDirs(
+    moves, reasons = _moves(state, brokers, between)
+    return LogDirPlan(
         Plan.of(moves, cluster_id=state.cluster_id),
         tuple(share for one in brokers for share in one.shares()),
         sum(len(one.moved) for one in brokers),
         round(sum(float(one.sizes[at]) for one in brokers for at in one.moved)),
         not off and not unknown,
-        because,
+        reasons,
         tuple(notes),
         unknown,
         bool(homeless),
@@ -138,10 +140,10 @@ def _unsized(state: ClusterState, broker: Broker) -> int:
     return int((here & ((state.size_bytes < 0) | nowhere)).sum())
 
 
-def _movable(state: ClusterState, wanted: Wanted) -> Bool:
+def _movable(state: ClusterState, request: PlanRequest) -> Bool:
     """Return which replicas may be copied: of partitions in sync, at rest, that may be touched."""
     of = state.partition_of_replica
-    fixed = state.moving | untouched(state, wanted) | (state.leader < 0)
+    fixed = state.moving | frozen_partitions(state, request) | (state.leader < 0)
     fixed[of[~state.in_sync]] = True
     return np.asarray((state.size_bytes > 0) & ~fixed[of], np.bool_)
 
@@ -151,7 +153,7 @@ def _looked_at(
     broker: Broker,
     movable: Bool,
     band: float,
-    coming: Coming,
+    coming: IncomingReplicas,
     notes: list[str],
 ) -> BrokerDirs | None:
     """Return a broker with log dirs to choose from; say of others what is not known of them."""
@@ -169,20 +171,20 @@ def _looked_at(
 
 
 def _carry_out(
-    brokers: Sequence[BrokerDirs], wanted: Wanted, between: Plan, coming: Coming
+    brokers: Sequence[BrokerDirs], request: PlanRequest, between: Plan, coming: IncomingReplicas
 ) -> bool:
     """Move replicas, of the broker that is furthest off first; return whether a limit ended it."""
-    limits = wanted.limits
+    limits = request.limits
     moves, copied = sum(len(move.adding) for move in between), coming.bytes
-    least = ENDED_SECONDS + TOLD_SECONDS * len(between)
+    least = ENDED_SECONDS + REPORT_SECONDS * len(between)
     open_ones = [one for one in brokers if one.is_off]
     while open_ones:
-        late = limits.seconds_left() < least + TOLD_SECONDS * moves
-        if moves >= limits.most_moves or limits.stop() or late:
+        late = limits.seconds_left() < least + REPORT_SECONDS * moves
+        if moves >= limits.max_moves or limits.stop() or late:
             return True
         worst = max(open_ones, key=lambda one: (one.furthest, -one.id))
         part_in = coming.part_in.get(worst.id, 0) + len(worst.moved)
-        if part_in < limits.most_per_broker and worst.step(limits.most_bytes - copied):
+        if part_in < limits.max_per_broker and worst.step(limits.max_bytes - copied):
             moves += 1
             copied += float(worst.sizes[worst.moved[-1]])
         else:
@@ -190,7 +192,7 @@ def _carry_out(
         open_ones = [one for one in open_ones if one.is_off and not one.stuck]
     return any(
         one.short_of_bytes
-        or coming.part_in.get(one.id, 0) + len(one.moved) >= limits.most_per_broker
+        or coming.part_in.get(one.id, 0) + len(one.moved) >= limits.max_per_broker
         for one in brokers
         if one.is_off
     )
@@ -222,8 +224,8 @@ def _moves(
             tuple(of.get(b, ANY) for b in on)
             for of, on in ((dirs, move.after), (held, move.before))
         )
-        whys = filter(None, (move.because, *(why.words for why in reasons.get(tp, ()))))
-        moves.append(replace(move, log_dirs=to, log_dirs_before=since, because=", ".join(whys)))
+        whys = filter(None, (move.reason, *(why.words for why in reasons.get(tp, ()))))
+        moves.append(replace(move, log_dirs=to, log_dirs_before=since, reason=", ".join(whys)))
     return moves, {tp: tuple(why) for tp, why in reasons.items()}
 
 

@@ -16,9 +16,15 @@ from core.cluster.state import ClusterState
 from core.cluster.topics import is_legal_name
 from core.errors import UsageError
 from core.load.load import Float64, Load
-from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure
+from core.plan.planner.model.measures import (
+    LEADER_MEASURES,
+    MEASURES,
+    NOBODY,
+    REPLICA_MEASURES,
+    Measure,
+)
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import problem
+from core.plan.planner.model.problem import build_problem
 from core.units import counted, format_bytes
 
 Replicas = tuple[int, ...]
@@ -33,7 +39,7 @@ class Expected:
     size_bytes: float | None = None
 
 
-def refuse(state: ClusterState, topic: str, replicas: int) -> None:
+def refuse_topic(state: ClusterState, topic: str, replicas: int) -> None:
     """Raise UsageError for a topic that cannot be made, or that is there already."""
     if not is_legal_name(topic):
         raise UsageError(
@@ -64,7 +70,7 @@ def refuse_replicas(state: ClusterState, replicas: int, *, next: str) -> None:
 # -- by Kafka's rule -----------------------------------------------------------------------------
 
 
-def in_turn(
+def place_round_robin(
     racks: Mapping[int, str | None], partitions: int, replicas: int, *, start: int = 0
 ) -> list[Replicas]:
     """Return what Kafka's AdminUtils assigns: leaders in turn, followers further and further off.
@@ -102,7 +108,7 @@ def _rack_by_rack(racks: Mapping[int, str | None]) -> list[int]:
 # -- by load -------------------------------------------------------------------------------------
 
 
-def by_load(
+def place_by_load(
     state: ClusterState, load: Load, partitions: int, replicas: int, expected: Expected
 ) -> list[Replicas]:
     """Return the placement that leaves brokers as even as can be, partition by partition.
@@ -111,11 +117,11 @@ def by_load(
     what may be sent, of those with room for it if any have; then the replica leads whose broker has
     least to lead and to send.
     """
-    given = problem(state, load)
+    given = build_problem(state, load)
     on = Placement(given)
     item = _item(given.items, load, replicas, expected)
     coming = item * partitions
-    coming[list(HOSTED)] *= replicas
+    coming[list(REPLICA_MEASURES)] *= replicas
     whole = (on.carried[given.counts].sum(axis=0) + coming)[None, :] * given.parts
     share = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
     loads, more = on.carried * share, item[None, :] * share
@@ -132,13 +138,13 @@ def by_load(
             fresh = np.array([b for b in left if used[int(racks[b])] == least])
             roomy = size <= np.minimum(room, given.largest_bytes)[fresh]
             fresh = fresh[roomy] if roomy.any() else fresh
-            best = int(fresh[np.argmin(_cost(loads, more, fresh, HOSTED))])
+            best = int(fresh[np.argmin(_cost(loads, more, fresh, REPLICA_MEASURES))])
             chosen.append(best)
             room[best] -= size
-            loads[best, list(HOSTED)] += more[best, list(HOSTED)]
+            loads[best, list(REPLICA_MEASURES)] += more[best, list(REPLICA_MEASURES)]
         rows = np.array(chosen)
-        order = rows[np.argsort(_cost(loads, more, rows, LED), kind="stable")]
-        loads[order[0], list(LED)] += more[order[0], list(LED)]
+        order = rows[np.argsort(_cost(loads, more, rows, LEADER_MEASURES), kind="stable")]
+        loads[order[0], list(LEADER_MEASURES)] += more[order[0], list(LEADER_MEASURES)]
         found.append(tuple(given.ids[order].tolist()))
     return found
 
@@ -161,7 +167,7 @@ def without_room(
     state: ClusterState, load: Load, layout: Sequence[Replicas], expected: Expected
 ) -> list[str]:
     """Say which brokers have no room for what new partitions are expected to bring them."""
-    given = problem(state, load)
+    given = build_problem(state, load)
     size = float(_item(given.items, load, 1, expected)[Measure.DISK])
     brings = Counter(broker for replicas in layout for broker in replicas)
     said = []

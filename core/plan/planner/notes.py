@@ -10,16 +10,16 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import carried, electable, leaders
-from core.plan.planner.infeasible import NAMED, have, some, staying
-from core.plan.planner.model.measures import LED, NOBODY, Measure
+from core.plan.planner.actual_leaders import actual_leaders, carried_when_led, electable
+from core.plan.planner.infeasible import NAMED, broker_list, brokers_have, held_replicas
+from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.problem import Problem
-from core.plan.planner.request import INF, Field, Names, Wanted, chosen
+from core.plan.planner.request import INF, Field, Names, PlanRequest, chosen_partitions
 from core.units import counted, format_rate
 
 
-def unknown(given: Problem, load: Load, wanted: Wanted, names: Names) -> list[str]:
+def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> list[str]:
     """Say how much of the load is not known: it is never taken for idle without a word."""
     state = given.state
     notes = []
@@ -47,16 +47,16 @@ def unknown(given: Problem, load: Load, wanted: Wanted, names: Names) -> list[st
     if sizes:
         notes.append(
             f"The size of {sizes:,} of {state.partition_count:,} partitions is not known: "
-            f"{_unsized(given, wanted, names)}."
+            f"{_unsized(given, request, names)}."
         )
     return notes
 
 
-def _unsized(given: Problem, wanted: Wanted, names: Names) -> str:
+def _unsized(given: Problem, request: PlanRequest, names: Names) -> str:
     """Say what comes of partitions of which no size is known."""
-    if wanted.leaders_only:
+    if request.leaders_only:
         return "shares of disk are counted without them"
-    if wanted.limits.most_bytes < INF:
+    if request.limits.max_bytes < INF:
         return f"they are not copied, as {names[Field.MAX_BYTES]} cannot be held against them"
     if np.isfinite(given.room_bytes[given.counts]).any():
         return "they are copied to no broker that tells its free disk"
@@ -81,13 +81,13 @@ def hidden_stay(state: ClusterState, leaving: Collection[int]) -> list[str]:
     if keep:
         count = sum(held[broker] for broker in keep)
         notes.append(
-            f"{some(keep).capitalize()} keep{_s(keep)} {counted(count, 'replica')} of topics that "
-            "are hidden: allow DESCRIBE on them, and plan again."
+            f"{broker_list(keep).capitalize()} keep{_s(keep)} {counted(count, 'replica')} of topics"
+            " that are hidden: allow DESCRIBE on them, and plan again."
         )
     if (doubt := _doubted(state, leaving) - set(keep)) and not _only_down(state):
         notes.append(
-            f"Whether {some(sorted(doubt))} get{_s(doubt)} empty is not known: topics may be "
-            "hidden there."
+            f"Whether {broker_list(sorted(doubt))} get{_s(doubt)} empty is not known: topics may "
+            "be hidden there."
         )
     return notes
 
@@ -99,7 +99,7 @@ def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
         return []
     is_one = len(doubt) == 1
     return [
-        f"{some(doubt).capitalize()} {'is' if is_one else 'are'} down: whether "
+        f"{broker_list(doubt).capitalize()} {'is' if is_one else 'are'} down: whether "
         f"{'it holds' if is_one else 'they hold'} replicas of topics that are hidden is not known. "
         "All others leave."
     ]
@@ -138,7 +138,7 @@ def alone(given: Problem) -> list[str]:
 
 def left_alone(given: Problem) -> list[str]:
     """Say which partitions are left as they are though they may be touched, and why."""
-    state, still = given.state, given.asked & ~given.movable
+    state, still = given.state, given.touchable & ~given.movable
     moving = state.moving
     leaderless = (state.leader < 0) & ~moving
     counts = {
@@ -154,15 +154,18 @@ def left_alone(given: Problem) -> list[str]:
     ]
 
 
-def not_empty(state: ClusterState, wanted: Wanted) -> list[str]:
+def not_empty(state: ClusterState, request: PlanRequest) -> list[str]:
     """Say that brokers keep replicas of topics that were not chosen, though others leave them."""
-    held = staying(state, wanted.leaving) & ~chosen(state, wanted)[state.partition_of_replica]
+    held = (
+        held_replicas(state, request.leaving)
+        & ~chosen_partitions(state, request)[state.partition_of_replica]
+    )
     if not held.any():
         return []
     brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
     one = len(brokers) == 1
     return [
-        f"{some(brokers).capitalize()} {'is' if one else 'are'} not empty then: "
+        f"{broker_list(brokers).capitalize()} {'is' if one else 'are'} not empty then: "
         f"{counted(count, 'replica')} of topics that were not chosen "
         f"{'stays' if count == 1 else 'stay'} on {'it' if one else 'them'}."
     ]
@@ -176,13 +179,13 @@ def capacities(given: Problem) -> list[str]:
     bare = [broker.id for broker in known if broker.rack is None]
     if 0 < len(bare) < len(known) and (given.racks != NOBODY).any():
         notes.append(
-            f"{have(bare)} no rack while others have one: nothing goes there from a rack; "
+            f"{brokers_have(bare)} no rack while others have one: nothing goes there from a rack; "
             "set broker.rack."
         )
     unsized = [b.id for b in known if whole_bytes(disks_of(b.log_dirs)) is None]
     if 0 < len(unsized) < len(known):
         notes.append(
-            f"{have(unsized)} disks of unknown size: shares of disk are equal parts, "
+            f"{brokers_have(unsized)} disks of unknown size: shares of disk are equal parts, "
             "and nothing keeps those from filling up."
         )
     unfree = [
@@ -193,7 +196,7 @@ def capacities(given: Problem) -> list[str]:
     ]
     if unfree:
         notes.append(
-            f"{have(unfree)} disks whose free space is not known: nothing keeps them from "
+            f"{brokers_have(unfree)} disks whose free space is not known: nothing keeps them from "
             "filling up."
         )
     for side, capacity in (
@@ -203,7 +206,7 @@ def capacities(given: Problem) -> list[str]:
         absent = [b.id for b, size in zip(known, capacity, strict=True) if not size]
         if 0 < len(absent) < len(known):
             notes.append(
-                f"{have(absent)} no capacity of {side}: shares of it are equal parts; "
+                f"{brokers_have(absent)} no capacity of {side}: shares of it are equal parts; "
                 "give all brokers one, or none."
             )
     return notes
@@ -237,8 +240,8 @@ def few_racks(given: Problem, replicas: int | None) -> list[str]:
     kinds = len(np.unique(racks[racks != NOBODY]))
     if not kinds:
         return ["No broker has a rack, so that none is shared or not: set broker.rack."]
-    staying = state.partition_of_replica[~state.removing]
-    held = np.bincount(staying, minlength=state.partition_count)[given.asked]
+    held_replicas = state.partition_of_replica[~state.removing]
+    held = np.bincount(held_replicas, minlength=state.partition_count)[given.touchable]
     most = replicas or int(held.max(initial=0))
     if most <= kinds:
         return []
@@ -250,7 +253,9 @@ def few_racks(given: Problem, replicas: int | None) -> list[str]:
     ]
 
 
-def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Names) -> list[str]:
+def over_capacity(
+    start: Placement, found: Placement, request: PlanRequest, names: Names
+) -> list[str]:
     """Say which brokers end above what they can carry, one sentence for each measure.
 
     Where only what has to move does, not those that were so before and get no more. Where others
@@ -260,27 +265,30 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
     given, notes = found.problem, []
     ways = [
         (start.carried, found.carried),
-        (carried(start, leaders(start)), carried(found, leaders(found))),
+        (
+            carried_when_led(start, actual_leaders(start)),
+            carried_when_led(found, actual_leaders(found)),
+        ),
     ]
     sure = ways
     if given.sure is not given.items:  # by a guess it may be less, and by what is known more
         sure = [
-            (start.surely_carried, found.surely_carried),
+            (start.known_carried, found.known_carried),
             (
-                carried(start, leaders(start), surely=True),
-                carried(found, leaders(found), surely=True),
+                carried_when_led(start, actual_leaders(start), surely=True),
+                carried_when_led(found, actual_leaders(found), surely=True),
             ),
         ]
     limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))
     for measure in Measure:
-        if not limited_at_all[measure] or (wanted.leaders_only and measure not in LED):
+        if not limited_at_all[measure] or (request.leaders_only and measure not in LEADER_MEASURES):
             continue
         most, ends = given.capacity[:, measure], np.zeros(given.brokers)
         for (before, after), (surely, then) in zip(ways, sure, strict=True):
             over = after[:, measure] > most * (1 + TINY)
             more = after[:, measure] > before[:, measure] * (1 + TINY)
             more |= then[:, measure] > surely[:, measure] * (1 + TINY)
-            over &= more if wanted.forces else more | given.counts
+            over &= more if request.forces else more | given.counts
             ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
         rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])
         if not rows:
@@ -292,12 +300,12 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
             does = "take in" if measure is Measure.IN else "send"
             words = f"at {format_rate(end)} {measure.words}; it can {does} {format_rate(can)}"
         others = given.ids[rows[1:]].tolist()
-        too = f" (above theirs, too: {some(others)})" if others else ""
+        too = f" (above theirs, too: {broker_list(others)})" if others else ""
         if not given.counts[rows[0]]:
             help = "it comes to lead what others give up; plan with it, too"
         elif found.carried[rows[0], measure] > can * (1 + TINY):
             help = "add brokers, or carry less"
-        elif electable(found)[leaders(found) == rows[0]].any():
+        elif electable(found)[actual_leaders(found) == rows[0]].any():
             help = "trimtab elect gives leaders back first"
         else:
             help = "what it leads for others goes back once they are up and in sync"

@@ -16,22 +16,30 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.planner import infeasible, notes
-from core.plan.planner.actual_leaders import led_elsewhere
-from core.plan.planner.conflicts import refuse
-from core.plan.planner.infeasible import keep_number, kept, stay, stay_doubled
-from core.plan.planner.log_dirs import even_dirs
-from core.plan.planner.model.measures import HOSTED, LED, NOBODY, Measure
+from core.plan.planner.actual_leaders import election_notes
+from core.plan.planner.conflicts import refuse_conflicts
+from core.plan.planner.infeasible import keep_number, kept_topics, stay, stay_doubled
+from core.plan.planner.log_dirs import balance_log_dirs
+from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import Problem, problem, resized
-from core.plan.planner.model.scope import outside, scoped, with_moves, without_racks
-from core.plan.planner.request import FLAGS, Limits, Names, Wanted, chosen, to_keep, untouched
-from core.plan.planner.result import Suggested, told
+from core.plan.planner.model.problem import Problem, build_problem, with_replica_counts
+from core.plan.planner.model.scope import brokers_outside, scoped, with_moves, without_racks
+from core.plan.planner.request import (
+    FLAGS,
+    Limits,
+    Names,
+    PlanRequest,
+    chosen_partitions,
+    frozen_partitions,
+    kept_partitions,
+)
+from core.plan.planner.result import PlanResult, build_result
 from core.plan.planner.search import mandatory_moves
-from core.plan.planner.search.fewer_replicas import even_dropped
-from core.plan.planner.search.leader_changes import even_leaders
-from core.plan.planner.search.refinement import leave_dead_end, take_back
-from core.plan.planner.search.replica_moves import Moving
-from core.plan.planner.search.replica_swaps import Swapping
+from core.plan.planner.search.fewer_replicas import exchange_dropped
+from core.plan.planner.search.leader_changes import balance_leaders
+from core.plan.planner.search.refinement import escape_dead_end, revert_needless
+from core.plan.planner.search.replica_moves import ReplicaMoves
+from core.plan.planner.search.replica_swaps import ReplicaSwaps
 
 FOR_LEADERS = 0.1
 """The part of the time for choosing leaders that copies leave."""
@@ -44,137 +52,141 @@ ATTEMPTS = 3
 """How often replicas are moved anew where brokers stay outside the band."""
 
 
-def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAGS) -> Suggested:
+def suggest_plan(
+    state: ClusterState, load: Load, request: PlanRequest, names: Names = FLAGS
+) -> PlanResult:
     """Return the plan for what is wanted; raises UsageError for wants that contradict.
 
     What it says calls the fields of what is wanted by their `names`.
     """
-    refuse(state, wanted, names)
-    if wanted.disks:
-        return _with_dirs(state, load, wanted, names)
-    given = _problem(state, load, wanted, wanted.replicas)
-    start = Placement(given if wanted.replicas is None else _problem(state, load, wanted))
-    found, undone = _forced(given, wanted, names) if wanted.forces else (Placement(given), [])
-    undone += notes.hidden_stay(state, wanted.leaving)
-    undone += notes.kept(
-        wanted.kept, {*wanted.leaving, *outside(state, wanted.brokers, wanted.exclude)}
+    refuse_conflicts(state, request, names)
+    if request.disks:
+        return _with_dirs(state, load, request, names)
+    given = _problem(state, load, request, request.replicas)
+    start = Placement(given if request.replicas is None else _problem(state, load, request))
+    found, incomplete = _forced(given, request, names) if request.forces else (Placement(given), [])
+    incomplete += notes.hidden_stay(state, request.leaving)
+    incomplete += notes.kept(
+        request.kept, {*request.leaving, *brokers_outside(state, request.brokers, request.exclude)}
     )
-    if wanted.fill:
-        _filled(found, wanted)
-    elif wanted.brokers:
-        undone += _gathered(found, wanted, names)
-    elif not wanted.forces:
-        found = _evened(given, wanted)
-    is_off = not wanted.forces or wanted.fill or wanted.brokers
-    off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
-    undone += notes.over_capacity(start, found, wanted, names)
-    elsewhere = led_elsewhere(found) if is_off and not wanted.fill else []
-    undone += elsewhere
-    undone += notes.alone(given) if is_off and not (wanted.fill or wanted.brokers) else []
+    if request.fill:
+        _filled(found, request)
+    elif request.brokers:
+        incomplete += _gathered(found, request, names)
+    elif not request.forces:
+        found = _evened(given, request)
+    is_off = not request.forces or request.fill or request.brokers
+    off = _off_notes(found, request, names, bool(incomplete)) if is_off else []
+    incomplete += notes.over_capacity(start, found, request, names)
+    elsewhere = election_notes(found) if is_off and not request.fill else []
+    incomplete += elsewhere
+    incomplete += notes.alone(given) if is_off and not (request.fill or request.brokers) else []
     known = [
-        *notes.unknown(given, load, wanted, names),
-        *(notes.hidden_down(state, wanted.leaving) or notes.hidden(state)),
+        *notes.unknown(given, load, request, names),
+        *(notes.hidden_down(state, request.leaving) or notes.hidden(state)),
         *notes.left_alone(given),
         *notes.capacities(given),
     ]
     # What stands in the way comes first, then what is not known.
     few = infeasible.small_racks(found.problem) if is_off or found.moved else []
-    said = [*undone, *few, *off, *notes.not_empty(state, wanted), *known]
-    plan = told(start, found, said, bool(undone), racks=wanted.racks_only)
+    said = [*incomplete, *few, *off, *notes.not_empty(state, request), *known]
+    plan = build_result(start, found, said, bool(incomplete), racks=request.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
     return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
 
 
-def _with_dirs(state: ClusterState, load: Load, wanted: Wanted, names: Names) -> Suggested:
+def _with_dirs(state: ClusterState, load: Load, request: PlanRequest, names: Names) -> PlanResult:
     """Return the plan between brokers, and in it where what lands and what stays is to lie."""
-    if wanted.only_dirs:
-        still = Placement(_problem(state, load, wanted))
-        brokers = told(still, still, [], False)
+    if request.only_dirs:
+        still = Placement(_problem(state, load, request))
+        brokers = build_result(still, still, [], False)
     else:
-        first = wanted.limits.keeping(FOR_DIRS)
-        brokers = suggest(
-            state, load, replace(wanted, disks=False, balance=False, limits=first), names
+        first = request.limits.reserving(FOR_DIRS)
+        brokers = suggest_plan(
+            state, load, replace(request, disks=False, balance=False, limits=first), names
         )
-    dirs = even_dirs(state, wanted, brokers.plan)
+    dirs = balance_log_dirs(state, request, brokers.plan)
     return replace(
         brokers,
         plan=dirs.plan,
         moves=sum(bool(move.receiving) for move in dirs.plan),
         bytes=brokers.bytes + dirs.bytes,
         notes=(*brokers.notes, *dirs.notes),
-        undone=brokers.undone or dirs.undone,
+        incomplete=brokers.incomplete or dirs.incomplete,
         dirs=dirs,
     )
 
 
 def _problem(
-    state: ClusterState, load: Load, wanted: Wanted, replicas: int | None = None
+    state: ClusterState, load: Load, request: PlanRequest, replicas: int | None = None
 ) -> Problem:
-    others = outside(state, wanted.brokers, wanted.exclude)
-    given = problem(
+    others = brokers_outside(state, request.brokers, request.exclude)
+    given = build_problem(
         state,
         load,
-        band=wanted.band,
-        excluded=wanted.exclude,
-        leaving={*wanted.leaving, *others},
-        filling=wanted.fill or None,
-        frozen=untouched(state, wanted),
-        replicas_wanted=replicas,
-        most_replicas=wanted.most_replicas,
+        band=request.band,
+        excluded=request.exclude,
+        leaving={*request.leaving, *others},
+        filling=request.fill or None,
+        frozen=frozen_partitions(state, request),
+        target_replicas=replicas,
+        max_replicas=request.max_replicas,
     )
-    if wanted.ignore_racks:
+    if request.ignore_racks:
         given = without_racks(given)
-    if wanted.kept:
-        given = with_moves(given, wanted.kept)
-    return scoped(given, wanted.brokers) if wanted.brokers else given
+    if request.kept:
+        given = with_moves(given, request.kept)
+    return scoped(given, request.brokers) if request.brokers else given
 
 
-def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> list[str]:
+def _off_notes(found: Placement, request: PlanRequest, names: Names, incomplete: bool) -> list[str]:
     """Say what keeps brokers from getting even: partitions that are too big, and limits.
 
     What is `undone` has told of its limits already.
     """
-    stopped = infeasible.limited(found, wanted, names) if _off(found) and not undone else []
-    if _off(found, HOSTED) and not wanted.leaders_only:
+    stopped = infeasible.limited(found, request, names) if _off(found) and not incomplete else []
+    if _off(found, REPLICA_MEASURES) and not request.leaders_only:
         stopped += infeasible.full(found)
     if _off(found):
-        stopped = [*infeasible.fixed(found, wanted, names), *stopped]
-    said = [*infeasible.too_big(found, wanted, stopped=undone or bool(stopped)), *stopped]
-    return said or ([] if undone else infeasible.not_found(found, wanted))
+        stopped = [*infeasible.fixed(found, request, names), *stopped]
+    said = [*infeasible.too_big(found, request, stopped=incomplete or bool(stopped)), *stopped]
+    return said or ([] if incomplete else infeasible.not_found(found, request))
 
 
-def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
+def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placement, list[str]]:
     """Return where replicas go that must go, and what could not be done, in sentences.
 
     The number of replicas comes first, so that none is copied that goes anyway; then racks, which
     begin with what has to leave. What is left on brokers that leave goes last.
     """
-    on, limits = Placement(given), wanted.limits
+    on, limits = Placement(given), request.limits
     row = {int(broker): at for at, broker in enumerate(given.ids)}
     found = []
-    if wanted.replicas is not None:
-        stuck = mandatory_moves.resize(on, wanted.replicas, limits)
-        found += keep_number(on, stuck, wanted.replicas, names)
+    if request.replicas is not None:
+        stuck = mandatory_moves.set_replica_count(on, request.replicas, limits)
+        found += keep_number(on, stuck, request.replicas, names)
         on.recount()
         # Of what had to stay as it was, leaders send to as many followers as they have.
         numbers = (on.at != NOBODY).sum(axis=1)
-        given = resized(given, np.where(given.movable, numbers, given.held))
-        on.problem = scoped(given, wanted.brokers) if wanted.brokers else given
+        given = with_replica_counts(given, np.where(given.movable, numbers, given.held))
+        on.problem = scoped(given, request.brokers) if request.brokers else given
         on.share_out()
-        even_dropped(on, limits)
-    if wanted.racks_only:
+        exchange_dropped(on, limits)
+    if request.racks_only:
         found += stay_doubled(on, mandatory_moves.repair_racks(on, limits), names)
-        found += notes.few_racks(given, wanted.replicas)
+        found += notes.few_racks(given, request.replicas)
         on.recount()
-    if wanted.leaving:
-        pairs = [(row[old], row[new]) for old, new in wanted.replace]
-        stuck = mandatory_moves.replace(on, pairs, limits)
-        stuck += mandatory_moves.empty(on, [row[broker] for broker in wanted.drain], limits)
-        alone = to_keep(given.state, wanted) & chosen(given.state, wanted)
-        stuck += kept(given.state, wanted.leaving, alone)
+    if request.leaving:
+        pairs = [(row[old], row[new]) for old, new in request.replace]
+        stuck = mandatory_moves.replace_brokers(on, pairs, limits)
+        stuck += mandatory_moves.empty_brokers(
+            on, [row[broker] for broker in request.drain], limits
+        )
+        alone = kept_partitions(given.state, request) & chosen_partitions(given.state, request)
+        stuck += kept_topics(given.state, request.leaving, alone)
         found += stay(on, stuck, names)
         on.recount()
-        _lead_drained(on, [row[broker] for broker in wanted.drain], limits)
+        _lead_drained(on, [row[broker] for broker in request.drain], limits)
     return on, found
 
 
@@ -183,54 +195,54 @@ def _lead_drained(on: Placement, drained: Sequence[int], limits: Limits) -> None
     given = on.problem
     led = np.isin(given.replicas[:, 0], drained) & (on.at[:, 0] != given.replicas[:, 0])
     on.problem = replace(given, movable=given.movable & led)
-    even_leaders(on, limits)
+    balance_leaders(on, limits)
     on.problem = given
 
 
-def _filled(on: Placement, wanted: Wanted) -> None:
+def _filled(on: Placement, request: PlanRequest) -> None:
     """Move data to the new brokers, and none of them above the band, and have them lead.
 
     What has taken a replaced one's place stays there.
     """
-    given, limits = on.problem, wanted.limits
-    keeps = np.isin(given.ids, np.array(wanted.new, np.int32))
+    given, limits = on.problem, request.limits
+    keeps = np.isin(given.ids, np.array(request.new, np.int32))
     on.problem = replace(given, gives=given.gives & ~keeps)
     on.bound_at(given.takes, 1 + given.band)
-    _move(on, HOSTED, limits.keeping(FOR_LEADERS))
-    even_leaders(on, limits, only=given.takes)
-    if on.off_by(np.array(LED))[given.takes].any():
+    _move(on, REPLICA_MEASURES, limits.reserving(FOR_LEADERS))
+    balance_leaders(on, limits, only=given.takes)
+    if on.off_by(np.array(LEADER_MEASURES))[given.takes].any():
         _move(on, tuple(Measure), limits)
-        even_leaders(on, limits, only=given.takes)
+        balance_leaders(on, limits, only=given.takes)
 
 
-def _gathered(on: Placement, wanted: Wanted, names: Names) -> list[str]:
+def _gathered(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     """Put what may be touched on the brokers that alone are to hold it, and even those out."""
-    others = outside(on.problem.state, wanted.brokers, wanted.exclude)
+    others = brokers_outside(on.problem.state, request.brokers, request.exclude)
     rows = np.flatnonzero(np.isin(on.problem.ids, others)).tolist()
-    told_of = stay(on, mandatory_moves.empty(on, rows, wanted.limits), names)
+    told_of = stay(on, mandatory_moves.empty_brokers(on, rows, request.limits), names)
     on.recount()
-    even_leaders(on)
+    balance_leaders(on)
     if _off(on):
-        _even(on, wanted.limits)
+        _even(on, request.limits)
     return told_of
 
 
-def _evened(given: Problem, wanted: Wanted) -> Placement:
+def _evened(given: Problem, request: PlanRequest) -> Placement:
     """Return brokers made even: by leaders alone where that is enough, else by copies too.
 
     What ends worse than it began, because nothing can be evened out, is not proposed.
     """
     start = Placement(given)
     # Leaders change nothing of what follows from where replicas are.
-    hosted = _off(start, HOSTED)
-    if wanted.leaders_only or not hosted:
-        led = _led(given, wanted.limits)
-        if wanted.leaders_only or not _off(led):
+    hosted = _off(start, REPLICA_MEASURES)
+    if request.leaders_only or not hosted:
+        led = _best_leaders(given, request.limits)
+        if request.leaders_only or not _off(led):
             return led
-    on = _aimed(given, _even_whole, wanted.limits)
+    on = _aimed(given, _even_whole, request.limits)
     if _off(on) < hosted:
         return on
-    best = min((start, _led(given, wanted.limits), on), key=_off)
+    best = min((start, _best_leaders(given, request.limits), on), key=_off)
     best.short_of_bytes, best.short_of_room = on.short_of_bytes, on.short_of_room
     return best
 
@@ -255,24 +267,24 @@ def _aimed(
 
 def _even(on: Placement, limits: Limits) -> None:
     """Move data until brokers are even, for leaders' sake too where choosing them is not enough."""
-    spent = _move(on, HOSTED, limits.keeping(FOR_LEADERS))
-    even_leaders(on, limits)
-    if _off(on, LED) and not spent:
+    spent = _move(on, REPLICA_MEASURES, limits.reserving(FOR_LEADERS))
+    balance_leaders(on, limits)
+    if _off(on, LEADER_MEASURES) and not spent:
         _move(on, tuple(Measure), limits)
-        even_leaders(on, limits)
+        balance_leaders(on, limits)
 
 
 def _even_whole(on: Placement, limits: Limits) -> None:
     """Even all out: small clusters leave dead ends, and what helps nothing is taken back."""
     _even(on, limits)
-    leave_dead_end(on, limits)
-    take_back(on, limits)
+    escape_dead_end(on, limits)
+    revert_needless(on, limits)
 
 
 def _lead(on: Placement, limits: Limits) -> None:
     """Choose leaders until brokers are even; what helps nothing is taken back."""
-    even_leaders(on, limits)
-    take_back(on, limits)
+    balance_leaders(on, limits)
+    revert_needless(on, limits)
 
 
 def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
@@ -281,20 +293,20 @@ def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
     Return whether a limit allows no more.
     """
     for _ in range(ATTEMPTS):
-        moving = Moving(on, measures, limits)
+        moving = ReplicaMoves(on, measures, limits)
         took = moving.carry_out()
         if moving.spent:
             return True
         if not (took and _off(on, measures)):
             break
-    Swapping(on, measures, limits).carry_out()
+    ReplicaSwaps(on, measures, limits).carry_out()
     return False
 
 
-def _led(given: Problem, limits: Limits) -> Placement:
+def _best_leaders(given: Problem, limits: Limits) -> Placement:
     """Return the best that leaders alone do."""
     start = Placement(given)
-    return _aimed(given, _lead, limits) if _off(start, LED) else start
+    return _aimed(given, _lead, limits) if _off(start, LEADER_MEASURES) else start
 
 
 def _off(on: Placement, measures: Sequence[Measure] = tuple(Measure)) -> float:

@@ -51,7 +51,7 @@ FLAGS: Names = {field: field.value for field in Field}
 
 
 INF = float("inf")
-TOLD_SECONDS = 60e-6
+REPORT_SECONDS = 60e-6
 """How long it takes at most to check a change, to find its reason, and to write it down.
 
 Measured 53 µs of processor time on 200 brokers, closed form of the time and JSON among it."""
@@ -65,9 +65,9 @@ COMPARED_SECONDS = 1.5e-6
 class Limits:
     """What a plan may cost; inf is no limit."""
 
-    most_bytes: float = INF
-    most_moves: float = INF
-    most_per_broker: float = INF
+    max_bytes: float = INF
+    max_moves: float = INF
+    max_per_broker: float = INF
     """Replicas that any one broker gives away and takes, together."""
     stop: Callable[[], bool] = lambda: False
     """Asked now and then whether to end; the best so far is then the plan."""
@@ -78,26 +78,26 @@ class Limits:
     def are_set(self) -> bool:
         """Return whether an operator gave any, be it of time."""
         return (
-            min(self.most_bytes, self.most_moves, self.most_per_broker) < INF
+            min(self.max_bytes, self.max_moves, self.max_per_broker) < INF
             or self.seconds_left() < INF
         )
 
     def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
         """Return whether one more replica of this size may be copied, from and to these brokers."""
         return (
-            on.moved < self.most_moves
-            and on.moved_bytes + size_bytes <= self.most_bytes
-            and all(on.part_in[broker] < self.most_per_broker for broker in brokers)
+            on.moved < self.max_moves
+            and on.moved_bytes + size_bytes <= self.max_bytes
+            and all(on.part_in[broker] < self.max_per_broker for broker in brokers)
             and not self.time_is_up(on)
         )
 
     def time_is_up(self, on: Placement) -> bool:
         """Return whether to end now, so that there is time to tell what has been planned."""
-        changes = TOLD_SECONDS * (on.moved + on.led) + COMPARED_SECONDS * len(on.at)
+        changes = REPORT_SECONDS * (on.moved + on.leader_changes) + COMPARED_SECONDS * len(on.at)
         needed = ENDED_SECONDS + changes
         return self.stop() or self.seconds_left() < needed
 
-    def keeping(self, part: float) -> Limits:
+    def reserving(self, part: float) -> Limits:
         """Return these limits with a part of the time that is left kept for what comes after."""
         kept = part * self.seconds_left()
         if kept == INF:
@@ -106,15 +106,15 @@ class Limits:
 
     def ready(self, on: Placement) -> Bool:
         """Return which brokers may still give or take a replica, shape [B]."""
-        return on.part_in < self.most_per_broker
+        return on.part_in < self.max_per_broker
 
     def reached(self, on: Placement, size_bytes: float, *brokers: int) -> Field | None:
         """Return the limit that keeps one more replica of this size from being copied."""
-        if on.moved >= self.most_moves:
+        if on.moved >= self.max_moves:
             return Field.MAX_MOVES
-        if on.moved_bytes + size_bytes > self.most_bytes:
+        if on.moved_bytes + size_bytes > self.max_bytes:
             return Field.MAX_BYTES
-        if any(on.part_in[broker] >= self.most_per_broker for broker in brokers):
+        if any(on.part_in[broker] >= self.max_per_broker for broker in brokers):
             return Field.MAX_PER_BROKER
         return Field.TIME_BUDGET if self.time_is_up(on) else None
 
@@ -123,7 +123,7 @@ NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanRequest:
     """What an operator wants of a plan; ids are brokers' and patterns are of topic names."""
 
     leaders_only: bool = False
@@ -142,7 +142,7 @@ class Wanted:
     exclude: tuple[int, ...] = ()
     topics: str | None = None
     keep: str | None = None
-    resting: frozenset[TopicPartition] = frozenset()
+    frozen: frozenset[TopicPartition] = frozenset()
     """Partitions that are left as they are, whatever their topics."""
     disks: bool = False
     """Even out the log dirs of each broker, once brokers are done as is wanted besides."""
@@ -150,7 +150,7 @@ class Wanted:
     """Even brokers out, too, where log dirs alone would be."""
     kept: Plan = field(default_factory=Plan)
     """Moves that are planned already, and stay as they are: the rest is planned beside them."""
-    most_replicas: float = INF
+    max_replicas: float = INF
     """How many replicas a broker may have; inf is no limit."""
     band: float = BAND
     limits: Limits = NO_LIMITS
@@ -181,24 +181,24 @@ class Wanted:
         return bool(self.leaving or self.racks_only or self.replicas is not None)
 
 
-def chosen(state: ClusterState, wanted: Wanted) -> Bool:
+def chosen_partitions(state: ClusterState, request: PlanRequest) -> Bool:
     """Return the partitions of the topics that are asked for, those to keep among them."""
     names = [topic.name for topic in state.topics]
     only = set(names)
-    if wanted.topics and names:
-        only = set(matching(wanted.topics, "--topics", names, "topic"))
+    if request.topics and names:
+        only = set(matching(request.topics, "--topics", names, "topic"))
     return np.array([name in only for name in names], np.bool_)[state.topic_of]
 
 
-def to_keep(state: ClusterState, wanted: Wanted) -> Bool:
+def kept_partitions(state: ClusterState, request: PlanRequest) -> Bool:
     """Return the partitions of topics to keep."""
-    keep = pattern(wanted.keep, "--keep") if wanted.keep else None
+    keep = pattern(request.keep, "--keep") if request.keep else None
     names = (topic.name for topic in state.topics)
     found = [keep is not None and keep.fullmatch(name) is not None for name in names]
     return np.array(found, np.bool_)[state.topic_of]
 
 
-def probed(state: ClusterState) -> Bool:
+def probe_partitions(state: ClusterState) -> Bool:
     """Return the partitions that clients are probed on: each lies where it is to be."""
     found = [topic.name.startswith(PROBE_TOPIC) for topic in state.topics]
     return np.array(found, np.bool_)[state.topic_of]
@@ -211,20 +211,20 @@ def _held_by(state: ClusterState, brokers: Collection[int]) -> Bool:
     return held
 
 
-def untouched(state: ClusterState, wanted: Wanted) -> Bool:
+def frozen_partitions(state: ClusterState, request: PlanRequest) -> Bool:
     """Return the partitions that must not be touched: by their topics, their own names, a plan."""
-    left = ~chosen(state, wanted) | to_keep(state, wanted)
+    left = ~chosen_partitions(state, request) | kept_partitions(state, request)
     if len(left) and left.all():
         raise UsageError(
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
-    left |= probed(state) & ~_held_by(state, wanted.leaving)
-    named = (*wanted.resting, *(move.tp for move in wanted.kept))
+    left |= probe_partitions(state) & ~_held_by(state, request.leaving)
+    named = (*request.frozen, *(move.tp for move in request.kept))
     left[[row for tp in named if (row := state.find(tp)) is not None]] = True
     return left
 
 
-def broker_ids(text: str | None, name: str) -> tuple[int, ...]:
+def parse_broker_ids(text: str | None, name: str) -> tuple[int, ...]:
     """Return the brokers of `3,4`, each once; nothing for nothing."""
     try:
         return tuple(dict.fromkeys(parse_ids(text))) if text else ()
@@ -234,7 +234,7 @@ def broker_ids(text: str | None, name: str) -> tuple[int, ...]:
         ) from error
 
 
-def broker_pairs(text: str | None, name: str) -> tuple[tuple[int, int], ...]:
+def parse_broker_pairs(text: str | None, name: str) -> tuple[tuple[int, int], ...]:
     """Return the pairs of `3:7,4:8`, old before new; nothing for nothing."""
     try:
         pairs = [part.split(":") for part in text.split(",")] if text else []

@@ -12,14 +12,20 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
 from core.plan.plan import Move, Plan
-from core.plan.planner.log_dirs import EvenedDirs
-from core.plan.planner.model.measures import HOSTED, LED, NOBODY, SHOWN, Measure
+from core.plan.planner.log_dirs import LogDirPlan
+from core.plan.planner.model.measures import (
+    LEADER_MEASURES,
+    NOBODY,
+    REPLICA_MEASURES,
+    SHOWN,
+    Measure,
+)
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.request import Wanted
+from core.plan.planner.request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
+class MoveReason:
     """Why a partition is in a plan: a broker's measure before and after all of it, in shares.
 
     One that should hold nothing has no share; then `leaves` is set. Where another number of
@@ -31,19 +37,19 @@ class Because:
     before: float
     after: float
     leaves: bool = False
-    asked: str = ""
+    requested: str = ""
 
     @property
     def words(self) -> str:
         if self.leaves:
             return f"leaves b{self.broker}"
-        if self.asked:
-            return self.asked
+        if self.requested:
+            return self.requested
         return f"b{self.broker} {self.measure.words} {self.before:.0%} → {self.after:.0%}"
 
 
 @dataclass(frozen=True, eq=False)
-class Suggested:
+class PlanResult:
     """A whole plan. `before` and `after` are [B, MEASURES] in fair shares, 1 is even."""
 
     plan: Plan
@@ -60,18 +66,20 @@ class Suggested:
     """What is copied of partitions whose size is known."""
     unsized: int = 0
     """Replicas that are copied of partitions whose size is not."""
-    because: Mapping[TopicPartition, Because] = field(default_factory=dict)
+    reasons: Mapping[TopicPartition, MoveReason] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    undone: bool = False
+    incomplete: bool = False
     """Whether something that had to be done is not; a note says what."""
     elects: bool = False
     """Whether a note advises an election, which moves leaders and no data."""
-    dirs: EvenedDirs | None = None
+    dirs: LogDirPlan | None = None
     """What was chosen between log dirs, where that was wanted; it is part of the plan."""
 
     def within(self, band: float, *, leaders_only: bool = False) -> bool:
         """Return whether every broker that counts ends within the band in all known measures."""
-        columns = [m for m in SHOWN if self.active[m] and (m in LED or not leaders_only)]
+        columns = [
+            m for m in SHOWN if self.active[m] and (m in LEADER_MEASURES or not leaders_only)
+        ]
         off = np.abs(self.after[self.counts][:, columns] - 1)
         return not off.size or bool(off.max() <= band + 1e-9)
 
@@ -89,9 +97,9 @@ class Suggested:
         return not (lacks | (above & (not or_more))).any()
 
 
-def told(
-    start: Placement, found: Placement, notes: list[str], undone: bool, *, racks: bool = False
-) -> Suggested:
+def build_result(
+    start: Placement, found: Placement, notes: list[str], incomplete: bool, *, racks: bool = False
+) -> PlanResult:
     """Return the plan that leads from one placement to another, with the reason for every move.
 
     `racks` is whether replicas were to be taken out of racks that held several.
@@ -105,16 +113,16 @@ def told(
     changed = np.flatnonzero(led | others.any(axis=1) | more)
     before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
-    because = _reasons(start, found, changed, racks=racks)
+    reasons = _reasons(start, found, changed, racks=racks)
     moves = [
-        Move(TopicPartition(topic.name, partition), old, new, topic.id, because=why.words)
+        Move(TopicPartition(topic.name, partition), old, new, topic.id, reason=why.words)
         for topic, partition, old, new, why in zip(
-            topics, state.partition[changed].tolist(), before, after, because, strict=True
+            topics, state.partition[changed].tolist(), before, after, reasons, strict=True
         )
     ]
     arriving = [len(move.adding) for move in moves]
     sizes = given.items[changed, Measure.DISK].tolist()
-    return Suggested(
+    return PlanResult(
         plan=Plan.of(moves, cluster_id=state.cluster_id),
         brokers=tuple(given.ids.tolist()),
         counts=given.counts,
@@ -125,9 +133,9 @@ def told(
         leader_moves=int((start.at[changed, 0] != found.at[changed, 0]).sum()),
         bytes=sum(new * int(max(size, 0)) for new, size in zip(arriving, sizes, strict=True)),
         unsized=int(np.array(arriving, np.int64)[~np.isfinite(given.needs_bytes[changed])].sum()),
-        because={move.tp: why for move, why in zip(moves, because, strict=True)},
+        reasons={move.tp: why for move, why in zip(moves, reasons, strict=True)},
         notes=tuple(notes),
-        undone=undone,
+        incomplete=incomplete,
     )
 
 
@@ -139,7 +147,7 @@ def _assigned(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
     return [tuple(ids_of[: int(n)]) for ids_of, n in zip(named, (at != NOBODY).sum(1), strict=True)]
 
 
-def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[Because]:
+def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[MoveReason]:
     """Return for each partition the broker and measure furthest off of those that it relieves.
 
     A replica that goes relieves what is full, one that comes what is empty; so does leadership.
@@ -151,10 +159,10 @@ def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) ->
     come = (after != NOBODY) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
     led = before[:, :1] != after[:, :1]
     sides = [
-        (before, gone, _furthest(start, found, HOSTED, 1.0)),
-        (after, come, _furthest(start, found, HOSTED, -1.0)),
-        (before[:, :1], led, _furthest(start, found, LED, 1.0)),
-        (after[:, :1], led, _furthest(start, found, LED, -1.0)),
+        (before, gone, _furthest(start, found, REPLICA_MEASURES, 1.0)),
+        (after, come, _furthest(start, found, REPLICA_MEASURES, -1.0)),
+        (before[:, :1], led, _furthest(start, found, LEADER_MEASURES, 1.0)),
+        (after[:, :1], led, _furthest(start, found, LEADER_MEASURES, -1.0)),
     ]
     brokers = np.hstack([at for at, _, _ in sides])
     off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
@@ -164,20 +172,20 @@ def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) ->
     broker = np.where(relieved, np.take_along_axis(brokers, best, 1)[:, 0], 0)
     measure = np.where(relieved, np.take_along_axis(of, best, 1)[:, 0], Measure.DISK)
     return [
-        Because(*why)
+        MoveReason(*why)
         for why in zip(
             given.ids[broker].tolist(),
             [_MEASURES[at] for at in measure.tolist()],
             _shares(start)[broker, measure].tolist(),
             _shares(found)[broker, measure].tolist(),
             (relieved & ~given.counts[broker]).tolist(),
-            _asked(start, found, rows, racks=racks),
+            _request_reasons(start, found, rows, racks=racks),
             strict=True,
         )
     ]
 
 
-def _asked(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[str]:
+def _request_reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[str]:
     """Return for each partition which number or which rack it is moved for, "" for neither."""
     had, has = ((on.at[rows] != NOBODY).sum(axis=1) for on in (start, found))
     said = [
@@ -239,25 +247,25 @@ FAR = 1e6
 """Shares that no broker is off by."""
 
 
-def is_reached(found: Suggested, wanted: Wanted) -> bool:
+def is_reached(found: PlanResult, request: PlanRequest) -> bool:
     """Return whether the plan does all that was wanted."""
     if found.dirs is not None and not found.dirs.reached:
         return False
-    return wanted.only_dirs or brokers_reached(found, wanted)
+    return request.only_dirs or brokers_reached(found, request)
 
 
-def brokers_reached(found: Suggested, wanted: Wanted) -> bool:
+def brokers_reached(found: PlanResult, request: PlanRequest) -> bool:
     """Return whether brokers end as was wanted, whatever their log dirs."""
-    if found.undone:
+    if found.incomplete:
         return False
-    if wanted.fill:
-        return found.filled(wanted.fill, wanted.band, or_more=wanted.forces)
-    if wanted.forces and not wanted.brokers:
+    if request.fill:
+        return found.filled(request.fill, request.band, or_more=request.forces)
+    if request.forces and not request.brokers:
         return True
-    return found.within(wanted.band, leaders_only=wanted.leaders_only)
+    return found.within(request.band, leaders_only=request.leaders_only)
 
 
-def no_plan(found: Suggested, wanted: Wanted, between: str, *, reached: bool) -> str:
+def explain_no_plan(found: PlanResult, request: PlanRequest, between: str, *, reached: bool) -> str:
     """Say why a plan has no move (`between` brokers, say), in a sentence that its notes bear out.
 
     `reached` is whether nothing was to be done.
@@ -266,5 +274,5 @@ def no_plan(found: Suggested, wanted: Wanted, between: str, *, reached: bool) ->
         return f"Nothing to do{between}: it is so already."
     if found.elects:
         return "An election comes first: no move is suggested before it."
-    within = " within these limits" if wanted.limits.are_set else ""
+    within = " within these limits" if request.limits.are_set else ""
     return f"No move{between} helps{within}."

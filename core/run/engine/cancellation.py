@@ -96,7 +96,7 @@ def add_moves(run: RunState, _: Observation) -> AddMoves | None:
         elif m.retarget == m.move.before:
             refused.append((index, f"{m.why}: it is where it is to go"))
         else:
-            move = m.move.ending_as(m.retarget)
+            move = m.move.with_replicas(m.retarget)
             added.append(AddedMove(move, run.batches, Role.RETARGET, index, m.long))
     return AddMoves(tuple(added), tuple(refused)) if added or refused else None
 
@@ -113,7 +113,7 @@ def _back(run: RunState) -> list[AddedMove]:
     added: list[AddedMove] = []
     for indices in done.values():
         last = run.moves[indices[-1]]
-        move = last.move.back_to(first[last.move.tp])
+        move = last.move.rollback_to(first[last.move.tp])
         if not (move.reassigns or move.dir_moves):
             continue
         batch = run.batches + ranks[last.batch]

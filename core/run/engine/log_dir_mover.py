@@ -62,7 +62,7 @@ class LogDirMover:
     def look(self, run: RunState, alive: Collection[int]) -> dict[Place, ReplicaLocation]:
         """Return where replicas lie that moves in flight want in a certain log dir."""
         moves = [run.moves[i].move for i in run.in_flight]
-        places = {(move.tp, broker) for move in moves for broker in move.wanted_dirs}
+        places = {(move.tp, broker) for move in moves for broker in move.target_log_dirs}
         brokers = sorted({broker for _, broker in places} & set(alive))
         began = self._clock.monotonic()
         self._unplaced = {at: seen for at, seen in self._unplaced.items() if at[1] in alive}

@@ -54,7 +54,7 @@ def copies(m: RunMove, observed: Observation) -> dict[int, str]:
     """Return where replicas lie of which a copy that we asked for is under way, by broker."""
     return {
         broker: lies.path
-        for broker, path in m.move.wanted_dirs.items()
+        for broker, path in m.move.target_log_dirs.items()
         if (lies := observed.lies.get((m.move.tp, broker))) is not None
         and lies.future == path
         and broker not in m.dirs_refused
@@ -70,10 +70,10 @@ def goals(m: RunMove, observed: Observation) -> dict[int, str]:
     """
     move = m.move
     if m.request is not MoveRequest.CANCEL:
-        return {b: path for b, path in move.wanted_dirs.items() if b not in m.dirs_refused}
-    found = {} if move.reassigns else move.found_dirs
+        return {b: path for b, path in move.target_log_dirs.items() if b not in m.dirs_refused}
+    found = {} if move.reassigns else move.base_log_dirs
     back = {}
-    for broker in move.wanted_dirs:
+    for broker in move.target_log_dirs:
         lies = observed.lies.get((move.tp, broker))
         stays = broker not in found or broker in m.dirs_refused
         if lies is None:
@@ -91,7 +91,7 @@ def ending(
 
     One that is cancelled waits for brokers that are down, unless what they have is to be `left`.
     """
-    wanted, tp, cancelled = m.move.wanted_dirs, m.move.tp, m.request is MoveRequest.CANCEL
+    wanted, tp, cancelled = m.move.target_log_dirs, m.move.tp, m.request is MoveRequest.CANCEL
     if not wanted:
         return Ending(index, Phase.DONE, leader=leader)
     lies = {broker: observed.lies.get((tp, broker)) for broker in wanted}
@@ -120,7 +120,7 @@ def _over(m: RunMove, observed: Observation, broker: int, *, left: bool) -> str:
         return refused
     if lies is None and place in observed.unplaced:
         return observed.unplaced[place]
-    if lies is not None and refused and lies.path != m.move.found_dirs.get(broker):
+    if lies is not None and refused and lies.path != m.move.base_log_dirs.get(broker):
         # A copy to where it was refused may be under way still: that goes first.
         return "" if lies.future else f"its replica on broker {broker} stays in {lies.path}"
     if left and broker not in observed.alive:
@@ -139,7 +139,7 @@ def _is_in(lies: ReplicaLocation | None, path: str) -> bool:
 
 def silent_broker(m: RunMove, observed: Observation) -> int | None:
     """Return a broker that does not tell where a replica of a move lies, which is waited for."""
-    for broker in m.move.wanted_dirs:
+    for broker in m.move.target_log_dirs:
         place = m.move.tp, broker
         if broker in observed.alive and place not in observed.lies.keys() | observed.unplaced:
             return broker

@@ -102,7 +102,7 @@ class Mover:
         wanted = {
             (self.state.moves[i].move.tp, broker): path
             for i in moves
-            for broker, path in self.state.moves[i].move.arriving_dirs.items()
+            for broker, path in self.state.moves[i].move.new_log_dirs.items()
         }
         answers = self._client.alter_log_dirs(wanted) if wanted else {}
         return {

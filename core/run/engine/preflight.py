@@ -20,13 +20,13 @@ from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
 from core.load.load import Load
 from core.load.lookup import newest_load
-from core.plan.checks.broker_load import is_limited
-from core.plan.checks.catalogue import OF_ITS_OWN, Finding, Severity, refuse
+from core.plan.checks.broker_load import has_capacities
+from core.plan.checks.catalogue import OWN_RUN_CHECKS, Finding, Severity, refuse
 from core.plan.checks.check_plan import check_plan
 from core.plan.copies import BrokerSide, Side
 from core.plan.estimate.calibration import Calibration
-from core.plan.estimate.estimate import at_rate
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate import estimate_task
+from core.plan.estimate.estimate_json import format_estimate
 from core.plan.estimate.uncertainty import Task
 from core.plan.impact.retention import check_retention
 from core.plan.plan import Move, Plan
@@ -135,9 +135,9 @@ def retarget_objection(look: Look, run: RunState, kind: str, p: Mapping[str, Any
     m = run.moves[p["move"]] if kind == "retarget" else None
     if m is None or not m.phase.in_flight:
         return ""
-    move, allowed = m.move.ending_as(tuple(p["after"])), run.allowed.union(p.get("allow", ()))
+    move, allowed = m.move.with_replicas(tuple(p["after"])), run.allowed.union(p.get("allow", ()))
     try:
-        return objection(look, move, allowed, OF_ITS_OWN)
+        return objection(look, move, allowed, OWN_RUN_CHECKS)
     except (AccessDeniedError, UnreachableError) as error:
         return f"whether {m.move.tp} may go there cannot be asked: {error.title}"
 
@@ -189,13 +189,15 @@ def estimate_of_start(
     plan = Plan(run.cluster_id, tuple(m.move for m in queued))
     produced = {m.move.tp: m.produced_bytes_per_s for m in queued}
     rows = {row: rate for tp, rate in produced.items() if (row := state.find(tp)) is not None}
-    load = _with_rates(known(state) if is_limited(state) else Load.unknown(state), rows)
+    load = _with_rates(known(state) if has_capacities(state) else Load.unknown(state), rows)
     per_side_rates = {
         BrokerSide(broker, Side(side.value)): rate
         for (broker, side), rate in run.rate_control.per_side_rates.items()
     }
-    task = Task.of(state, load, plan, run.most_extra_bytes)
-    return to_json(at_rate(task, run.rate_bytes_per_s, learned(), apart=per_side_rates))
+    task = Task.of(state, load, plan, run.max_extra_bytes)
+    return format_estimate(
+        estimate_task(task, run.rate_bytes_per_s, learned(), per_side_rates=per_side_rates)
+    )
 
 
 def _with_rates(load: Load, rates: Mapping[int, float]) -> Load:

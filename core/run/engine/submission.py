@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.metadata import PartitionRow, TopicPartition
-from core.plan.batch_schedule import WINDOW_SECONDS, Flight, fitting, may_start
+from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start, select_fitting
 from core.run.engine import log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.endings import GONE, OFF, never_ends
@@ -87,7 +87,7 @@ def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bo
         since = WINDOW_SECONDS
     if not run.explicit:
         return not flying
-    return may_start(batch, flying, since, most_extra_bytes=run.most_extra_bytes)
+    return may_start(batch, flying, since, max_extra_bytes=run.max_extra_bytes)
 
 
 def _fitting(run: RunState) -> tuple[int, ...]:
@@ -95,11 +95,11 @@ def _fitting(run: RunState) -> tuple[int, ...]:
     moves = run.next_batch
     batch = [_flight(run.moves[i]) for i in moves]
     flying = [_flight(run.moves[i]) for i in run.in_flight]
-    return tuple(moves[at] for at in fitting(batch, flying, run.most_extra_bytes))
+    return tuple(moves[at] for at in select_fitting(batch, flying, run.max_extra_bytes))
 
 
-def _flight(m: RunMove) -> Flight:
-    return Flight(m.batch, m.long, m.move.adding, m.size_bytes or 0)
+def _flight(m: RunMove) -> InFlightMove:
+    return InFlightMove(m.batch, m.long, m.move.adding, m.size_bytes or 0)
 
 
 def _sort_out(

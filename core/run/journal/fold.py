@@ -83,7 +83,7 @@ class RunState(Known):
             moves=[_move(m, index // size) for index, m in enumerate(p["moves"])],
             batch_size=size,
             explicit=any("batch" in m for m in p["moves"]),
-            most_extra_bytes=options.get("most_extra_bytes"),
+            max_extra_bytes=options.get("most_extra_bytes"),
             start_at=parse_time(at) if at else None,
             elect=bool(options.get("elect")),
             pause_if_removed=options.get("if_throttles_removed") == "pause",

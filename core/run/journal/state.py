@@ -42,7 +42,7 @@ class Known(HeldThrottles):
     batch_size: int
     explicit: bool = False
     """Its batches were asked for, one by one: the next may begin before the last has ended."""
-    most_extra_bytes: int | None = None
+    max_extra_bytes: int | None = None
     """What a destination holds at most of moves in flight, several batches' together."""
     late: dict[int, int] = field(default_factory=dict)
     """Batches after all others, of moves that were put off or are tried again, and of which."""

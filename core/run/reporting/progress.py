@@ -244,7 +244,7 @@ def leftovers(run: RunState) -> Leftovers:
         copies=tuple(
             (run.moves[i].move.tp, broker)
             for i in run.in_flight
-            for broker in run.moves[i].move.wanted_dirs
+            for broker in run.moves[i].move.target_log_dirs
         ),
         lists=tuple((i.topic, i.side.value, i.pairs) for i in run.lists.values()),
         rates=tuple(r for r in run.rates.values() if r.rate_bytes_per_s is not None),

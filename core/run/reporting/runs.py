@@ -17,7 +17,7 @@ from typing import Any
 
 from core import files, paths
 from core.errors import IncompleteError, UsageError
-from core.plan.estimate.calibration import Calibration, Lesson, learn
+from core.plan.estimate.calibration import Calibration, Lesson, build_calibration
 from core.run.journal.fold import RunState
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.journal.records import Kind, Record
@@ -205,7 +205,7 @@ def calibration(cluster_id: str) -> Calibration:
     """Return what the runs of a cluster that this machine knows teach about estimates."""
     found = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
     found.sort(key=lambda known: known.summary.started_at, reverse=True)
-    return learn(known.lesson for known in found if known.lesson is not None)
+    return build_calibration(known.lesson for known in found if known.lesson is not None)
 
 
 def unreadable(cluster_id: str) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ def _moved(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
                 if not m.move.reassigns:
                     placed = ", ".join(f"{b}: {path}" for b, path in m.move.dir_moves.items())
                     yield f"{m.move.tp} done: in its log dir (broker {placed})", Level.GOOD
-                elif m.move.only_reorders:
+                elif m.move.is_reorder:
                     yield f"{m.move.tp} done: re-ordered, {first}", Level.GOOD
                 else:
                     yield f"{m.move.tp} done: in ISR, {first}", Level.GOOD

@@ -16,11 +16,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from core.plan.batch_schedule import InBatches
+from core.plan.batch_schedule import CopyBatches
 from core.plan.copies import FETCH_WAIT_SECONDS, BrokerSide, Copy, Flow, wait_seconds
 from core.plan.copies import Side as CopySide
-from core.plan.estimate.fetch_simulation import Conditions, Midway, played
-from core.plan.estimate.fluid_model import shared
+from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
+from core.plan.estimate.fluid_model import share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.fold import RunState
 from core.run.journal.moves import MoveRequest, RunMove
@@ -79,7 +79,7 @@ def time_left(
     moves = [run.moves[i] for i in due.indices]
     submitted = [m.submitted_at for m in run.moves if m.submitted_at is not None]
     since = (max(submitted, default=now) - now).total_seconds()
-    found = played(
+    found = simulate_copies(
         due.copies,
         idle,
         Conditions(
@@ -87,14 +87,14 @@ def time_left(
             math.inf,
             LINK_BYTES_PER_S,
             USUAL_CUT,
-            apart={side: limit * speed for side, limit in limits.items()},
+            per_side_rates={side: limit * speed for side, limit in limits.items()},
         ),
-        InBatches(
+        CopyBatches(
             tuple(m.batch for m in moves),
             frozenset(at for at, m in enumerate(moves) if m.long),
-            run.most_extra_bytes,
+            run.max_extra_bytes,
         ),
-        Midway(due.flying, min(0.0, since), _counted(run, tracks, now)),
+        RunningCopies(due.flying, min(0.0, since), _counted(run, tracks, now)),
         events=EVENTS,
         steps=STEPS,
     )
@@ -269,5 +269,5 @@ def _fair(flows: Mapping[Flow, _Seen], limits: Mapping[BrokerSide, float]) -> di
     send = np.array([limits[BrokerSide(b, CopySide.LEADER)] for b in leaders.tolist()], float)
     send = send - np.bincount(leader_of, [seen.in_sync_bytes_per_s for seen in flows.values()])
     receive = [limits[BrokerSide(broker, CopySide.FOLLOWER)] for broker in takers.tolist()]
-    rates = shared(leader_of, taker_of, send, np.array(receive), LINK_BYTES_PER_S)
+    rates = share_fairly(leader_of, taker_of, send, np.array(receive), LINK_BYTES_PER_S)
     return dict(zip(of, rates.tolist(), strict=True))

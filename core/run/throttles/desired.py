@@ -30,7 +30,7 @@ def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resou
     moves = list(moves)
     copying = [move for move in moves if move.moves_data]
     brokers = {b for move in copying for b in (*move.before, *move.after)}
-    brokers |= {b for move in moves for b in move.wanted_dirs}
+    brokers |= {b for move in moves for b in move.target_log_dirs}
     brokers &= set(alive)
     topics = sorted({move.tp.topic for move in copying})
     return [Resource.topic(topic) for topic in topics], brokers
@@ -39,7 +39,7 @@ def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resou
 def sides(move: Move) -> Iterator[tuple[int, Side]]:
     """Yield the brokers and sides that a move needs a rate on."""
     yield from copying_sides(move.before, move.adding)
-    for broker in move.wanted_dirs:
+    for broker in move.target_log_dirs:
         yield broker, Side.LOG_DIRS
 
 

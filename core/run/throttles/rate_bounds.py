@@ -14,7 +14,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.load.snapshot.aggregates import state_broker_loads
-from core.plan.copies import Apart, Copy, Copying, copying
+from core.plan.copies import Copy, PerSideRates, PlanCopies, build_copies
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.plan import Plan
@@ -29,7 +29,7 @@ INFLOW_FACTOR = 1.5
 """How far above what one partition brings with it the least rate is: below it, it never ends."""
 
 
-def side_rates(per_side_rates: Apart) -> dict[Key, int]:
+def side_rates(per_side_rates: PerSideRates) -> dict[Key, int]:
     """Return the lower rates of an estimate as a run takes them."""
     return {(one.broker, Side(one.side.value)): rate for one, rate in per_side_rates.items()}
 
@@ -42,9 +42,9 @@ def usual_bounds(
     A rate that was chosen is within them, unless what is produced meanwhile needs a higher one.
     """
     by_partition: defaultdict[TopicPartition, list[Copy]] = defaultdict(list)
-    for copy in copying(state, load, plan).copies:
+    for copy in build_copies(state, load, plan).copies:
         by_partition[copy.tp].append(copy)
-    alone = [Copying(tuple(copies), {}).side_loads for copies in by_partition.values()]
+    alone = [PlanCopies(tuple(copies), {}).side_loads for copies in by_partition.values()]
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
     least, most = MIN_BYTES_PER_S, MAX_BYTES_PER_S
     if chosen_bytes_per_s != UNLIMITED:

@@ -29,7 +29,7 @@ from core.daemons.heartbeat import Readers
 from core.daemons.service import Service
 from core.errors import ExitCode, UnreachableError
 from core.load.load import Load
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
@@ -110,7 +110,7 @@ def test_an_estimate_without_a_throttle_has_an_answer(
     row = state.row(0)
     free = next(b.id for b in state.brokers if b.id not in row.replicas)
     plan = Plan(state.cluster_id).with_move(state, row.tp, row.replicas[-1], free)
-    (tmp_path / "plan.json").write_text(dump(plan))
+    (tmp_path / "plan.json").write_text(format_plan_file(plan))
     words = ("estimate", str(tmp_path / "plan.json"), "--throttle", "unlimited", "--json")
     code, out, err = typed("--cluster", "prod", *words)
     assert code == 0, err
@@ -134,7 +134,7 @@ def test_apply_gives_no_broker_more_than_it_can(
     load = Load(rates, rates, rates, None, NOON)
     monkeypatch.setattr("core.load.lookup.newest_load", lambda *_: load)
     plan = Plan(state.cluster_id).with_move(state, row.tp, old, new)
-    (tmp_path / "plan.json").write_text(dump(plan))
+    (tmp_path / "plan.json").write_text(format_plan_file(plan))
     code, _, err = typed("--cluster", "prod", "apply", str(tmp_path / "plan.json"), "--yes")
     assert code == ExitCode.REFUSED
     assert f"capacity: Broker {new} ends at" in err

@@ -17,7 +17,7 @@ from run_help import cluster, plan_of
 from core.cli.common.output import write_text
 from core.cluster.configs import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 
 
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_where_apply_starts_nothing_it_says_so_as_json(
     monkeypatch.setattr("core.cli.runs.launch.connect", hand.connect)
     living = cluster({"orders": [(1, 2)]})
     plan = tmp_path / "plan.json"
-    plan.write_text(dump(plan_of(living, {("orders", 0): (1, 3)})))
+    plan.write_text(format_plan_file(plan_of(living, {("orders", 0): (1, 3)})))
     living = cluster({"orders": [(1, 3)]})
     code, out, err = hand.on(living)("apply", str(plan), "--detach", "--json")
     assert code == 0, err

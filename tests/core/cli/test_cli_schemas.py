@@ -40,7 +40,7 @@ from core.load.snapshot.manifest import read_manifest
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
 from core.pipeline.rebuild import Rebuilt
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Move, Plan
 from core.watch.timeline.events import Event
 from core.watch.timeline.recorder import Recorder
@@ -187,7 +187,10 @@ def test_on_a_saved_cluster(saved: Here, schema: str, command: str, more: Any) -
 
 def test_plan_files() -> None:
     move = Move(TopicPartition("t", 1), (1, 2, 0), (1, 2, 4), "t-id")
-    validate("plan inverse", dump(Plan.of([move], cluster_id="c", notes=("relieve broker 0",))))
+    validate(
+        "plan inverse",
+        format_plan_file(Plan.of([move], cluster_id="c", notes=("relieve broker 0",))),
+    )
 
 
 def test_cluster_documents() -> None:

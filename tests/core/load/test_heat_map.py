@@ -31,7 +31,7 @@ from core.load.view.heat import (
 from core.load.view.text import heat_text
 from core.load.view.totals import broker_totals
 from core.load.view.verdicts import Weight, verdicts
-from core.plan.effect import effect_of
+from core.plan.effect import compute_effect
 from core.plan.plan import Plan
 
 MB = 1e6
@@ -334,7 +334,7 @@ def test_a_plan_begins_with_the_totals_of_the_map(known: str) -> None:
         load = replace(load, out_bytes_per_s=unknown)
     if known == "nothing":
         load = replace(load, in_bytes_per_s=unknown)
-    totals, before = broker_totals(state, load), effect_of(state, load, Plan()).before
+    totals, before = broker_totals(state, load), compute_effect(state, load, Plan()).before
     for metric, values in (
         (Metric.IN, before.in_bytes_per_s),
         (Metric.OUT, before.out_bytes_per_s),

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from core.plan.batch_schedule import WINDOW_SECONDS, Flight, may_start
+from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start
 
-SHORT, LONG = Flight(1), Flight(0, long=True)
-TO_3 = Flight(2, destinations=(3,), extra_bytes=60)
+SHORT, LONG = InFlightMove(1), InFlightMove(0, long=True)
+TO_3 = InFlightMove(2, destinations=(3,), extra_bytes=60)
 
 
 @pytest.mark.parametrize(
-    ("batch", "flying", "since", "extra", "expected"),
+    ("batch", "in_flight", "since", "extra", "expected"),
     [
         ([TO_3], [], 0.0, 10, True),
         ([TO_3], [SHORT], WINDOW_SECONDS - 1, None, False),
         ([TO_3], [SHORT], WINDOW_SECONDS, None, True),
-        ([TO_3], [SHORT, Flight(0)], 100.0, None, False),
+        ([TO_3], [SHORT, InFlightMove(0)], 100.0, None, False),
         ([TO_3], [SHORT, LONG, LONG], 100.0, None, True),
         ([TO_3], [LONG], WINDOW_SECONDS, None, True),
-        ([TO_3], [Flight(1, destinations=(3,), extra_bytes=50)], 100.0, 100, False),
-        ([TO_3], [Flight(1, destinations=(3,), extra_bytes=40)], 100.0, 100, True),
-        ([TO_3], [Flight(1, destinations=(4,), extra_bytes=50)], 100.0, 100, True),
-        ([TO_3], [Flight(1, destinations=(4,), extra_bytes=50)], 100.0, 10, True),
+        ([TO_3], [InFlightMove(1, destinations=(3,), extra_bytes=50)], 100.0, 100, False),
+        ([TO_3], [InFlightMove(1, destinations=(3,), extra_bytes=40)], 100.0, 100, True),
+        ([TO_3], [InFlightMove(1, destinations=(4,), extra_bytes=50)], 100.0, 100, True),
+        ([TO_3], [InFlightMove(1, destinations=(4,), extra_bytes=50)], 100.0, 10, True),
         ([TO_3] * 3, [LONG] * 18, 100.0, None, False),
     ],
     ids=[
@@ -39,5 +39,5 @@ TO_3 = Flight(2, destinations=(3,), extra_bytes=60)
         "too many at once",
     ],
 )
-def test_when_the_next_batch_may_start(batch, flying, since, extra, expected):
-    assert may_start(batch, flying, since, most_moves=10, most_extra_bytes=extra) is expected
+def test_when_the_next_batch_may_start(batch, in_flight, since, extra, expected):
+    assert may_start(batch, in_flight, since, max_moves=10, max_extra_bytes=extra) is expected

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.batches import Batches, batch_moves
-from core.plan.copies import copying
-from core.plan.estimate.fetch_simulation import Conditions, played
-from core.plan.move_order import pressures, reliefs
+from core.plan.batches import Batches, plan_batches
+from core.plan.copies import build_copies
+from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
+from core.plan.move_order import find_reliefs, pressures
 from core.plan.plan import Move, Plan
 from core.units import UNLIMITED
 
@@ -66,11 +66,11 @@ RATES = st.sampled_from([300_000, 2 * MB, 10 * MB, 200 * MB, UNLIMITED])
 def test_every_move_is_in_exactly_one_batch_of_bounded_count(case, rate, most):
     state, load, plan = case
 
-    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_moves=most)
+    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate, max_moves=most)
 
     assert sorted(i for batch in batches.batches for i in batch) == list(range(len(plan)))
     assert all(0 < len(batch) <= most for batch in batches.batches)
-    again = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_moves=most)
+    again = plan_batches(state, load, plan, rate_bytes_per_s=rate, max_moves=most)
     assert again == batches
 
 
@@ -78,7 +78,7 @@ def test_every_move_is_in_exactly_one_batch_of_bounded_count(case, rate, most):
 def test_what_moves_no_data_goes_first_and_by_itself(case, rate):
     state, load, plan = case
 
-    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate).batches
+    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate).batches
 
     copies = [{plan.moves[i].moves_data for i in batch} for batch in batches]
     assert all(len(kinds) == 1 for kinds in copies)
@@ -100,7 +100,7 @@ def test_no_broker_gets_more_in_a_batch_than_it_may_hold_unless_it_is_one_partit
 ):
     state, load, plan = case
 
-    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_extra_bytes=extra)
+    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate, max_extra_bytes=extra)
 
     for batch in batches.batches:
         for sizes in arriving(state, plan, batch).values():
@@ -111,10 +111,10 @@ def test_no_broker_gets_more_in_a_batch_than_it_may_hold_unless_it_is_one_partit
 @given(case=cases(), rate=st.sampled_from([300_000, 2 * MB, 10 * MB]))
 def test_the_first_fetches_of_a_destination_bring_no_more_than_a_second_of_its_rate(case, rate):
     state, load, plan = case
-    known = {copy.tp for copy in copying(state, load, plan).copies}
-    unknown = set(copying(state, load, plan).sizes_unknown)
+    known = {copy.tp for copy in build_copies(state, load, plan).copies}
+    unknown = set(build_copies(state, load, plan).sizes_unknown)
 
-    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate)
+    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate)
 
     seen: set[int] = set()
     for batch in batches.batches:
@@ -137,7 +137,7 @@ def test_at_a_small_rate_a_destination_begins_with_as_many_partitions_as_mebibyt
     state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=20 * MB)
     plan = plan_of(state, {f"t-{i}": [2] for i in range(20)})
 
-    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=5 * MB)
+    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=5 * MB)
 
     assert len(batches.batches[0]) == 4
     assert len(batches.batches) < 10
@@ -180,16 +180,16 @@ def relieved_seconds(
     rates = load.in_bytes_per_s
     helps = {
         i: float(rates[state.find(plan.moves[i].tp)])
-        for i, felt in enumerate(reliefs(state, load, plan))
+        for i, felt in enumerate(find_reliefs(state, load, plan))
         if felt is not None and felt.broker == worst(state, load)
     }
     now, left = 0.0, sum(helps.values())
     relieved = math.inf
     for batch in batches:
-        what = copying(state, load, Plan.of(plan.moves[i] for i in batch))
+        what = build_copies(state, load, Plan.of(plan.moves[i] for i in batch))
         if what.copies:
             quotas = Conditions(float(rate), float(rate))
-            now += max(played(what.copies, what.idle_seconds, quotas).ends)
+            now += max(simulate_copies(what.copies, what.idle_seconds, quotas).ends)
         left -= sum(helps.get(i, 0.0) for i in batch)
         if left < 0.1 * sum(helps.values()):
             relieved = min(relieved, now)
@@ -199,7 +199,7 @@ def relieved_seconds(
 def test_the_worst_broker_is_relieved_much_earlier_than_in_the_order_of_the_plan():
     state, load, plan = skewed(produced=0.2)
     rate = 40 * MB
-    ours = batch_moves(state, load, plan, rate_bytes_per_s=rate).batches
+    ours = plan_batches(state, load, plan, rate_bytes_per_s=rate).batches
     size = -(-len(plan) // len(ours))
     in_order = [range(at, min(at + size, len(plan))) for at in range(0, len(plan), size)]
 
@@ -217,7 +217,7 @@ def test_a_plan_that_would_never_end_at_once_ends_in_batches_of_less_inflow():
     state, load, plan = skewed()
     assert math.isinf(relieved_seconds(state, load, plan, [range(len(plan))], 80 * MB)[1])
 
-    ours = batch_moves(state, load, plan, rate_bytes_per_s=80 * MB).batches
+    ours = plan_batches(state, load, plan, rate_bytes_per_s=80 * MB).batches
 
     assert math.isfinite(relieved_seconds(state, load, plan, ours, 80 * MB)[1])
 
@@ -230,7 +230,7 @@ def test_the_least_bytes_that_help_the_worst_broker_come_first():
     load = load_of(state, {"t-0": 5.0 * MB, "t-1": 4.0 * MB, "t-2": MB, "t-3": MB})
     plan = plan_of(state, {"t-0": [2], "t-1": [3], "t-2": [3]})
 
-    batches = batch_moves(state, load, plan, rate_bytes_per_s=100 * MB, most_moves=1)
+    batches = plan_batches(state, load, plan, rate_bytes_per_s=100 * MB, max_moves=1)
 
     assert names(plan, batches)[0] == ["t-1"]
 
@@ -240,7 +240,7 @@ def test_batches_spread_over_sources_and_destinations():
     state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=100 * MB)
     plan = plan_of(state, {name: [3 if held == [1] else 4] for name, held in replicas.items()})
 
-    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=20 * MB).batches
+    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=20 * MB).batches
 
     assert len(batches) > 2
     for batch in batches[1:-1]:
@@ -254,7 +254,7 @@ def test_a_huge_partition_is_long_begins_in_time_and_takes_no_batch_with_it():
     state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=sizes)
     plan = plan_of(state, {name: [3] for name in sizes} | {"t-40": [4]})
 
-    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=20 * MB)
+    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=20 * MB)
 
     huge = next(i for i, move in enumerate(plan) if move.tp == tp("t-40"))
     assert batches.long == {huge}
@@ -272,10 +272,10 @@ def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
         for name, held in replicas.items()
     )
 
-    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=50 * MB, most_moves=100)
+    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=50 * MB, max_moves=100)
 
     def busiest(moves: Iterable[int]) -> float:
-        part = copying(state, load_of(state), Plan.of(plan.moves[i] for i in moves))
+        part = build_copies(state, load_of(state), Plan.of(plan.moves[i] for i in moves))
         return max((load.bytes for load in part.side_loads.values()), default=0.0)
 
     assert sum(map(busiest, batches.batches)) < 1.35 * busiest(range(len(plan)))
@@ -285,13 +285,13 @@ def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
 def test_a_rate_or_a_size_of_nothing_is_refused(rate, most):
     state = cluster({"t-0": [1]}, brokers=(1, 2), size_bytes=MB)
     with pytest.raises(ValueError):
-        batch_moves(state, load_of(state), Plan(), rate_bytes_per_s=rate, most_moves=most)
+        plan_batches(state, load_of(state), Plan(), rate_bytes_per_s=rate, max_moves=most)
 
 
 def test_partitions_that_are_gone_and_ones_of_unknown_size_are_in_batches_too():
     state = cluster({"t-0": [1], "t-1": [1]}, brokers=(1, 2))
     moves = [Move(tp(f"t-{i}"), (1,), (2,)) for i in range(3)]
 
-    batches = batch_moves(state, Load.unknown(state), Plan.of(moves), rate_bytes_per_s=MB)
+    batches = plan_batches(state, Load.unknown(state), Plan.of(moves), rate_bytes_per_s=MB)
 
     assert sorted(i for batch in batches.batches for i in batch) == [0, 1, 2]

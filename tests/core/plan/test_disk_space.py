@@ -9,12 +9,12 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.metadata import LogDir
 from core.cluster.state import ClusterState
-from core.plan.batches import batch_moves
+from core.plan.batches import plan_batches
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move, Plan
-from core.plan.planner.model.problem import problem
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Wanted
+from core.plan.planner.model.problem import build_problem
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import PlanRequest
 
 ONE = LogDir("/d1", 1000 * MB, 300 * MB)
 OTHER = LogDir("/d2", 1000 * MB, 350 * MB)
@@ -64,7 +64,7 @@ def test_room(name: str) -> None:
         dirs,
     )
     assert bool(disk_findings(more, *moves)) == (free is not None)
-    given = problem(state, load_of(state))
+    given = build_problem(state, load_of(state))
     room = given.room_bytes[given.ids.tolist().index(3)]
     assert room == (pytest.approx(filled * MB) if free is not None else float("inf"))
     # Two of 0.3 of what is free are more than a batch may bring: one at a time then.
@@ -72,7 +72,7 @@ def test_room(name: str) -> None:
         cluster({"t-0": [1], "t-1": [1]}, brokers=[1, 3], size_bytes=(free or 100) * MB * 3 // 10),
         dirs,
     )
-    found = batch_moves(two, load_of(two), Plan.of(moves[:2]), rate_bytes_per_s=1000 * MB)
+    found = plan_batches(two, load_of(two), Plan.of(moves[:2]), rate_bytes_per_s=1000 * MB)
     assert len(found.batches) == (2 if free is not None else 1)
 
 
@@ -104,7 +104,7 @@ def in_flight(arrived: int | None, *, size: int = 100 * MB) -> ClusterState:
 def test_what_reassignments_in_flight_still_bring_is_no_room(
     arrived: int | None, size: int, room: int
 ) -> None:
-    given = problem(state := in_flight(arrived, size=size), load_of(state))
+    given = build_problem(state := in_flight(arrived, size=size), load_of(state))
     assert given.room_bytes[1] == pytest.approx(room)
 
 
@@ -126,6 +126,6 @@ def test_what_a_plan_itself_has_in_flight_counts_once() -> None:
 def test_nothing_is_planned_onto_a_disk_whose_other_log_dir_is_offline() -> None:
     state = cluster({f"t-{n}": [1] for n in range(6)}, brokers=[1, 3], size_bytes=100 * MB)
     tight = with_dirs(state, (LogDir("/d1", 1000 * MB, 220 * MB), OFFLINE))
-    found = suggest(tight, load_of(tight), Wanted(drain=(1,)))
+    found = suggest_plan(tight, load_of(tight), PlanRequest(drain=(1,)))
     assert found.bytes == 100 * MB
-    assert found.undone
+    assert found.incomplete

@@ -9,10 +9,10 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.batches import batch_moves
+from core.plan.batches import plan_batches
 from core.plan.copies import BrokerSide, Side
 from core.plan.estimate.estimate import estimate_at, estimate_within
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate_json import format_estimate
 from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.plan import ANY, Move, Plan
 from core.units import UNLIMITED
@@ -55,10 +55,10 @@ def test_each_broker_copies_by_itself() -> None:
 def test_beside_copies_between_brokers_the_longer_one_tells() -> None:
     moved = Move(tp("t-1"), (1, 0), (1, 2))
     alone = estimate_at(STATE, QUIET, Plan.of([moved]), 20 * MB)
-    beside = estimate_at(STATE, QUIET, Plan.of([moved, across("t-0", 0)]), 20 * MB)
+    excluded_rows = estimate_at(STATE, QUIET, Plan.of([moved, across("t-0", 0)]), 20 * MB)
     assert alone.seconds is not None
-    assert beside.seconds == pytest.approx(alone.seconds, rel=0.4)
-    assert {row.side for row in beside.rows} == set(Side)
+    assert excluded_rows.seconds == pytest.approx(alone.seconds, rel=0.4)
+    assert {row.side for row in excluded_rows.rows} == set(Side)
 
 
 def test_what_is_produced_faster_than_the_rate_is_never_copied() -> None:
@@ -101,19 +101,19 @@ def test_a_broker_that_is_down_and_a_size_that_is_not_known_are_said() -> None:
     unknown = estimate_at(unsized, load_of(unsized), plan, MB)
     assert (unknown.seconds, unknown.never) == (None, None)
     assert "size of t-0" in unknown.note
-    (row,) = to_json(unknown)["rows"]
+    (row,) = format_estimate(unknown)["rows"]
     assert (row["bytes"], row["required_bytes_per_s"]) == (None, None)
 
 
 def test_what_is_produced_and_not_known_is_not_taken_for_nothing() -> None:
     found = estimate_at(STATE, Load.unknown(STATE), BOTH, 5 * MB)
     assert found.note == "What is produced to t-0 and t-1 is not known and not counted."
-    (row,) = to_json(found)["rows"]
+    (row,) = format_estimate(found)["rows"]
     assert (row["bytes"], row["background_bytes_per_s"]) == (80 * MB, None)
 
 
 def test_nothing_waits_for_copies_between_log_dirs() -> None:
     plan = Plan.of([Move(tp("t-1"), (1, 0), (1, 2)), across("t-0", 0)])
-    found = batch_moves(STATE, QUIET, plan, rate_bytes_per_s=MB)
+    found = plan_batches(STATE, QUIET, plan, rate_bytes_per_s=MB)
     assert found.batches == ((0,), (1,))
     assert 0 in found.long

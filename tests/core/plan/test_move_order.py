@@ -7,7 +7,7 @@ from dataclasses import replace
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.metadata import LogDir
-from core.plan.move_order import pressures, reliefs
+from core.plan.move_order import find_reliefs, pressures
 from core.plan.plan import Plan
 
 GB = 1000 * MB
@@ -17,7 +17,7 @@ EVEN = {f"t-{n}": [1 + n % 3] for n in range(9)}
 def test_a_broker_that_is_down_takes_no_share() -> None:
     state = cluster(EVEN, brokers=[1, 2, 3, 4], dead=[4], size_bytes=GB)
     plan = Plan().with_move(state, tp("t-0"), 1, 2)
-    (found,) = reliefs(state, load_of(state, MB), plan)
+    (found,) = find_reliefs(state, load_of(state, MB), plan)
     assert found is not None
     assert found.words == "b1 in 100% → 67%"
 

@@ -89,7 +89,7 @@ def test_differences(before, after, adding, removing, leaders, moves_data):
     assert (move.adding, move.removing) == (adding, removing)
     assert move.preferred_leader == leaders
     assert move.moves_data is moves_data
-    assert move.only_reorders is (not adding and not removing)
+    assert move.is_reorder is (not adding and not removing)
 
 
 @pytest.mark.parametrize(("source", "destination"), [(3, 4), (0, 1)])
@@ -138,9 +138,9 @@ def test_what_is_at_its_target_or_on_the_way_does_not_remain():
 
 def test_new_replicas_arrive_in_log_dirs_and_those_that_stay_change_theirs():
     move = Move(tp("a-0"), (0, 1), (1, 2), None, ("/d2", "/d1"), ("/d1", "/d1"))
-    assert (move.adding, move.arriving_dirs, move.dir_moves) == ((2,), {2: "/d1"}, {1: "/d2"})
+    assert (move.adding, move.new_log_dirs, move.dir_moves) == ((2,), {2: "/d1"}, {1: "/d2"})
     assert move.receiving == (2, 1)
-    assert move.inverse().arriving_dirs == {0: "/d1"}
+    assert move.inverse().new_log_dirs == {0: "/d1"}
     assert move.inverse().dir_moves == {1: "/d1"}
 
 

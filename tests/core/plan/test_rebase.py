@@ -13,14 +13,14 @@ from plan_strategies import assignments, states
 
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
-from core.plan.checks.moves import stale
+from core.plan.checks.moves import check_base
 from core.plan.plan import ANY, Move, Plan, current_target
-from core.plan.rebase import Rebased, rebase
+from core.plan.rebase import RebasedPlan, rebase
 
 BASE, TARGET = (1, 2, 3), (4, 2, 3)
 
 
-def rebased(now: tuple[int, ...], target: tuple[int, ...] = TARGET, **more: Any) -> Rebased:
+def rebased(now: tuple[int, ...], target: tuple[int, ...] = TARGET, **more: Any) -> RebasedPlan:
     """Return what becomes of one move from 1,2,3 when its partition has `now` by now."""
     state = cluster({"t-0": now}, **{"brokers": range(1, 8), **more})
     return rebase(state, Plan.of([Move(tp("t-0"), BASE, target, "old")]))
@@ -148,11 +148,11 @@ def test_a_replica_that_lies_elsewhere_by_now_goes_on_from_there() -> None:
     state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
     to, since = ("/b", ANY, ANY), ("/a", ANY, ANY)
     plan = Plan.of([Move(tp("t-0"), BASE, BASE, log_dirs=to, log_dirs_before=since)])
-    assert [found.id for found in stale(state, plan)] == ["stale"]
+    assert [found.id for found in check_base(state, plan)] == ["stale"]
     found = rebase(state, plan)
     assert [move.log_dirs_before for move in found.plan] == [("/data", ANY, ANY)]
     assert found.moved == (tp("t-0"),)
-    assert not stale(state, found.plan)
+    assert not check_base(state, found.plan)
 
 
 # -- laws ------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def _after(state: ClusterState, plan: Plan) -> ClusterState:
 @given(_planned())
 def test_onto_an_unchanged_cluster_it_is_the_plan_itself(made: tuple[ClusterState, Plan]) -> None:
     state, plan = made
-    assert rebase(state, plan) == Rebased(plan)
+    assert rebase(state, plan) == RebasedPlan(plan)
 
 
 @given(_planned())
@@ -208,7 +208,7 @@ def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
         assert move.before == current_target(now, move.tp) != move.after
         assert len(set(move.after)) == len(move.after)
         assert set(move.adding) <= set(plan.by_partition[move.tp].after)
-    assert rebase(now, found.plan) == Rebased(found.plan)
+    assert rebase(now, found.plan) == RebasedPlan(found.plan)
 
 
 def test_a_replica_that_is_still_to_change_its_log_dir_is_kept_and_one_that_has_is_done():
@@ -218,4 +218,8 @@ def test_a_replica_that_is_still_to_change_its_log_dir_is_kept_and_one_that_has_
     assert rebase(state, Plan.of([due])).plan.moves == (due,)
     assert rebase(state, Plan.of([has])).done == (tp("t-0"),)
     (turned,) = rebase(cluster({"t-0": [2, 1]}, size_bytes=1), Plan.of([due])).plan
-    assert (turned.after, turned.dir_moves, turned.found_dirs) == ((2, 1), {1: "/d2"}, {1: "/data"})
+    assert (turned.after, turned.dir_moves, turned.base_log_dirs) == (
+        (2, 1),
+        {1: "/d2"},
+        {1: "/data"},
+    )

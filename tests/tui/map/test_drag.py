@@ -33,7 +33,7 @@ from core.cluster.connect import Address
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.effect import effect_of
+from core.plan.effect import compute_effect
 from core.plan.plan import Plan
 from core.run.reporting.views import RunEvent, RunStatus
 from tui.dashboard import make_session
@@ -449,7 +449,7 @@ def test_amber_means_far_above_the_mean_and_nothing_else() -> None:
     """Broker 1 carries all and gives; broker 4 takes: only the first is one to look at."""
     state, load = picture()
     model = build_model(state, load, MapView())
-    effect = effect_of(state, load, Plan().with_move(state, tp("t-0"), 1, 4))
+    effect = compute_effect(state, load, Plan().with_move(state, tp("t-0"), 1, 4))
     hot = {change.name: change.hot for change in changes(model, effect, [1, 4])}
     assert hot["b1 in"]
     assert not hot["b4 in"]

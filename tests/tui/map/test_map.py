@@ -293,7 +293,7 @@ async def test_what_is_reckoned_of_a_picture_is_reckoned_once(
 
     counted(map_view, "heat_map")
     counted(map_view, "broker_totals")
-    counted(map_ahead, "totals")
+    counted(map_ahead, "current_totals")
     async with map_of() as pilot:
         await press(pilot, "m", "m")
         hot = next(v for v in the_map(pilot).scene.verdicts if v.id == "skew-in")

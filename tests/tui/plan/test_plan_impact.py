@@ -9,7 +9,7 @@ from clusters import tp
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.plan.impact.clients import Impact, impact_of
+from core.plan.impact.clients import Impact, estimate_impact
 from core.plan.plan import Plan
 from tui.drawing.spans import Tone, text_of, width_of
 from tui.plan.drawing.impact import impact_line, impact_lines
@@ -25,7 +25,7 @@ TIGHT = {t.name: replace(t, min_insync=3) for t in STATE.topics}
 
 def found(**changes: object) -> Impact:
     load = replace(LOAD, messages_per_s=LOAD.in_bytes_per_s / 1000)
-    return replace(impact_of(STATE.with_topics(SPARE), load, a_plan(), GROUPS), **changes)  # type: ignore[arg-type]
+    return replace(estimate_impact(STATE.with_topics(SPARE), load, a_plan(), GROUPS), **changes)  # type: ignore[arg-type]
 
 
 def session_with_groups() -> Session:
@@ -87,7 +87,7 @@ async def test_an_empty_plan_has_no_impact() -> None:
 
 @pytest.mark.parametrize("width", [40, 64, 80, 120, 200])
 def test_lines_never_exceed_their_room(width: int) -> None:
-    tight = impact_of(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
+    tight = estimate_impact(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
     has_new_trouble = found(groups_unknown=("a-group-with-a-rather-long-name", "etl", "web", "x"))
     for seen in (found(), tight, has_new_trouble, found(groups=None), found(groups=(), topics=())):
         assert width_of(impact_line(seen, width)) == width
@@ -95,7 +95,7 @@ def test_lines_never_exceed_their_room(width: int) -> None:
 
 
 def test_what_may_fail_comes_first_and_is_marked() -> None:
-    tight = impact_of(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
+    tight = estimate_impact(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
     line = impact_line(tight, 120)
     assert text_of(line).startswith("  hits  3 partitions with no replica to spare · read by")
     assert [span.tone for span in line if "spare" in span.text] == [Tone.LOOK]

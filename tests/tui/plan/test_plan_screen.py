@@ -35,10 +35,10 @@ from core.load.load import Load
 from core.load.view.heat import Metric
 from core.plan.checks.catalogue import Finding, Severity, finding
 from core.plan.copies import Side
-from core.plan.effect import effect_of
+from core.plan.effect import compute_effect
 from core.plan.estimate.calibration import Calibration, Learned
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.near_capacity import Crowded
+from core.plan.estimate.near_capacity import NearCapacity
 from core.plan.plan import Move, Plan
 from core.units import format_duration, format_rate
 from tui.drawing.page import Page
@@ -197,13 +197,13 @@ def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     state = STATE.with_brokers(brokers)
     found = study(state, LOAD, a_plan(), RATE)
     row = found.row_of(RATE)
-    crowd = found.table[row].crowded
+    crowd = found.table[row].near_capacity
     assert crowd is not None
     assert crowd.broker == 1
     assert crowd.fraction > 0.8
     table = drawn(throttle_lines(found.table, row, 60, 12, focused=True))
     assert f"▲ b1 {crowd.fraction:.0%}" in table
-    assert all(one.crowded is None for one in study(STATE, LOAD, a_plan(), RATE).table)
+    assert all(one.near_capacity is None for one in study(STATE, LOAD, a_plan(), RATE).table)
 
 
 def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
@@ -211,7 +211,9 @@ def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
     brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
     found = study(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
-    assert found.table[found.row_of(50_000_000)].crowded == Crowded(2, Side.FOLLOWER, 0.9)
+    assert found.table[found.row_of(50_000_000)].near_capacity == NearCapacity(
+        2, Side.FOLLOWER, 0.9
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -263,7 +265,7 @@ def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
 
 
 def test_impact_shows_before_after_and_skew() -> None:
-    effect, parts = effect_of(STATE, LOAD, a_plan()), a_study().parts
+    effect, parts = compute_effect(STATE, LOAD, a_plan()), a_study().parts
     text = drawn(effect_lines(effect, parts, 60, 10))
     assert "8.0 → 0" in text or "8 → 0" in text
     assert "skew" in text
@@ -291,7 +293,7 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
     """On two of four live brokers, and 6 is down: the skew is 2 on the map, beside it, in words."""
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, brokers=[1, 2, 3, 4, 6], dead=[6])
     load, plan = load_of(state, 4e6), Plan().with_move(state, tp("t-0"), 1, 3)
-    model, effect = build_model(state, load, MapView()), effect_of(state, load, plan)
+    model, effect = build_model(state, load, MapView()), compute_effect(state, load, plan)
     beside = changes(model, effect, [1, 3])[-1]
     assert (beside.name, beside.before) == ("skew", "2.0×")
     found = study(state, load, plan, RATE)

@@ -20,8 +20,8 @@ from core import paths
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.model.measures import Measure
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import PlanRequest
 from tui.drawing.spans import Tone, text_of
 from tui.plan import planner_worker
 from tui.plan import screen as plan_screen
@@ -149,8 +149,8 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
     assert (wanted.drain, wanted.replace, wanted.exclude) == ((3,), ((1, 4),), (5,))
     assert (wanted.replicas, wanted.band, wanted.kept.moves) == (2, 0.2, a_plan().moves)
     limits = wanted.limits
-    assert (limits.most_bytes, limits.most_moves, limits.most_per_broker) == (5e9, 7, 4)
-    assert wanted.most_replicas == 30
+    assert (limits.max_bytes, limits.max_moves, limits.max_per_broker) == (5e9, 7, 4)
+    assert wanted.max_replicas == 30
     assert asked.within_seconds == 6 * 3600
     assert (
         asked.meaning == "Partitions get 2 replicas. What 1 holds goes to 4. Broker 3 is emptied."
@@ -160,7 +160,7 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
 def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
     asked, _ = read(SuggestForm(drain="3", max_replicas="1"), STATE)
     assert asked is not None
-    found = suggest(STATE, LOAD, asked.wanted, NAMES)
+    found = suggest_plan(STATE, LOAD, asked.wanted, NAMES)
     assert not found.plan.moves
     assert any('"max replicas" allows no broker' in note for note in found.notes)
 
@@ -180,7 +180,7 @@ async def test_a_plan_is_asked_for_with_two_keys(size: tuple[int, int]) -> None:
     async with dashboard(session, "plan", size) as pilot:
         await pressed(pilot, "a", "enter")
         assert planner(pilot).suggested is not None
-        assert session.plan.moves == suggest(*demo_picture(), Wanted()).plan.moves
+        assert session.plan.moves == suggest_plan(*demo_picture(), PlanRequest()).plan.moves
         text = body(pilot)
         assert "balanced no → yes" in text
         assert f"{planner(pilot).suggested.found.moves} moves" in text
@@ -225,11 +225,11 @@ async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, in
         assert "made by hand" not in body(pilot)
         alone = len(session.plan)
         await pressed(pilot, "a", *["up"] * 3, "space", "enter")
-        between = suggest(*demo_picture(), Wanted(band=0.05)).plan.by_partition
+        between = suggest_plan(*demo_picture(), PlanRequest(band=0.05)).plan.by_partition
         assert {m.tp: m.after for m in session.plan if m.reassigns} == {
             tp: move.after for tp, move in between.items()
         }
-        assert any(move.dir_moves or move.arriving_dirs for move in session.plan)
+        assert any(move.dir_moves or move.new_log_dirs for move in session.plan)
         assert len(session.plan) > alone
 
 
@@ -237,9 +237,9 @@ def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
     state, load = demo_picture()
     asked, _ = read(SuggestForm(disks=True, balance=True), state)
     assert asked is not None
-    suggested = SuggestedPlan(asked, suggest(state, load, asked.wanted))
-    lands = next(move for move in suggested.found.plan if move.arriving_dirs)
-    (path,) = lands.arriving_dirs.values()
+    suggested = SuggestedPlan(asked, suggest_plan(state, load, asked.wanted))
+    lands = next(move for move in suggested.found.plan if move.new_log_dirs)
+    (path,) = lands.new_log_dirs.values()
     assert suggested.dir_words(lands) == f"lands in {path}"
     assert suggested.dir_words(lands.inverse()) == ""
 
@@ -308,9 +308,9 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def waiting(*arguments: Any) -> Any:
         go_on.wait(60)
-        return suggest(*arguments)
+        return suggest_plan(*arguments)
 
-    monkeypatch.setattr(planner_worker, "suggest", waiting)
+    monkeypatch.setattr(planner_worker, "suggest_plan", waiting)
     return go_on
 
 
@@ -338,7 +338,7 @@ async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
     def broken(*_: Any) -> Any:
         raise ValueError("no such rate")
 
-    monkeypatch.setattr(planner_worker, "suggest", broken)
+    monkeypatch.setattr(planner_worker, "suggest_plan", broken)
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", "enter")
@@ -392,7 +392,7 @@ async def test_moves_that_no_longer_hold_are_left_out(held: threading.Event) -> 
         await pressed(pilot, "a")
         await pilot.press("enter")
         before, _ = demo_picture()
-        planned = suggest(*demo_picture(), Wanted()).plan
+        planned = suggest_plan(*demo_picture(), PlanRequest()).plan
         gone = next(move for move in planned if move.adding)
         session.state = before.with_brokers(
             [replace(b, alive=b.id not in gone.adding[:1]) for b in before.brokers]
@@ -430,8 +430,8 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
         best = helpful_first(*demo_picture(), session.plan, planner(pilot).suggested)
         assert best is not None
         first = session.plan.by_partition[best[0]]
-        because = planner(pilot).suggested.found.because[first.tp]
-        assert f"why   {because.words} of its fair share" in body(pilot)
+        reasons = planner(pilot).suggested.found.reasons[first.tp]
+        assert f"why   {reasons.words} of its fair share" in body(pilot)
         count = len(session.plan)
         title = body(pilot).split("\n")[0]
         await pressed(pilot, key)
@@ -510,7 +510,7 @@ async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
-        found = planner_worker.time_of(*demo_picture(), session.plan, 6 * 3600.0)
+        found = planner_worker.estimate_plan_time(*demo_picture(), session.plan, 6 * 3600.0)
         assert found is not None
         assert session.rate_chosen
         assert session.rate_bytes_per_s == found.recommended_bytes_per_s

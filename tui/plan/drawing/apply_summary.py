@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Severity
 from core.plan.estimate.estimate import Estimate
-from core.plan.impact.precautions import meanwhile
+from core.plan.impact.precautions import find_precautions
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED, counted, format_duration, format_rate
@@ -70,7 +70,7 @@ def summary_lines(
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
         for i, text in enumerate(wrap_text(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
-    alone = meanwhile(state, plan, elects=elects, by="tick elect leaders")
+    alone = find_precautions(state, plan, elects=elects, by="tick elect leaders")
     for sentence in (*study.not_compared, *alone):
         for i, text in enumerate(wrap_text(sentence, width - LABEL)):
             lines.append(_row("" if i else "note", (dim(text),), width))

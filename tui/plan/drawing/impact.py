@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.plan.impact.clients import (
-    GroupTouched,
+    GroupImpact,
     Impact,
-    TopicTouched,
+    TopicImpact,
     groups_sentence,
     headroom_sentences,
-    in_short,
+    impact_summary,
     to_read_words,
 )
-from core.plan.impact.retention import shrinking_command, shrinking_sentences
+from core.plan.impact.retention import retention_command, retention_sentences
 from core.units import counted, format_duration, format_rate
 from tui.drawing.spans import (
     BLANK,
@@ -41,7 +41,7 @@ def impact_line(found: Impact, width: int) -> Line:
     """Return the worst in a line, as much of it as fits, and the key that shows all."""
     key = dim(" · i")
     spans: list[Span] = []
-    for words in in_short(found):
+    for words in impact_summary(found):
         tone = Tone.LOOK if found.headroom and not spans else Tone.PLAIN
         more = (dim(" · "),) if spans else ()
         if width_of((*spans, *more)) + len(words) + width_of((key,)) + 8 > width:
@@ -73,8 +73,8 @@ def impact_lines(found: Impact, width: int) -> Lines:
     shrunk = found.shrinking
     if shrunk is not None:
         lines += [BLANK, rule("retention to shrink first", width)]
-        lines += _wrapped(" ".join(shrinking_sentences(shrunk)), width)
-        command = shrinking_command(shrunk, "PLAN")
+        lines += _wrapped(" ".join(retention_sentences(shrunk)), width)
+        command = retention_command(shrunk, "PLAN")
         lines += [(plain("    "), Span(command, Tone.YOURS))] if command else []
     return tuple(fit(line, width) for line in lines)
 
@@ -98,7 +98,7 @@ def _said_of_groups(found: Impact, width: int) -> Lines:
     return tuple((dim("  "), dim(part)) for part in wrap_text(said, width - 4)) if said else ()
 
 
-def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
+def _groups(groups: Sequence[GroupImpact], width: int) -> Lines:
     if not groups:
         return ()
     name = max(width - sum(NUMBERS) - 2 - 10, 8)
@@ -126,7 +126,7 @@ def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
     return tuple(rows)
 
 
-def _topics(topics: Sequence[TopicTouched], width: int) -> Lines:
+def _topics(topics: Sequence[TopicImpact], width: int) -> Lines:
     if not topics:
         return ((dim("  Nothing is written to any of them."),),)
     name = max(width - 2 - 33, 8)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
-from core.plan.checks.catalogue import Finding, Severity, is_blind
+from core.plan.checks.catalogue import Finding, Severity, has_unknowns
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
-from core.plan.rebase import Rebased
+from core.plan.rebase import RebasedPlan
 from core.units import counted, format_duration, format_rate
 from tui.drawing.spans import (
     BLANK,
@@ -181,7 +181,7 @@ def _planning_line(view: PlanView, width: int) -> Line:
     return fit((plain(" "), Span(view.planner, Tone.YOURS)), width)
 
 
-def _changed_line(rebased: Rebased, width: int) -> Line:
+def _changed_line(rebased: RebasedPlan, width: int) -> Line:
     """Say that the cluster has changed below the plan, what of it holds, and which key helps."""
     said = f"the cluster has changed: {rebased.words}"
     mark = Span("▲ ", Tone.LOOK, bold=True)
@@ -199,7 +199,7 @@ def why_line(view: PlanView, width: int) -> Line:
         of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
         return fit((dim("  why   "), *of), width)
     words = because.words
-    if because.leaves or because.asked:  # no share of a broker's is why
+    if because.leaves or because.requested:  # no share of a broker's is why
         return fit((dim("  why   "), plain(words), *((plain(f", {dirs}"),) if dirs else ())), width)
     if view.even is not None and because.broker in view.even.brokers:
         row = view.even.brokers.index(because.broker)
@@ -223,7 +223,7 @@ def _verdict(view: PlanView) -> Line:
     ):
         if worst[severity]:
             return (Span(f"   {mark} {worst[severity]} {word}", tone, bold=True),)
-    if is_blind(found) or view.study.not_compared:
+    if has_unknowns(found) or view.study.not_compared:
         return (Span("   ? safe", Tone.LOOK),)
     return (Span("   √ safe", Tone.FINE),)
 

@@ -80,7 +80,7 @@ def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: in
         said.append((f"between {between.replace('–', 'and')}", Tone.DIM))
     if estimate.never is not None:
         said.append((f"never: {estimate.never}", Tone.ACT))
-    elif (crowd := estimate.crowded) is not None:
+    elif (crowd := estimate.near_capacity) is not None:
         side = f"b{crowd.broker} {SIDES[crowd.side]}"
         said.append((f"▲ {side} comes to {crowd.fraction:.0%} of its capacity", Tone.LOOK))
     if estimate.calibration is not None:
@@ -102,7 +102,7 @@ def _rate_line(estimate: Estimate, chosen: bool, focused: bool, wide: bool) -> L
             plain(" " * 22 if wide else ""),
             Span(f"  {_slowest(estimate)} ✗ {_cause(estimate.never)}", Tone.ACT),
         )
-    crowd = estimate.crowded
+    crowd = estimate.near_capacity
     tone = Tone.LOOK if crowd else Tone.PLAIN
     return (
         mark,

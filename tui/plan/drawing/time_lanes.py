@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from core.plan.copies import Side
-from core.plan.estimate.timeline import DiskLane, Lane, TimeLine
+from core.plan.estimate.timeline import DiskLane, PlanTimeline, SideLane
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, dim, fit, left, plain, right, rule
 
@@ -21,7 +21,7 @@ DISKS_SHARE = 3
 """One line in so many is left to disks, where not all lanes fit."""
 
 
-def lane_lines(found: TimeLine, width: int, height: int) -> Lines:
+def lane_lines(found: PlanTimeline, width: int, height: int) -> Lines:
     """Return a header and as many lanes as fit `height`, how many more there are among it."""
     head = rule("over time", width, note=f"{format_duration(found.ends)} in all")
     names = fit(
@@ -42,27 +42,27 @@ def lane_lines(found: TimeLine, width: int, height: int) -> Lines:
     return (head, names, *shown, *rest)[:height]
 
 
-def _lane_line(lane: Lane, whole: TimeLine, width: int) -> Line:
+def _lane_line(lane: SideLane, whole: PlanTimeline, width: int) -> Line:
     room = max(width - FIXED, 0)
     return _line(
         (f"b{lane.broker}", DOES[lane.side]),
-        (format_rate(lane.most_bytes_per_s), format_rate(lane.besides_bytes_per_s)),
-        lane.most_fraction,
-        lane.is_near(lane.most_bytes_per_s),
-        _drawn(lane.columns(room, whole.ends) if room else [], whole.most_bytes_per_s),
+        (format_rate(lane.max_bytes_per_s), format_rate(lane.besides_bytes_per_s)),
+        lane.max_fraction,
+        lane.is_near(lane.max_bytes_per_s),
+        _drawn(lane.columns(room, whole.ends) if room else [], whole.max_bytes_per_s),
         lane.ends,
         width,
     )
 
 
-def _disk_line(disk: DiskLane, whole: TimeLine, width: int) -> Line:
+def _disk_line(disk: DiskLane, whole: PlanTimeline, width: int) -> Line:
     room = max(width - FIXED, 0)
     return _line(
         (f"b{disk.broker}", "disk"),
-        (f"+{format_bytes(disk.most_bytes)}", format_bytes(disk.used_bytes)),
-        disk.most_fraction,
-        disk.is_near(disk.most_bytes),
-        _drawn(disk.columns(room, whole.ends) if room else [], whole.most_disk_bytes),
+        (f"+{format_bytes(disk.max_bytes)}", format_bytes(disk.used_bytes)),
+        disk.max_fraction,
+        disk.is_near(disk.max_bytes),
+        _drawn(disk.columns(room, whole.ends) if room else [], whole.max_disk_bytes),
         disk.ends,
         width,
     )

@@ -45,9 +45,9 @@ _WORDS: Final = {
 }
 
 MEASURES: Final = len(Measure)
-HOSTED: Final = (Measure.DISK, Measure.IN, Measure.REPLICAS, Measure.MAY_SEND)
+REPLICA_MEASURES: Final = (Measure.DISK, Measure.IN, Measure.REPLICAS, Measure.MAY_SEND)
 """What moves with every replica."""
-LED: Final = (Measure.LEADERS, Measure.LEADER_IN, Measure.OUT)
+LEADER_MEASURES: Final = (Measure.LEADERS, Measure.LEADER_IN, Measure.OUT)
 """What moves with leadership."""
 SHOWN: Final = tuple(measure for measure in Measure if measure is not Measure.MAY_SEND)
 """What an operator is told of."""
@@ -58,10 +58,10 @@ HEADROOM = 0.10
 RATES = (Measure.IN, Measure.OUT)
 
 
-def capacities(state: ClusterState, ids: Int32, most_replicas: float) -> Float64:
+def capacities(state: ClusterState, ids: Int32, max_replicas: float) -> Float64:
     """Return what each broker can carry, shape [B, MEASURES]; inf where nobody says."""
     found = np.full((len(ids), MEASURES), np.inf)
-    found[:, Measure.REPLICAS] = most_replicas
+    found[:, Measure.REPLICAS] = max_replicas
     for row, broker in enumerate(ids.tolist()):
         known = state.broker_by_id.get(broker)
         if known is not None:

@@ -9,10 +9,17 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure, ceilings
+from core.plan.planner.model.measures import (
+    LEADER_MEASURES,
+    MEASURES,
+    NOBODY,
+    REPLICA_MEASURES,
+    Measure,
+    ceilings,
+)
 from core.plan.planner.model.problem import Problem
 
-_HOSTED, _LED = np.array(HOSTED), np.array(LED)
+_REPLICA_MEASURES, _LEADER_MEASURES = np.array(REPLICA_MEASURES), np.array(LEADER_MEASURES)
 TINY = 1e-9
 """What sums of shares may be off by."""
 
@@ -39,7 +46,7 @@ class Placement:
         """Which brokers had no disk left for what would have helped, shape [B]."""
         self.moved = 0
         """Replicas that have come to a broker."""
-        self.led = 0
+        self.leader_changes = 0
         """Times that another replica has become the preferred leader."""
         self.part_in: Int64 = np.zeros(problem.brokers, np.int64)
         """Replicas that each broker has given away or taken, shape [B]; dropping one is neither."""
@@ -64,7 +71,7 @@ class Placement:
 
     def bound_at(self, brokers: Bool, most: float) -> None:
         """Let these brokers [B] carry so many shares at most of what replicas bring."""
-        rows = np.ix_(brokers, _HOSTED)
+        rows = np.ix_(brokers, _REPLICA_MEASURES)
         self.ceilings[rows] = np.minimum(self.ceilings[rows], most)
         self.bound = _bound(self.ceilings)
 
@@ -80,7 +87,7 @@ class Placement:
             return np.where(self.per_share > 0, self.loads / self.per_share, 0.0)
 
     @property
-    def surely_carried(self) -> Float64:
+    def known_carried(self) -> Float64:
         """Return what of it is known, not guessed."""
         return self._carried(self.problem.sure) + self.problem.hidden
 
@@ -128,9 +135,9 @@ class Placement:
     def move(self, partition: int, source: int, destination: int) -> None:
         """Put one replica elsewhere, in the same place of the order."""
         place = int(np.flatnonzero(self.at[partition] == source)[0])
-        self._shift(partition, source, destination, _HOSTED)
+        self._shift(partition, source, destination, _REPLICA_MEASURES)
         if place == 0:
-            self._shift(partition, source, destination, _LED)
+            self._shift(partition, source, destination, _LEADER_MEASURES)
         self._receive(partition, place, destination)
         self.part_in[source] += 1
         self._held[source] = self._held[source][self._held[source] != partition]
@@ -142,8 +149,8 @@ class Placement:
         at = self.at[partitions]
         places = np.argmax(at == source, axis=1)
         led = places == 0
-        self._shift_all(partitions, source, destinations, _HOSTED)
-        self._shift_all(partitions[led], source, destinations[led], _LED)
+        self._shift_all(partitions, source, destinations, _REPLICA_MEASURES)
+        self._shift_all(partitions[led], source, destinations[led], _LEADER_MEASURES)
         self.at[partitions, places] = destinations
         self.may_lead[partitions, places] = True
         sizes = self.problem.items[partitions, Measure.DISK]
@@ -206,7 +213,7 @@ class Placement:
         there = self.problem.replicas[partitions] == returning
         places = np.argmax(self.at[partitions] == going, axis=1)
         to = np.full(len(partitions), returning)
-        self._shift_all(partitions, going, to, _HOSTED)
+        self._shift_all(partitions, going, to, _REPLICA_MEASURES)
         self.at[partitions, places] = returning
         may_lead = self.problem.may_lead[partitions, np.argmax(there, axis=1)]
         self.may_lead[partitions, places] = may_lead
@@ -223,7 +230,7 @@ class Placement:
         self.may_lead = came | (same & given.may_lead[:, None, :]).any(axis=2)
         self.loads = (self._carried(given.items) + given.hidden) * self.per_share
         self._held = _members(self.at, given.brokers)
-        self.led = int((at[:, 0] != first[:, 0]).sum())
+        self.leader_changes = int((at[:, 0] != first[:, 0]).sum())
         rows, places = np.nonzero(came)
         to, left = at[rows, places], first[gone]
         sizes = given.items[rows, Measure.DISK]
@@ -239,16 +246,18 @@ class Placement:
         self.moved_bytes = float(come.sum(axis=1) @ self.problem.items[:, Measure.DISK])
 
     def _carry(self, partition: int, broker: int, sign: float) -> None:
-        item = self.problem.items[partition, _HOSTED]
-        self.loads[broker, _HOSTED] += sign * item * self.per_share[broker, _HOSTED]
+        item = self.problem.items[partition, _REPLICA_MEASURES]
+        self.loads[broker, _REPLICA_MEASURES] += (
+            sign * item * self.per_share[broker, _REPLICA_MEASURES]
+        )
 
     def lead(self, partition: int, place: int) -> None:
         """Make the replica at `place` the preferred leader."""
         row, may = self.at[partition], self.may_lead[partition]
-        self._shift(partition, int(row[0]), int(row[place]), _LED)
+        self._shift(partition, int(row[0]), int(row[place]), _LEADER_MEASURES)
         row[0], row[place] = row[place], row[0]
         may[0], may[place] = may[place], may[0]
-        self.led += 1
+        self.leader_changes += 1
 
     def _shift(self, partition: int, source: int, destination: int, columns: Int64) -> None:
         item = self.problem.items[partition, columns]
@@ -260,7 +269,7 @@ class Placement:
         for place in range(self.at.shape[1]):
             held = self.at[:, place] != NOBODY
             brokers = self.at[held, place]
-            for column in (*HOSTED, *LED) if place == 0 else HOSTED:
+            for column in (*REPLICA_MEASURES, *LEADER_MEASURES) if place == 0 else REPLICA_MEASURES:
                 found[:, column] += np.bincount(brokers, items[held, column], len(found))
         return found
 

@@ -15,9 +15,16 @@ import numpy.typing as npt
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.load import Float64, Load
-from core.plan.disk_space import disks_of, free_bytes, still_coming, whole_bytes
+from core.plan.disk_space import disks_of, free_bytes, incoming_bytes, whole_bytes
 from core.plan.effect import BAND
-from core.plan.planner.model.measures import HOSTED, LED, MEASURES, NOBODY, Measure, capacities
+from core.plan.planner.model.measures import (
+    LEADER_MEASURES,
+    MEASURES,
+    NOBODY,
+    REPLICA_MEASURES,
+    Measure,
+    capacities,
+)
 from core.plan.planner.model.racks import rack_shares
 
 IDLE = 0.01
@@ -46,11 +53,11 @@ class Problem:
     band: float
     movable: Bool
     """Which partitions may be touched, shape [P]."""
-    asked: Bool
+    touchable: Bool
     """Which partitions the operator lets be touched, shape [P]."""
     may_lead: Bool
     """Which replicas can become leader at once, shape [P, W]."""
-    led_by: Int32
+    leader_row: Int32
     """The broker row that leads each partition now, shape [P]; NOBODY without a leader."""
     counts: Bool
     """Which brokers should carry their fair share, shape [B]."""
@@ -86,7 +93,7 @@ class Problem:
         return len(self.ids)
 
 
-def problem(
+def build_problem(
     state: ClusterState,
     load: Load,
     *,
@@ -96,8 +103,8 @@ def problem(
     leaving: Collection[int] = (),
     filling: Collection[int] | None = None,
     frozen: Bool | None = None,
-    replicas_wanted: int | None = None,
-    most_replicas: float = np.inf,
+    target_replicas: int | None = None,
+    max_replicas: float = np.inf,
 ) -> Problem:
     """Return the problem of evening `state` out.
 
@@ -110,14 +117,14 @@ def problem(
     """
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
     at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
-    replicas = _matrix(state, at, replicas_wanted or 1)
+    replicas = _matrix(state, at, target_replicas or 1)
     alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
     left = _among(ids, leaving)
     able = alive & ~_among(ids, excluded) & ~left
     held = (replicas >= 0).sum(axis=1)
     movable = _movable(state, replicas, alive, left) & (True if frozen is None else ~frozen)
-    if replicas_wanted is not None:
-        held = np.where(movable, replicas_wanted, held)
+    if target_replicas is not None:
+        held = np.where(movable, target_replicas, held)
     items = _items(state, load, held)
     sure = _items(state, _surely(load), held) if _is_guessed(load) else items
     room_bytes, largest_bytes = _room(state, ids, full)
@@ -132,9 +139,9 @@ def problem(
         active=_active(items),
         band=band,
         movable=movable,
-        asked=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
+        touchable=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
         may_lead=_may_lead(state, replicas, alive),
-        led_by=_led_by(state, ids),
+        leader_row=_leader_rows(state, ids),
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
         gives=able | left,
@@ -143,13 +150,13 @@ def problem(
         room_bytes=room_bytes,
         largest_bytes=largest_bytes,
         needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
-        capacity=capacities(state, ids, most_replicas),
+        capacity=capacities(state, ids, max_replicas),
         sure=sure,
         hidden=_hidden(state, ids),
     )
 
 
-def resized(given: Problem, held: Int64) -> Problem:
+def with_replica_counts(given: Problem, held: Int64) -> Problem:
     """Return the problem of partitions with so many replicas: what leaders send, racks' shares."""
     items = given.items.copy()
     sure = items if given.sure is given.items else given.sure.copy()
@@ -259,7 +266,7 @@ def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
     return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
 
 
-def _led_by(state: ClusterState, ids: Int32) -> Int32:
+def _leader_rows(state: ClusterState, ids: Int32) -> Int32:
     found = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
     return np.where(ids[found] == state.leader, found, np.int32(NOBODY))
 
@@ -275,7 +282,7 @@ def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
     sent = [b.out_capacity_bytes_per_s for b in known]
     by: dict[Measure, Sequence[float | None]] = {Measure.DISK: disk, Measure.IN: taken}
     by |= {Measure.OUT: sent, Measure.MAY_SEND: sent, Measure.LEADER_IN: taken}
-    for measure in (*HOSTED, *LED):
+    for measure in (*REPLICA_MEASURES, *LEADER_MEASURES):
         capacities = by.get(measure, ())
         weights = np.array([c for c in capacities if c], np.float64)
         if len(weights) < len(known):
@@ -289,7 +296,7 @@ def _parts_by_rack(
 ) -> Float64:
     """Return the fair parts as racks allow them for so many replicas of each partition."""
     parts = even.copy()
-    for measure in HOSTED:
+    for measure in REPLICA_MEASURES:
         parts[:, measure] = rack_shares(even[:, measure], items[:, measure], held, racks, counts)
     return parts
 
@@ -297,7 +304,7 @@ def _parts_by_rack(
 def _room(state: ClusterState, ids: Int32, full: float) -> tuple[Float64, Float64]:
     """Return what may be filled of each broker's disks together, and of the emptiest of them."""
     room, largest = np.full((2, len(ids)), np.inf)
-    in_flight = still_coming(state)
+    in_flight = incoming_bytes(state)
     for row, broker in enumerate(ids.tolist()):
         known = state.broker_by_id.get(broker)
         disks = disks_of(known.log_dirs) if known else ()

@@ -12,12 +12,14 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
-from core.plan.planner.model.measures import HOSTED, NOBODY, Measure
-from core.plan.planner.model.problem import Problem, resized
+from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
+from core.plan.planner.model.problem import Problem, with_replica_counts
 from core.plan.planner.model.racks import rack_shares
 
 
-def outside(state: ClusterState, brokers: Collection[int], left: Collection[int]) -> list[int]:
+def brokers_outside(
+    state: ClusterState, brokers: Collection[int], left: Collection[int]
+) -> list[int]:
     """Return the brokers off which a scope's replicas go: all but these, and those left alone."""
     held = np.union1d(state.broker_ids, state.replica_broker)
     return np.setdiff1d(held, [*brokers, *left]).astype(int).tolist() if brokers else []
@@ -29,16 +31,16 @@ def scoped(given: Problem, brokers: Collection[int]) -> Problem:
     What may not be touched counts where it is on these brokers, and nowhere else.
     """
     inside = np.isin(given.ids, np.array(list(brokers), np.int32))
-    elsewhere = ~inside[given.replicas] & ~given.asked[:, None]
+    elsewhere = ~inside[given.replicas] & ~given.touchable[:, None]
     replicas = np.where(elsewhere, NOBODY, given.replicas)
-    chosen = given.held * given.asked
+    chosen = given.held * given.touchable
     parts = given.even_parts.copy()
     hidden = np.where(inside[:, None], given.hidden, 0.0)
-    for measure in HOSTED:
+    for measure in REPLICA_MEASURES:
         items = given.items[:, measure]
         fixed = hidden[:, measure].copy()
         for place in range(replicas.shape[1]):
-            held = (replicas[:, place] != NOBODY) & ~given.asked
+            held = (replicas[:, place] != NOBODY) & ~given.touchable
             fixed += np.bincount(replicas[held, place], items[held], given.brokers)
         parts[:, measure] = rack_shares(
             parts[:, measure], items, chosen, given.racks, given.counts, fixed
@@ -75,10 +77,10 @@ def with_moves(given: Problem, plan: Plan) -> Problem:
     may_lead[touched] = False
     held = np.where(touched, (replicas >= 0).sum(axis=1), given.held)
     return replace(
-        resized(given, held),
+        with_replica_counts(given, held),
         replicas=replicas,
         may_lead=may_lead,
         movable=given.movable & ~touched,
-        asked=given.asked & ~touched,
+        touchable=given.touchable & ~touched,
         room_bytes=room,
     )

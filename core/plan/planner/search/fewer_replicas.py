@@ -12,11 +12,11 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import HOSTED, NOBODY
+from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.request import NO_LIMITS, Limits
 
-LEAST = 1e-9
+MIN_GAIN = 1e-9
 """What exchanges must gain at least, in squares of shares: less is noise."""
 ROUNDS = 12
 
@@ -32,19 +32,19 @@ class _Exchanges(NamedTuple):
         return _Exchanges(self.rows[which], self.going[which], self.returning[which])
 
 
-def even_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
+def exchange_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
     """Exchange replicas that go for followers that stay, while brokers get more even by it.
 
     Who leads stays, and racks are spread as they are. Of the limits only time counts.
     """
-    columns = np.array([m for m in HOSTED if on.problem.active[m]], np.int64)
+    columns = np.array([m for m in REPLICA_MEASURES if on.problem.active[m]], np.int64)
     if not len(columns):
         return
     for _ in range(ROUNDS):
         able = _able(on)
         gains = _gains(on, columns, able, on.problem.items[able.rows])
         best = np.lexsort((able.rows, -gains))
-        best = best[gains[best] > LEAST]
+        best = best[gains[best] > MIN_GAIN]
         # One of each partition: what else it may exchange depends on that.
         able = able.some(best[np.sort(np.unique(able.rows[best], return_index=True)[1])])
         gained = 0.0
@@ -52,7 +52,7 @@ def even_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
             if limits.time_is_up(on):
                 return
             gained += _exchange(on, columns, able.some(lot))
-        if gained <= LEAST:
+        if gained <= MIN_GAIN:
             return
 
 
@@ -60,12 +60,12 @@ def _able(on: Placement) -> _Exchanges:
     """Return all that may be exchanged, each replica that went for each follower."""
     given, at = on.problem, on.at
     fewer = (at != NOBODY).sum(axis=1) < (given.replicas != NOBODY).sum(axis=1)
-    some = np.flatnonzero(fewer & given.asked & given.movable)
+    some = np.flatnonzero(fewer & given.touchable & given.movable)
     found = [_Exchanges(some[:0], at[:0, 0], at[:0, 0])]
     for place in range(1, at.shape[1]):
         for old in range(given.replicas.shape[1]):
             going, returning = at[some, place], given.replicas[some, old]
-            may = (going != NOBODY) & (returning != NOBODY) & (going != given.led_by[some])
+            may = (going != NOBODY) & (returning != NOBODY) & (going != given.leader_row[some])
             may &= given.counts[going] & given.gives[going] & given.counts[returning]
             may &= (at[some] != returning[:, None]).all(axis=1)
             may &= _spread(on, some, going, returning)
@@ -115,11 +115,11 @@ def _exchange(on: Placement, columns: Int64, lot: _Exchanges) -> float:
     gains = _gains(on, columns, lot, items)
     returning = lot.returning.astype(np.int64)
     for measure in on.bound:
-        if measure in HOSTED:
+        if measure in REPLICA_MEASURES:
             more = items[:, measure] * on.per_share[returning, measure]
             gains[more > on.spare(returning, measure)] = 0.0
     most = int(np.argmax(gains))
-    if gains[most] <= LEAST:
+    if gains[most] <= MIN_GAIN:
         return 0.0
     on.exchange_all(lot.rows[: most + 1], int(lot.going[0]), int(returning[0]))
     return float(gains[most])

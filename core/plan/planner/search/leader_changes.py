@@ -12,26 +12,26 @@ import numpy as np
 
 from core.cluster.state import Bool, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import LED, NOBODY
+from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.request import NO_LIMITS, Limits
 from core.plan.planner.search.load_bounds import MARGIN, edge_of
 
 PULL = 0.01
 """What a distance from the fair share weighs beside the same distance from the band."""
-TAKEN = 6
+MIN_CHANGES = 6
 """Changes that one look may make, at a broker that holds few replicas."""
 PART = 128
 """At one that holds many: one in so many."""
 STILL = 0.5
-LEAST = 1e-15
-FUTILE = 60
+MIN_GAIN = 1e-15
+MAX_LOOKS = 60
 """Looks at each broker, at most, before what is left must be left."""
-ASTRAY = 60
+MAX_DETOUR = 60
 """Changes for each broker, at most, that may lead out of a dead end."""
 PATIENCE = 12
 """And since one of them was the best so far."""
-ASTRAY_ROWS = 2_000_000
+MAX_DETOUR_ROWS = 2_000_000
 """And partitions that are looked at for it: large clusters have other ways."""
 TENURE = 12
 """For so many changes a partition's leader stays, once it was changed there."""
@@ -40,7 +40,7 @@ Change = tuple[float, int, int]
 """What is gained, which partition, which place becomes the first."""
 
 
-def even_leaders(
+def balance_leaders(
     placement: Placement, limits: Limits = NO_LIMITS, *, only: Bool | None = None
 ) -> int:
     """Change preferred leaders until all brokers are within the band, or nothing helps.
@@ -48,11 +48,11 @@ def even_leaders(
     Of the limits only time counts: no leader costs a byte or a move. With `only` [B] these brokers
     alone come to lead what need not change its leader.
     """
-    columns = np.array([m for m in LED if placement.problem.active[m]], np.int64)
-    return _Leading(placement, columns, limits, only).carry_out() if len(columns) else 0
+    columns = np.array([m for m in LEADER_MEASURES if placement.problem.active[m]], np.int64)
+    return _LeaderChanges(placement, columns, limits, only).carry_out() if len(columns) else 0
 
 
-class _Leading:
+class _LeaderChanges:
     def __init__(
         self, placement: Placement, columns: Int64, limits: Limits, only: Bool | None
     ) -> None:
@@ -69,7 +69,7 @@ class _Leading:
     def carry_out(self) -> int:
         on, changed = self._on, 0
         stuck = np.zeros(on.problem.brokers, np.bool_)
-        for _ in range(FUTILE * on.problem.brokers):
+        for _ in range(MAX_LOOKS * on.problem.brokers):
             off = on.off_by(self._columns)
             if not off.any() or self._limits.time_is_up(on):
                 return changed
@@ -91,8 +91,8 @@ class _Leading:
         kept_until = np.zeros(len(on.at), np.int64)
         since_best: list[tuple[int, int]] = []
         best, looked, changed = self._off(), 0, 0
-        for turn in range(1, ASTRAY * brokers):
-            if best <= 0.0 or looked > ASTRAY_ROWS or self._limits.time_is_up(on):
+        for turn in range(1, MAX_DETOUR * brokers):
+            if best <= 0.0 or looked > MAX_DETOUR_ROWS or self._limits.time_is_up(on):
                 break
             if len(since_best) > PATIENCE * brokers:
                 break
@@ -113,7 +113,7 @@ class _Leading:
             on.lead(partition, place)
             kept_until[partition] = turn + TENURE
             since_best.append((partition, place))
-            if (now := self._off()) < best - LEAST:
+            if (now := self._off()) < best - MIN_GAIN:
                 best, changed = now, changed + len(since_best)
                 since_best.clear()
         for partition, place in reversed(since_best):
@@ -128,7 +128,7 @@ class _Leading:
         rows = on.held(broker)
         rows = rows[on.problem.movable[rows]]
         leads = on.at[rows, 0] == broker
-        most = max(TAKEN, len(rows) // PART)
+        most = max(MIN_CHANGES, len(rows) // PART)
         found = [
             *self._given(rows[leads], broker, 2 * most),
             *self._taken(rows[~leads], broker, 2 * most),
@@ -145,7 +145,7 @@ class _Leading:
                 break
         return took
 
-    def _given(self, rows: Int64, broker: int, most: int, least: float = LEAST) -> list[Change]:
+    def _given(self, rows: Int64, broker: int, most: int, least: float = MIN_GAIN) -> list[Change]:
         on, found = self._on, []
         for place in range(1, on.at.shape[1]):
             able = rows[self._may_lead(rows, place) & on.problem.counts[on.at[rows, place]]]
@@ -154,7 +154,7 @@ class _Leading:
             found += [(float(gains[i]), int(able[i]), place) for i in top]
         return found
 
-    def _taken(self, rows: Int64, broker: int, most: int, least: float = LEAST) -> list[Change]:
+    def _taken(self, rows: Int64, broker: int, most: int, least: float = MIN_GAIN) -> list[Change]:
         on = self._on
         if not len(rows):
             return []
@@ -182,7 +182,7 @@ class _Leading:
             then = now + sign * items * np.atleast_2d(self._per_share[broker])
             gain += (self._distance(now, broker) - self._distance(then, broker)).sum(axis=1)
         for measure in on.bound:
-            if measure in LED:
+            if measure in LEADER_MEASURES:
                 # Some flows through brokers that are fine: headroom is what they are led back to.
                 to = np.broadcast_to(new, len(rows))
                 more = on.problem.items[rows, measure] * on.per_share[to, measure]

@@ -19,7 +19,7 @@ MARGIN = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class LoadBounds:
     """Lowest and highest load of each broker and measure, in fair shares; shapes [B, K].
 
     None is above a broker's ceiling.
@@ -31,7 +31,7 @@ class Levels:
     """Whether more must leave the overfull (by the first measure) than the empty lack."""
 
     @classmethod
-    def of(cls, band: float, ceilings: Float64) -> Levels:
+    def of(cls, band: float, ceilings: Float64) -> LoadBounds:
         """Return the band itself, a little narrowed, as far as ceilings [B, K] allow."""
         edge, most = edge_of(band), ceilings - MARGIN
         return cls(np.minimum(1 - edge, most), np.minimum(1 + edge, most), True)
@@ -52,9 +52,9 @@ def edge_of(band: float) -> float:
     return max(band - MARGIN, band / 2)
 
 
-def levels(loads: Float64, counts: Bool, band: float, ceilings: Float64) -> Levels:
+def balanced_bounds(loads: Float64, counts: Bool, band: float, ceilings: Float64) -> LoadBounds:
     """Return the levels for loads [B, K] of the brokers that count; ceilings are [B, K], too."""
-    plain = Levels.of(band, ceilings)
+    plain = LoadBounds.of(band, ceilings)
     low, high, giving = plain.low.copy(), plain.high.copy(), True
     edge = edge_of(band)
     for column in range(loads.shape[1]):
@@ -69,7 +69,7 @@ def levels(loads: Float64, counts: Bool, band: float, ceilings: Float64) -> Leve
             high[:, column] = np.minimum(level, plain.high[:, column])
         if column == 0:
             giving = over >= under
-    return Levels(low, high, giving)
+    return LoadBounds(low, high, giving)
 
 
 def _level(ascending: Float64, amount: float) -> float:
@@ -80,10 +80,13 @@ def _level(ascending: Float64, amount: float) -> float:
 
 
 def neediest(
-    levels: Levels, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, most: int
+    balanced_bounds: LoadBounds, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, most: int
 ) -> Int64:
     """Return up to `most` broker rows that data helps most, every rack among them if possible."""
-    over, lack = np.maximum(loads - levels.high, 0), np.maximum(levels.low - loads, 0)
+    over, lack = (
+        np.maximum(loads - balanced_bounds.high, 0),
+        np.maximum(balanced_bounds.low - loads, 0),
+    )
     need = 1e-3 * over.sum(axis=1) - lack.sum(axis=1) + 1e-6 * loads.sum(axis=1)
     order = np.argsort(np.where(takes, need, np.inf), kind="stable")
     order = order[takes[order]]

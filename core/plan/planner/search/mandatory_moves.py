@@ -11,21 +11,26 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
-from core.plan.planner.infeasible import Obstacle, Stuck, nobody_else, untouchable
-from core.plan.planner.model.measures import HOSTED, NOBODY, Measure
+from core.plan.planner.infeasible import Obstacle, StuckReplica, why_no_broker, why_untouchable
+from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.racks import barred
-from core.plan.planner.request import Field, Limits, probed
+from core.plan.planner.request import Field, Limits, probe_partitions
 
 
-def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[Stuck]:
+def empty_brokers(
+    placement: Placement, leaving: Collection[int], limits: Limits
+) -> list[StuckReplica]:
     """Take every replica off these broker rows; return those that must stay.
 
     One stays where its partition may not be touched, nobody may take it, or a limit is reached.
     """
     problem = placement.problem
     held = [
-        (int(p), broker) for broker in leaving for p in placement.held(broker) if problem.asked[p]
+        (int(p), broker)
+        for broker in leaving
+        for p in placement.held(broker)
+        if problem.touchable[p]
     ]
     held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
     found = []
@@ -34,19 +39,19 @@ def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> lis
         why = (
             _put(placement, partition, broker, limits)
             if movable
-            else untouchable(problem, partition)
+            else why_untouchable(problem, partition)
         )
-        found += [Stuck(partition, why)] if why else []
+        found += [StuckReplica(partition, why)] if why else []
     return found
 
 
-def repair_racks(placement: Placement, limits: Limits) -> list[Stuck]:
+def repair_racks(placement: Placement, limits: Limits) -> list[StuckReplica]:
     """Move replicas that share a rack while another rack holds none; return what stays doubled."""
     problem = placement.problem
     if (problem.racks == NOBODY).all():
         return []
-    rows = np.flatnonzero(problem.asked).tolist()
-    return [Stuck(row, why) for row in rows if (why := _spread(placement, row, limits))]
+    rows = np.flatnonzero(problem.touchable).tolist()
+    return [StuckReplica(row, why) for row in rows if (why := _spread(placement, row, limits))]
 
 
 def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
@@ -61,11 +66,11 @@ def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field 
         if not doubled or not free:
             return None
         if not problem.movable[row]:
-            return untouchable(problem, row)
+            return why_untouchable(problem, row)
         only = np.isin(problem.racks, list(free))
         # What leaves anyway first, then followers: a leader that stays put disturbs nobody.
         able = [b for b in reversed(doubled) if problem.gives[b]]
-        leads = {held[0], int(problem.led_by[row])}
+        leads = {held[0], int(problem.leader_row[row])}
         able.sort(key=lambda b: (bool(problem.counts[b]), b in leads))
         why: Obstacle | Field | None = Obstacle.LEFT_ALONE
         for broker in able:
@@ -96,7 +101,7 @@ def _put(
     to = np.setdiff1d(np.flatnonzero(takes), at)
     if not len(to):
         held = at[at != NOBODY]
-        return nobody_else(problem, held) if only is None else Obstacle.RACKS
+        return why_no_broker(problem, held) if only is None else Obstacle.RACKS
     bad = barred(at, source, to, problem.racks)[0]
     if bad.all():
         return Obstacle.RACKS
@@ -154,7 +159,7 @@ def _best(placement: Placement, row: int, to: Int64) -> int:
     Brokers that are to be filled come first, as long as that leads none above the band.
     """
     problem = placement.problem
-    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    columns = np.array([m for m in REPLICA_MEASURES if problem.active[m]], np.int64)
     then = placement.loads[to][:, columns]
     then = then + problem.items[row, columns] * placement.per_share[to][:, columns]
     filled = problem.takes[to] & (then <= 1 + problem.band).all(axis=1)
@@ -163,7 +168,7 @@ def _best(placement: Placement, row: int, to: Int64) -> int:
     return int(to[int(np.argmin(_worse(placement, row, to)))])
 
 
-def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
+def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> list[StuckReplica]:
     """Give every partition that is asked for so many replicas; return what it lacks or keeps.
 
     But those that clients are probed on: they have one each, by design.
@@ -174,17 +179,17 @@ def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
     then one that does not, then of the fullest broker. `dropping` exchanges followers afterwards.
     """
     stay, problem = [], placement.problem
-    for row in np.flatnonzero(problem.asked & ~probed(problem.state)).tolist():
+    for row in np.flatnonzero(problem.touchable & ~probe_partitions(problem.state)).tolist():
         while (held := len(placement.staying(row))) != replicas:
             why: Obstacle | Field | None
             if not problem.movable[row]:
-                why = untouchable(problem, row)
+                why = why_untouchable(problem, row)
             else:
                 why = (
                     _dropped(placement, row) if held > replicas else _added(placement, row, limits)
                 )
             if why:
-                stay += [Stuck(row, why)] * abs(held - replicas)
+                stay += [StuckReplica(row, why)] * abs(held - replicas)
                 break
     return stay
 
@@ -212,7 +217,7 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
         return Obstacle.LEFT_ALONE
 
     def spared(place: int) -> tuple[bool, bool, bool, int, float]:
-        broker, leads = held[place], int(problem.led_by[row])
+        broker, leads = held[place], int(problem.leader_row[row])
         load = float(placement.loads[broker].max())
         idle = not may[place]
         return not problem.counts[broker], idle, broker != leads, shared[place], load
@@ -232,7 +237,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     able = problem.counts.copy()
     able[held] = False
     if not able.any():
-        return nobody_else(problem, held)
+        return why_no_broker(problem, held)
     used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
     used[problem.racks == NOBODY] = 0
     able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
@@ -257,23 +262,25 @@ def _evenly(racks: Int32, replicas: int) -> int:
 def _worse(placement: Placement, row: int, to: Int64) -> Float64:
     """Return how much less even each of these brokers gets by one replica of a partition."""
     problem = placement.problem
-    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    columns = np.array([m for m in REPLICA_MEASURES if problem.active[m]], np.int64)
     loads = placement.loads[to][:, columns]
     then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
     return np.asarray(((then - 1) ** 2 - (loads - 1) ** 2).sum(axis=1))
 
 
-def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits) -> list[Stuck]:
+def replace_brokers(
+    placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits
+) -> list[StuckReplica]:
     """Put all replicas of the first broker of each pair on the second; return what must stay."""
     problem, stay = placement.problem, []
     for old, new in pairs:
         to = np.array([new], np.int64)
         held = placement.held(old)
-        for partition in np.sort(held[problem.asked[held]]).tolist():
+        for partition in np.sort(held[problem.touchable[held]]).tolist():
             at = placement.at[partition : partition + 1]
             why = _reached(placement, partition, limits, old, new)
             if not problem.movable[partition]:
-                why = untouchable(problem, partition)
+                why = why_untouchable(problem, partition)
             elif (at == new).any():
                 why = Obstacle.HOLDS_ONE
             elif barred(at, old, to, problem.racks)[0, 0]:
@@ -283,7 +290,7 @@ def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limi
                 obstacles = _obstacles(placement, partition, to, limits, leads=leads)
                 why = next((one for one, does in obstacles if does[0]), why)
             if why:
-                stay.append(Stuck(partition, why))
+                stay.append(StuckReplica(partition, why))
             else:
                 placement.move(partition, old, new)
     return stay

@@ -17,7 +17,7 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import LED, MEASURES, NOBODY, Measure
+from core.plan.planner.model.measures import LEADER_MEASURES, MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Limits
@@ -41,10 +41,10 @@ SAME = 1e-12
 """What squared distances from the band may differ by and be the same."""
 
 Item = TypeVar("Item")
-_LED = np.isin(np.arange(MEASURES), LED)
+_LEADER_COLUMNS = np.isin(np.arange(MEASURES), LEADER_MEASURES)
 
 
-def leave_dead_end(on: Placement, limits: Limits) -> None:
+def escape_dead_end(on: Placement, limits: Limits) -> None:
     """Search on where brokers of a small cluster are outside the band, and take what is better."""
     if on.at.size * on.problem.brokers > MAX_CHOICES:
         return
@@ -53,7 +53,7 @@ def leave_dead_end(on: Placement, limits: Limits) -> None:
         on.rearrange(search.best_at)
 
 
-def take_back(on: Placement, limits: Limits) -> None:
+def revert_needless(on: Placement, limits: Limits) -> None:
     """Take back what the plan changes and no broker needs, for how even all of them are."""
     search = _Search(on, limits)
     if search.take_back():
@@ -147,7 +147,9 @@ class _Search:
         to = to[to != source]
         if not (len(rows) and len(to)):
             return []
-        items = given.items[rows] * np.where(_LED[None, :] & (places > 0)[:, None], 0.0, 1.0)
+        items = given.items[rows] * np.where(
+            _LEADER_COLUMNS[None, :] & (places > 0)[:, None], 0.0, 1.0
+        )
         here = self._loads[source] - items * on.per_share[source]
         there = self._loads[to][:, None, :] + items[None] * on.per_share[to][:, None, :]
         allowed = ~barred(self.at[rows], source, to, given.racks).T  # [to, rows]
@@ -178,15 +180,15 @@ class _Search:
         room = np.minimum(room, self._given.largest_bytes)[to][:, None]
         allowed = back | (sizes[None, :] <= room)
         more = self._more_bytes(source, rows, to)
-        allowed &= (more <= 0) | (self._copied() + more <= limits.most_bytes)
+        allowed &= (more <= 0) | (self._copied() + more <= limits.max_bytes)
         from_first = self._held_first(rows, np.array([source]))
         moves = np.where(back, 0, 1) - ~from_first
-        allowed &= (moves <= 0) | (came.sum() + moves <= limits.most_moves)
-        if limits.most_per_broker < np.inf:
+        allowed &= (moves <= 0) | (came.sum() + moves <= limits.max_moves)
+        if limits.max_per_broker < np.inf:
             ones, brokers = np.ones(len(self.at)), on.problem.brokers
             parts = _per_broker(self.at, came, ones, brokers)
             parts += _per_broker(self._given.replicas, gone, ones, brokers)
-            ready = parts < limits.most_per_broker
+            ready = parts < limits.max_per_broker
             # What comes back gives `to` a change less; only what was held first is given away.
             allowed &= back | ready[to][:, None]
             allowed &= ready[source] | ~from_first
@@ -215,7 +217,7 @@ class _Search:
             if not len(rows):
                 continue
             old, new = self.at[rows, 0], self.at[rows, place]
-            items = given.items[rows] * _LED
+            items = given.items[rows] * _LEADER_COLUMNS
             here = self._loads[old] - items * on.per_share[old]
             there = self._loads[new] + items * on.per_share[new]
             off = self._off(here, old) + self._off(there, new)
@@ -297,7 +299,7 @@ class _Search:
             items = sign * self._given.items[row]
             for place, broker in enumerate(held.tolist()):
                 if broker != NOBODY:
-                    some = np.where(_LED, 0.0, items) if place else items
+                    some = np.where(_LEADER_COLUMNS, 0.0, items) if place else items
                     self._loads[broker] += some * self._on.per_share[broker]
         self.at[row] = brokers
 

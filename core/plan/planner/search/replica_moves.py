@@ -13,11 +13,11 @@ import numpy as np
 
 from core.cluster.state import Bool, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.measures import LEADER_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Limits
-from core.plan.planner.search.load_bounds import Levels, levels, neediest
+from core.plan.planner.search.load_bounds import LoadBounds, balanced_bounds, neediest
 
 DESTINATIONS = 24
 """Brokers that one look compares as destinations."""
@@ -25,18 +25,18 @@ EACH = 16
 """Replicas that one look may give to each of them, where the source has few."""
 PART = 32
 """Where it has many: one in so many of those that are looked at."""
-LOOKED = 1024
+MAX_COMPARED = 1024
 """Replicas of the source that one look compares."""
 AS_GOOD = 0.7
 """One look takes moves of at least this part of the best one's worth."""
 STILL = 0.7
 """What must be left of a move's gain when moves before it have been taken."""
-LEAST = 1e-15
+MIN_GAIN = 1e-15
 EVERY_MOVE = 0.1
 """What a move costs beside its bytes, in replicas of the usual size."""
 
 
-class Moving:
+class ReplicaMoves:
     """One pass of moves over a placement, for some measures."""
 
     def __init__(self, placement: Placement, measures: Sequence[Measure], limits: Limits) -> None:
@@ -44,7 +44,7 @@ class Moving:
         known = [m for m in measures if placement.problem.active[m]]
         self._columns = np.array(known, np.int64)
         self._items = placement.problem.items[:, self._columns]
-        self._led = np.array([m in LED for m in known], np.bool_)
+        self._led = np.array([m in LEADER_MEASURES for m in known], np.bool_)
         self._alike = [m not in placement.bound for m in known]
         """Of which measures all have the same levels, as none has a ceiling."""
         self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
@@ -52,8 +52,8 @@ class Moving:
         self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
         self._counts = placement.problem.counts
         band, most = placement.problem.band, placement.ceilings[:, self._columns]
-        self._levels = levels(placement.loads[:, self._columns], self._counts, band, most)
-        self._band = Levels.of(band, most)
+        self._levels = balanced_bounds(placement.loads[:, self._columns], self._counts, band, most)
+        self._band = LoadBounds.of(band, most)
         self.spent = False
         """Whether a limit allows no more: bytes, moves or time."""
         self._moves = 0
@@ -85,18 +85,18 @@ class Moving:
 
     def _source(self) -> tuple[int | None, int]:
         """Return the broker that gives next, and how many replicas at most."""
-        loads, wanted = self._on.loads[:, self._columns], self._levels
+        loads, bounds = self._on.loads[:, self._columns], self._levels
         may = self._limits.ready(self._on)
         ready = self._on.problem.gives & may & (self._again <= self._moves)
-        over = np.where(ready, (loads - wanted.high).max(axis=1), -np.inf)
+        over = np.where(ready, (loads - bounds.high).max(axis=1), -np.inf)
         source = int(np.argmax(over))
-        if over[source] > LEAST:
+        if over[source] > MIN_GAIN:
             return source, 1 << 30
-        lack = np.where((self._on.problem.takes & may)[:, None], wanted.low - loads, 0.0).max(
+        lack = np.where((self._on.problem.takes & may)[:, None], bounds.low - loads, 0.0).max(
             axis=0
         )
         column = int(np.argmax(lack))
-        if lack[column] <= LEAST:
+        if lack[column] <= MIN_GAIN:
             return None, 0
         spare = np.where(ready, loads[:, column], -np.inf)
         source = int(np.argmax(spare))
@@ -121,7 +121,7 @@ class Moving:
         to = neediest(self._levels, loads, takes, problem.racks, DESTINATIONS)
         if not len(to):
             return 0
-        parts = -(-len(rows) // LOOKED)
+        parts = -(-len(rows) // MAX_COMPARED)
         for _ in range(parts):
             self._looks += 1
             took = self._look(source, to, rows[self._looks % parts :: parts], most)
@@ -135,7 +135,7 @@ class Moving:
         if self._led.any():
             items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
         gain = self._gain(source, to, items, self._levels)
-        useful = (gain > LEAST) & ~self._barred(source, to, rows)
+        useful = (gain > MIN_GAIN) & ~self._barred(source, to, rows)
         self._spare_room(source, to, rows, items, useful)
         self._spare_bytes(source, to, rows, items, useful)
         score = gain / self._cost(source, to, rows, items)
@@ -146,7 +146,7 @@ class Moving:
                 some = np.isfinite(score).any(axis=0)
                 if not some.any():
                     break
-                harmless = self._gain(source, to, items[some], self._band) > LEAST
+                harmless = self._gain(source, to, items[some], self._band) > MIN_GAIN
                 score[:, some] = np.where(harmless, score[:, some], -np.inf)
             where, at = _best(score, each)
             kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:most]
@@ -174,11 +174,11 @@ class Moving:
                 more = self._added(source, partitions[kept], measure)
                 more = more * on.per_share[to[kept], measure]
                 good &= _before_at(to[kept], more) + more <= on.spare(to[kept], measure)
-            for wanted, least in ((self._levels, STILL * gain[kept]), (self._band, LEAST)):
-                gained = wanted.distance(before, source)
-                gained -= wanted.distance(before - given[kept], source)
-                gained += wanted.distance(filled, to[kept])
-                gained -= wanted.distance(filled + taken[kept], to[kept])
+            for bounds, least in ((self._levels, STILL * gain[kept]), (self._band, MIN_GAIN)):
+                gained = bounds.distance(before, source)
+                gained -= bounds.distance(before - given[kept], source)
+                gained += bounds.distance(filled, to[kept])
+                gained -= bounds.distance(filled + taken[kept], to[kept])
                 good &= gained.sum(axis=1) > least
             if good.all():
                 break
@@ -188,22 +188,22 @@ class Moving:
     def _allowed(self, source: int, to: Int64, sizes_bytes: Float64) -> Bool:
         """Return which of some replicas may be copied if all before each of them are."""
         limits, on, count = self._limits, self._on, np.arange(1, len(to) + 1)
-        allowed = on.moved_bytes + np.cumsum(sizes_bytes) <= limits.most_bytes
-        allowed &= on.moved + count <= limits.most_moves
-        allowed &= on.part_in[source] + count <= limits.most_per_broker
+        allowed = on.moved_bytes + np.cumsum(sizes_bytes) <= limits.max_bytes
+        allowed &= on.moved + count <= limits.max_moves
+        allowed &= on.part_in[source] + count <= limits.max_per_broker
         part_in = on.part_in[to] + _before_at(to, np.ones(len(to)))
-        return np.asarray(allowed & (part_in < limits.most_per_broker), np.bool_)
+        return np.asarray(allowed & (part_in < limits.max_per_broker), np.bool_)
 
-    def _gain(self, source: int, to: Int64, items: Float64, wanted: Levels) -> Float64:
+    def _gain(self, source: int, to: Int64, items: Float64, bounds: LoadBounds) -> Float64:
         """Return by how much each move brings the two brokers nearer, shape [to, rows]."""
         on, columns = self._on, self._columns
         now = on.loads[source, columns]
         given = items * on.per_share[source, columns]
-        gain = (wanted.distance(now, source) - wanted.distance(now - given, source)).sum(axis=1)
+        gain = (bounds.distance(now, source) - bounds.distance(now - given, source)).sum(axis=1)
         gain = np.repeat(gain[None, :], len(to), axis=0)
         off, inside = np.empty_like(gain), np.empty_like(gain)
         for k, column in enumerate(columns.tolist()):
-            low, high = wanted.low[to, k], wanted.high[to, k]
+            low, high = bounds.low[to, k], bounds.high[to, k]
             load = on.loads[to, column]
             np.multiply(on.per_share[to, column][:, None], items[:, k].copy()[None, :], out=off)
             off += load[:, None]
@@ -220,18 +220,18 @@ class Moving:
 
     def _cost(self, source: int, to: Int64, rows: Int64, items: Float64) -> Float64:
         """Return what moves cost: bytes that serve nothing whole, others next to nothing."""
-        on, wanted, disk = self._on, self._levels, Measure.DISK
+        on, bounds, disk = self._on, self._levels, Measure.DISK
         problem = on.problem
         per = on.per_share[source, disk] or 1.0
         sizes = problem.items[rows, disk] * per
         usual = self._usual_bytes * per or 1.0
         if self._disk is None:
             served = np.zeros((1, len(rows)))
-        elif wanted.giving:
-            over = max(0.0, float(on.loads[source, disk] - wanted.high[source, self._disk]))
+        elif bounds.giving:
+            over = max(0.0, float(on.loads[source, disk] - bounds.high[source, self._disk]))
             served = np.minimum(sizes, over)[None, :]
         else:
-            lack = np.maximum(wanted.low[to, self._disk] - on.loads[to, disk], 0.0)
+            lack = np.maximum(bounds.low[to, self._disk] - on.loads[to, disk], 0.0)
             served = np.minimum(sizes[None, :], lack[:, None])
         # Beside its whole length, what gains most is what points where it is needed: all measures
         # then get even together, and none is filled by what another one still has to bring.
@@ -265,7 +265,7 @@ class Moving:
         out = large & useful & (np.isfinite(sizes)[None, :] & ~on.short_of_room[to][:, None])
         some = out.any(axis=0)
         if some.any():
-            helps = self._gain(source, to, items[some], self._band) > LEAST
+            helps = self._gain(source, to, items[some], self._band) > MIN_GAIN
             on.short_of_room[to] |= (helps & out[:, some]).any(axis=1)
         useful &= ~large
 
@@ -277,19 +277,19 @@ class Moving:
         The placement keeps whether something would have helped.
         """
         on, sizes = self._on, self._on.problem.needs_bytes[rows]
-        large = sizes > self._limits.most_bytes - on.moved_bytes
+        large = sizes > self._limits.max_bytes - on.moved_bytes
         if not large.any():
             return
         kept_out = large & np.isfinite(sizes) & useful.any(axis=0)
         if kept_out.any() and not on.short_of_bytes:
-            helps = self._gain(source, to, items[kept_out], self._band) > LEAST
+            helps = self._gain(source, to, items[kept_out], self._band) > MIN_GAIN
             on.short_of_bytes = bool((helps & useful[:, kept_out]).any())
         useful[:, large] = False
 
     def _added(self, source: int, rows: Int64, measure: Measure) -> Float64:
         """Return what `source`'s replicas of partitions bring of a measure wherever they go."""
         more: Float64 = self._on.problem.items[rows, measure]
-        return more * (self._on.at[rows, 0] == source) if measure in LED else more
+        return more * (self._on.at[rows, 0] == source) if measure in LEADER_MEASURES else more
 
 
 def _best(score: Float64, each: int) -> tuple[Int64, Int64]:

@@ -12,31 +12,31 @@ import numpy as np
 
 from core.cluster.state import Bool, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.measures import LEADER_MEASURES, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred
 from core.plan.planner.request import Limits
-from core.plan.planner.search.load_bounds import Levels
-from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, LEAST
+from core.plan.planner.search.load_bounds import LoadBounds
+from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, MIN_GAIN
 
 MOST_PAIRS, MOST_LOOKS = 10_000_000, 3_000
 """Pairs of replicas, and of brokers, that are compared in all: large clusters have other ways."""
 WORTH = 0.01
 """The part of what is outside the band that a swap must bring in: crumbs are not worth copying."""
-MOST_OF_ONE = 400
+MAX_REPLICAS = 400
 """Replicas of one broker that are compared with another one's."""
 
 
-class Swapping:
+class ReplicaSwaps:
     """One pass of swaps over a placement, for some measures."""
 
     def __init__(self, placement: Placement, measures: Sequence[Measure], limits: Limits) -> None:
         self._on, self._limits = placement, limits
         known = [m for m in measures if placement.problem.active[m]]
         self._columns = np.array(known, np.int64)
-        self._led = np.array([m in LED for m in known], np.bool_)
+        self._led = np.array([m in LEADER_MEASURES for m in known], np.bool_)
         most = placement.ceilings[:, self._columns]
-        self._band = Levels.of(placement.problem.band, most)
+        self._band = LoadBounds.of(placement.problem.band, most)
         sizes = placement.problem.items[:, Measure.DISK]
         self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1) or 1.0
         self._pairs = self._looks = 0
@@ -46,7 +46,7 @@ class Swapping:
         on, swaps = self._on, 0
         while self._limits.allow(on, 0.0):
             off = on.off_by(self._columns)
-            least = max(WORTH * float((off**2).sum()), LEAST)
+            least = max(WORTH * float((off**2).sum()), MIN_GAIN)
             order = np.argsort(-off.max(axis=1), kind="stable").tolist()
             if not any(self._swap(one, least) for one in order if off[one].any()):
                 break
@@ -59,7 +59,7 @@ class Swapping:
             return False
         on, problem = self._on, self._on.problem
         able = problem.gives & problem.takes & problem.counts
-        able &= on.part_in + 2 <= self._limits.most_per_broker  # each gives one and takes one
+        able &= on.part_in + 2 <= self._limits.max_per_broker  # each gives one and takes one
         if not able[one]:
             return False
         strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
@@ -91,7 +91,7 @@ class Swapping:
         able = ~barred(on.at[rows], source, np.array([to]), problem.racks)[:, 0]
         able &= problem.needs_bytes[rows] <= on.one_room_bytes[to]
         rows = rows[able]
-        return rows[:: -(-len(rows) // MOST_OF_ONE) or 1]
+        return rows[:: -(-len(rows) // MAX_REPLICAS) or 1]
 
     def _score(self, one: int, other: int, ours: Int64, theirs: Int64, least: float) -> Float64:
         """Return what each pair [ours, theirs] helps for its bytes, 0 where it must not be."""
@@ -122,11 +122,11 @@ class Swapping:
         on, limits = self._on, self._limits
         sizes = on.problem.items[:, Measure.DISK]
         both = sizes[ours][:, None] + sizes[theirs][None, :]
-        affordable = on.moved_bytes + both <= limits.most_bytes
-        if limits.most_bytes < np.inf:
+        affordable = on.moved_bytes + both <= limits.max_bytes
+        if limits.max_bytes < np.inf:
             needs = on.problem.needs_bytes
             affordable &= np.isfinite(needs[ours])[:, None] & np.isfinite(needs[theirs])[None, :]
-        affordable &= on.moved + 2 <= limits.most_moves
+        affordable &= on.moved + 2 <= limits.max_moves
         return np.asarray(affordable, np.bool_)
 
     def _items(self, rows: Int64, source: int) -> Float64:
@@ -135,4 +135,4 @@ class Swapping:
 
     def _item(self, rows: Int64, source: int, measure: Measure) -> Float64:
         items: Float64 = self._on.problem.items[rows, measure]
-        return items * (self._on.at[rows, 0] == source) if measure in LED else items
+        return items * (self._on.at[rows, 0] == source) if measure in LEADER_MEASURES else items

@@ -10,14 +10,14 @@ from clusters import tp
 from offline import MB, Here
 
 from core.errors import ExitCode
-from core.plan.formats.plan_file import dump, read_plan
+from core.plan.formats.plan_file import format_plan_file, read_plan
 from core.plan.plan import Move, Plan
 
 
 def planned(saved: Here, **moves: tuple[tuple[int, ...], tuple[int, ...]]) -> str:
     """Write a plan file of ours, which says what it was made from: `t0=(before, after)`."""
     made = [Move(tp(f"t-{name[1:]}"), *way, "t-id") for name, way in moves.items()]
-    return str(saved.write("old.json", dump(Plan.of(made, cluster_id="saved"))))
+    return str(saved.write("old.json", format_plan_file(Plan.of(made, cluster_id="saved"))))
 
 
 def test_onto_an_unchanged_cluster_all_of_it_holds(saved: Here, tmp_path: Path) -> None:
@@ -68,7 +68,9 @@ def test_a_plan_of_kafkas_tool_is_taken_as_made_from_what_is_there(saved: Here) 
 
 @pytest.mark.parametrize("words", [("plan", "rebase"), ("plan", "check")])
 def test_a_plan_for_another_cluster_is_refused(saved: Here, words: tuple[str, ...]) -> None:
-    other = saved.write("old.json", dump(Plan.of([Move(tp("t-0"), (0,), (1,))], cluster_id="x")))
+    other = saved.write(
+        "old.json", format_plan_file(Plan.of([Move(tp("t-0"), (0,), (1,))], cluster_id="x"))
+    )
     code, _, err = saved.run(*words, str(other))
     assert code == ExitCode.USAGE
     assert "is for cluster x; this is saved" in err

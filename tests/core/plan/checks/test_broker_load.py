@@ -12,8 +12,8 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.checks.check_plan import check_plan
-from core.plan.checks.drop import drop_finding
-from core.plan.effect import effect_of
+from core.plan.checks.drop import check_drop
+from core.plan.effect import compute_effect
 from core.plan.plan import Move, Plan
 
 BEFORE = {"t-0": [0, 1], "t-1": [1, 2], "t-2": [3, 1]}
@@ -82,10 +82,10 @@ def test_what_a_plan_does_not_make_worse_is_not_said(
 def test_a_drop_is_held_against_it() -> None:
     state = with_capacity(into=7.0 * MB)
     load, plan = load_of(state, RATES), Plan(state.cluster_id)
-    worst = drop_finding(state, load, plan, tp("t-0"), 1, 2)
+    worst = check_drop(state, load, plan, tp("t-0"), 1, 2)
     assert worst is not None
     assert worst.id == "capacity"
-    easy = drop_finding(state, load, plan, tp("t-2"), 1, 0)
+    easy = check_drop(state, load, plan, tp("t-2"), 1, 0)
     assert easy is None or easy.id != "capacity"
 
 
@@ -96,7 +96,7 @@ def test_what_followers_fetch_of_partitions_that_nobody_knows_the_readers_of_cou
     # Broker 3 sends 1 MB/s to the follower of t-2 as it is.
     for name, most in (("t-0", 6.0), ("t-1", 4.0)):
         plan = Plan.of([Move(tp(name), tuple(BEFORE[name]), (3, BEFORE[name][1]))])
-        sent = effect_of(state, load, plan)
+        sent = compute_effect(state, load, plan)
         assert sent.after.out_bytes_per_s[3] == most * MB
         assert sent.before.out_bytes_per_s.tolist() == [5 * MB, 3 * MB, 0.0, MB]
         assert sent.after.out_bytes_per_s.sum() == 9 * MB

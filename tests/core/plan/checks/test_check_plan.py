@@ -12,7 +12,7 @@ from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
 from core.plan.checks.catalogue import CATALOGUE, Severity, never_finding, parse_allow, refuse
 from core.plan.checks.check_plan import check_plan
-from core.plan.checks.drop import drop_finding
+from core.plan.checks.drop import check_drop
 from core.plan.plan import Move, Plan
 
 RACKS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
@@ -251,20 +251,20 @@ DROPS = {
 def test_what_a_drop_would_bring(name):
     partition, source, destination, options, expected = DROPS[name]
     state = cluster(BEFORE, **({"brokers": range(6), "size_bytes": MB} | options))
-    found = drop_finding(state, load_of(state), Plan(), tp(partition), source, destination)
+    found = check_drop(state, load_of(state), Plan(), tp(partition), source, destination)
     assert (found.id if found else None) == expected
 
 
 def test_what_is_wrong_already_is_not_the_next_drops():
     state = cluster(BEFORE, brokers=range(6), size_bytes=MB, isr={"t-0": [0]})
     carried = Plan().with_move(state, tp("t-0"), 2, 1)
-    assert drop_finding(state, load_of(state), carried, tp("t-0"), 1, 3) is None
+    assert check_drop(state, load_of(state), carried, tp("t-0"), 1, 3) is None
 
 
 def test_a_drop_back_home_is_always_fine():
     state = cluster(BEFORE, brokers=range(6), size_bytes=MB, racks=RACKS)
     carried = Plan().with_move(state, tp("t-0"), 2, 1)
-    assert drop_finding(state, load_of(state), carried, tp("t-0"), 1, 2) is None
+    assert check_drop(state, load_of(state), carried, tp("t-0"), 1, 2) is None
 
 
 def test_refusals_name_the_ids_that_allow():

@@ -8,7 +8,7 @@ from effort import effort
 
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
-from core.plan.checks.drop import drop_finding, drop_findings
+from core.plan.checks.drop import check_drop, check_drops
 from core.plan.plan import Plan
 
 
@@ -22,13 +22,13 @@ def test_a_drop_is_judged_as_the_plan_with_it_would_be(planned: int) -> None:
         plan = plan.with_move(state, tp, held[0], away)
     before = check_plan(state, load, plan)
     sources = {state.tp(row): plan.target(state, state.tp(row))[0] for row in (3, 50, 199)}
-    found = drop_findings(state, load, plan, sources)
+    found = check_drops(state, load, plan, sources)
     for tp, source in sources.items():
         for to in state.broker_ids.tolist():
             if to == source:
                 continue
             said = found[tp].get(to)
-            assert said == drop_finding(state, load, plan, tp, source, to)
+            assert said == check_drop(state, load, plan, tp, source, to)
             if to in plan.target(state, tp):
                 assert said is not None
                 assert said.severity is Severity.ILLEGAL
@@ -47,4 +47,4 @@ def test_replicas_are_lifted_off_a_large_cluster_at_once() -> None:
     state, load = skewed(Shape(60, 20_000, "skew"))
     sources = {state.tp(row): state.replicas(row)[0] for row in range(0, 20_000, 5_000)}
     # Once for each of 60 brokers and 4 replicas it would be some 50.
-    assert effort(lambda: drop_findings(state, load, Plan(), sources)) < 8
+    assert effort(lambda: check_drops(state, load, Plan(), sources)) < 8

@@ -14,19 +14,19 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import (
     FACTORS,
-    FEWEST,
-    NEWEST,
+    MAX_RUNS,
+    MIN_RUNS,
     NOTHING_LEARNED,
     Calibration,
     Learned,
     Lesson,
     Speed,
-    learn,
+    build_calibration,
 )
 from core.plan.estimate.estimate import estimate_at, estimate_within
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate_json import format_estimate
 from core.plan.estimate.rate_table import rate_table
-from core.plan.estimate.uncertainty import Spread
+from core.plan.estimate.uncertainty import TimeRange
 from core.plan.plan import Plan
 from core.units import UNLIMITED
 
@@ -37,7 +37,7 @@ def run(ratio: float, *, side: Side | None = Side.LEADER, reach: float = 0.1) ->
 
 
 def learned(*ratios: float, **more: float) -> Learned:
-    return learn(run(ratio, **more) for ratio in ratios).sides[Side.LEADER]  # type: ignore[arg-type]
+    return build_calibration(run(ratio, **more) for ratio in ratios).sides[Side.LEADER]  # type: ignore[arg-type]
 
 
 def a_plan(**more: object) -> tuple[ClusterState, Load, Plan]:
@@ -60,7 +60,7 @@ def leading(factor: float, reach: float = 1.0, runs: int = 4) -> Calibration:
         ((1.0, 1.0, 1.0, 5.0), 1.0),  # one odd run decides nothing
         ((3.0, 3.0, 3.0), FACTORS[1]),
         ((0.1, 0.1, 0.1), FACTORS[0]),
-        ((*(1.1,) * NEWEST, *(0.8,) * 50), 1.1),  # older ones are forgotten
+        ((*(1.1,) * MAX_RUNS, *(0.8,) * 50), 1.1),  # older ones are forgotten
     ],
 )
 def test_the_factor_is_a_bounded_median_of_the_newest(
@@ -68,13 +68,13 @@ def test_the_factor_is_a_bounded_median_of_the_newest(
 ) -> None:
     found = learned(*ratios)
     assert found.factor == pytest.approx(factor)
-    assert found.runs == min(len(ratios), NEWEST)
+    assert found.runs == min(len(ratios), MAX_RUNS)
 
 
 def test_too_few_runs_teach_nothing_and_each_side_has_its_own() -> None:
-    few = [run(1.2)] * (FEWEST - 1)
-    assert learn(few) == Calibration({}, None)
-    found = learn([*few, *[run(0.9, side=Side.FOLLOWER)] * FEWEST])
+    few = [run(1.2)] * (MIN_RUNS - 1)
+    assert build_calibration(few) == Calibration({}, None)
+    found = build_calibration([*few, *[run(0.9, side=Side.FOLLOWER)] * MIN_RUNS])
     assert list(found.sides) == [Side.FOLLOWER]
     assert found.sides[Side.FOLLOWER].factor == pytest.approx(0.9)
 
@@ -89,8 +89,8 @@ def test_a_range_narrows_with_each_run_that_kept_to_it_and_widens_at_once() -> N
 
 def test_runs_without_a_throttle_tell_how_fast_is_copied() -> None:
     free = [replace(run(1.0, side=None), took_seconds=seconds) for seconds in (1.0, 2.0, 4.0)]
-    assert learn(free).speed == Speed(3, 25 * MB, 12.5 * MB, 50 * MB)
-    assert learn([replace(free[0], busiest_bytes=0)]).speed is None
+    assert build_calibration(free).speed == Speed(3, 25 * MB, 12.5 * MB, 50 * MB)
+    assert build_calibration([replace(free[0], busiest_bytes=0)]).speed is None
 
 
 # -- what it does to estimates ---------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_without_a_throttle_the_speed_that_was_seen_is_the_answer() -> None:
     assert found.range_seconds[0] < found.seconds < found.range_seconds[1]
     assert found.calibration is not None
     assert found.calibration.words == "learned from 2 runs here"
-    assert to_json(found)["calibration"]["uncalibrated_seconds"] is None
+    assert format_estimate(found)["calibration"]["uncalibrated_seconds"] is None
 
 
 def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
@@ -187,13 +187,13 @@ def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
 
 @pytest.mark.parametrize(("risk", "most"), [(False, 107.9), (True, 113.9)])
 def test_a_range_at_a_risk_gets_no_narrower(risk: bool, most: float) -> None:
-    found = Learned(4, 1.0, 0.4).on(Spread(102.6, 91.3, 113.9, risk))
+    found = Learned(4, 1.0, 0.4).on(TimeRange(102.6, 91.3, 113.9, risk))
     assert found.seconds == pytest.approx(102.6)
-    assert found.most_seconds == pytest.approx(most, abs=0.1)
+    assert found.max_seconds == pytest.approx(most, abs=0.1)
 
 
 @given(
-    st.lists(st.floats(0.2, 5.0), min_size=FEWEST, max_size=12),
+    st.lists(st.floats(0.2, 5.0), min_size=MIN_RUNS, max_size=12),
     st.floats(0.01, 0.5),
     st.floats(5.0, 1e5),
     st.floats(0.0, 0.5),
@@ -202,5 +202,5 @@ def test_the_time_is_within_its_range_whatever_was_seen(
     ratios: list[float], seen: float, seconds: float, wide: float
 ) -> None:
     least, most = seconds * (1 - wide) - 1.3, seconds * (1 + wide) + 1.3
-    found = learned(*ratios, reach=seen).on(Spread(seconds, max(least, 1.3), most))
-    assert 0 < found.least_seconds <= found.seconds <= found.most_seconds
+    found = learned(*ratios, reach=seen).on(TimeRange(seconds, max(least, 1.3), most))
+    assert 0 < found.min_seconds <= found.seconds <= found.max_seconds

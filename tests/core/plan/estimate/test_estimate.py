@@ -11,13 +11,13 @@ from clusters import MB, cluster, load_of, tp
 from effort import effort
 
 from core.cluster.metadata import TopicPartition
-from core.plan.copies import Copy, Flow, Side, copying
+from core.plan.copies import Copy, Flow, Side, build_copies
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
-from core.plan.estimate.estimate_json import to_json
-from core.plan.estimate.fetch_simulation import Conditions, played
-from core.plan.estimate.near_capacity import Crowded
-from core.plan.estimate.peak_usage import peak_extra
-from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table, slower_because
+from core.plan.estimate.estimate_json import format_estimate
+from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
+from core.plan.estimate.near_capacity import NearCapacity
+from core.plan.estimate.peak_usage import estimate_extra_disk
+from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table, slower_reason
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import Move, Plan
 from core.units import UNLIMITED
@@ -103,7 +103,7 @@ def simulated(these, rate, cut=1.007, sides="both"):
     leader = math.inf if sides == "follower" else rate * MB
     follower = math.inf if sides == "leader" else rate * MB
     ends = [
-        max(played(these, idle, Conditions(leader, follower, cut=cut, phase=phase)).ends)
+        max(simulate_copies(these, idle, Conditions(leader, follower, cut=cut, phase=phase)).ends)
         for phase in (0.05, 0.35, 0.65, 0.95)
     ]
     return min(ends), max(ends)
@@ -353,7 +353,7 @@ def plan_of_all(state, targets) -> Plan:
 
 
 def test_the_document_has_the_documented_keys():
-    document = json.loads(json.dumps(to_json(scenario_3(1.9))))
+    document = json.loads(json.dumps(format_estimate(scenario_3(1.9))))
     assert document["limit"] == {"broker": 0, "side": "leader"}
     assert document["never"] is None
     assert {
@@ -384,7 +384,7 @@ def test_one_flow_is_one_fetcher():
 )
 def test_a_fetcher_is_away_for_as_long_as_it_has_nothing_else_to_follow(others, produced, seconds):
     state = cluster({"t-0": [0, 2]} | others, brokers=range(3), size_bytes=MB)
-    what = copying(state, load_of(state, produced), plan_of(state, {"t-0": [0, 1]}))
+    what = build_copies(state, load_of(state, produced), plan_of(state, {"t-0": [0, 1]}))
     assert what.idle_seconds == {Flow(0, 1): pytest.approx(seconds)}
 
 
@@ -432,12 +432,12 @@ def test_the_rate_to_begin_with_leaves_brokers_room(near, chosen, because):
             nothing,
             rate_bytes_per_s=rate,
             seconds=seconds,
-            crowded=Crowded(3, Side.LEADER, near[rate]) if rate in near else None,
+            near_capacity=NearCapacity(3, Side.LEADER, near[rate]) if rate in near else None,
         )
         for rate, seconds in seconds_at.items()
     ]
     assert default_rate(table) == chosen
-    assert slower_because(table) == because
+    assert slower_reason(table) == because
 
 
 def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
@@ -451,7 +451,7 @@ def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
     assert default_rate(rate_table(roomy, load, plan)) == 50 * MB
     table = rate_table(tight, load, plan)
     assert default_rate(table) == 20 * MB
-    assert slower_because(table) == "at 50 MB/s broker 0 comes to 90% of what it can send"
+    assert slower_reason(table) == "at 50 MB/s broker 0 comes to 90% of what it can send"
 
 
 def test_a_rate_between_the_last_round_one_and_the_capacity_is_tried_where_none_below_ends():
@@ -487,9 +487,9 @@ def busy_plan():
 def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
     state, load, plan = busy_plan()
     estimate = estimate_at(state, load, plan, 40 * MB)
-    what = copying(state, load, plan)
+    what = build_copies(state, load, plan)
     conditions = Conditions(40.0 * MB, 40.0 * MB)
-    assert math.isinf(max(played(what.copies, what.idle_seconds, conditions).ends))
+    assert math.isinf(max(simulate_copies(what.copies, what.idle_seconds, conditions).ends))
     assert estimate.never is None
     low, high = estimate.range_seconds
     assert 60 < low < estimate.seconds < high < 400
@@ -514,12 +514,12 @@ def test_a_replica_that_somebody_else_removes_is_copied_again(beside):
     )
     moves = {"t-0": [1, 2]} | {name: [3, 1] for name in beside}
     plan = plan_of(state, moves)
-    what = copying(state, load_of(state), plan)
+    what = build_copies(state, load_of(state), plan)
     assert [(copy.destination, copy.size_bytes) for copy in what.copies] == [
         (target[1], 30 * MB) for target in moves.values()
     ]
     first = estimate_at(state, load_of(state), plan, 10 * MB)
     assert first.total_bytes == 30 * MB * len(moves)
-    assert {one.broker: one.bytes for one in peak_extra(state, load_of(state), plan, first)} == {
-        target[1]: 30 * MB for target in moves.values()
-    }
+    assert {
+        one.broker: one.bytes for one in estimate_extra_disk(state, load_of(state), plan, first)
+    } == {target[1]: 30 * MB for target in moves.values()}

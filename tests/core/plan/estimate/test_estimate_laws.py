@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import EXPIRY_SECONDS
-from core.plan.copies import Copy, Copying, least_seconds
+from core.plan.copies import Copy, PlanCopies, min_seconds
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.fetch_simulation import WINDOW_SECONDS, Conditions, played
+from core.plan.estimate.fetch_simulation import WINDOW_SECONDS, Conditions, simulate_copies
 from core.plan.plan import Plan
 
 RATES = st.floats(0.5 * MB, 50 * MB)
@@ -48,7 +48,7 @@ def _copies(draw: st.DrawFn) -> tuple[list[Copy], float]:
 
 def _last(copies: list[Copy], rate: float) -> float:
     idle = {copy.flow: 1.0 for copy in copies}
-    return max(played(copies, idle, Conditions(rate, rate)).ends)
+    return max(simulate_copies(copies, idle, Conditions(rate, rate)).ends)
 
 
 def _changed(copies: list[Copy], *, size: float = 1.0, produced: float = 1.0) -> list[Copy]:
@@ -128,11 +128,11 @@ def test_the_least_time_is_the_inverse_of_the_required_rate(
     drawn: tuple[list[Copy], float], more: float
 ) -> None:
     copies, rate = drawn
-    what = Copying(tuple(copies), {})
+    what = PlanCopies(tuple(copies), {})
     floor = max(load.background for load in what.side_loads.values())
     limit = more * floor + rate
-    seconds = least_seconds(what, limit)
+    seconds = min_seconds(what, limit)
     assert seconds is not None
     required = max(load.required_bytes_per_s(seconds) for load in what.side_loads.values())
     assert required == pytest.approx(limit)
-    assert floor == 0 or least_seconds(what, floor * 0.99) is None
+    assert floor == 0 or min_seconds(what, floor * 0.99) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.plan import move_order
 from core.plan.estimate import uncertainty
 from core.plan.estimate.estimate import estimate_within
-from core.plan.estimate.fluid_model import shared
+from core.plan.estimate.fluid_model import share_fairly
 from core.plan.estimate.rate_table import rate_table
 from core.plan.plan import Plan
 
@@ -58,13 +58,13 @@ def test_flows_grow_alike_until_a_side_or_the_link_is_full(
     link = data.draw(st.sampled_from([1e5, 1e6, 3e8]))
     of = np.array(flows, np.int64).reshape(-1, 2)
 
-    rates = shared(of[:, 0], of[:, 1], np.array(send), np.array(receive), link)
+    rates = share_fairly(of[:, 0], of[:, 1], np.array(send), np.array(receive), link)
 
     assert rates.tolist() == pytest.approx(_filled(flows, send, receive, link), rel=1e-6, abs=1e-3)
 
 
 def test_a_side_that_has_nothing_left_lets_nothing_flow() -> None:
-    none = shared(np.array([0]), np.array([0]), np.array([5.0]), np.array([-np.inf]), 1e9)
+    none = share_fairly(np.array([0]), np.array([0]), np.array([5.0]), np.array([-np.inf]), 1e9)
     assert none.tolist() == [0.0]
 
 
@@ -77,8 +77,8 @@ def test_what_does_not_hang_on_the_rate_is_found_once_for_a_table_of_rates(
     for name, (leader, _) in held.items():
         plan = plan.with_target(state, tp(name), (leader, 4))
     calls = []
-    order = move_order.order
-    monkeypatch.setattr(move_order, "order", lambda *all: calls.append(1) or order(*all))
+    order = move_order.order_moves
+    monkeypatch.setattr(move_order, "order_moves", lambda *all: calls.append(1) or order(*all))
 
     assert len(rate_table(state, load_of(state), plan)) > 1
     assert len(calls) == 1

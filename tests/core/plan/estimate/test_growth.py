@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
-from core.plan.checks.check_plan import Checked
+from core.plan.checks.check_plan import CheckedPlan
 from core.plan.checks.disks import arrivals
 from core.plan.disk_space import growth_bytes
-from core.plan.effect import effect_of, with_growth
+from core.plan.effect import compute_effect, with_growth
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.peak_usage import burden
+from core.plan.estimate.peak_usage import estimate_peak_usage
 from core.plan.plan import Plan
 
 MB = 1_000_000
@@ -99,11 +99,11 @@ def test_checks_extra_disk_and_totals_go_by_the_same_growth(
     estimate = estimate_at(state, load, plan, int(1.5 * MB))
     assert estimate.seconds is not None
     grows = growth_bytes(state, load, 0, estimate.seconds)
-    found = Checked(state, load, plan).after(estimate.seconds, estimate.never)
+    found = CheckedPlan(state, load, plan).after(estimate.seconds, estimate.never)
     assert ("disk" in {one.id for one in found}) is refused
     (arrival,) = arrivals(state, load, plan, estimate.seconds)[2]
-    (extra,) = burden(state, load, plan, estimate).extra
-    plain = effect_of(state, load, plan)
+    (extra,) = estimate_peak_usage(state, load, plan, estimate).extra
+    plain = compute_effect(state, load, plan)
     more = with_growth(plain, state, load, plan, estimate.seconds).after.disk_used_bytes
     assert arrival.growth_bytes == grows
     assert extra.bytes == arrival.grown_bytes == 600 * MB + grows

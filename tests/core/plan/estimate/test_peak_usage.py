@@ -11,8 +11,14 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
-from core.plan.estimate.near_capacity import Crowded
-from core.plan.estimate.peak_usage import DELETED_SECONDS, Burden, Extra, burden, peak_extra
+from core.plan.estimate.near_capacity import NearCapacity
+from core.plan.estimate.peak_usage import (
+    DELETED_SECONDS,
+    ExtraDisk,
+    PeakUsage,
+    estimate_extra_disk,
+    estimate_peak_usage,
+)
 from core.plan.estimate.uncertainty import END_SECONDS
 from core.plan.plan import ANY, Move, Plan
 from core.units import UNLIMITED
@@ -35,7 +41,9 @@ def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_delete
     estimate = at(STATE, PLAN, 50 * MB)
     assert estimate.seconds is not None
     assert estimate.seconds < DELETED_SECONDS
-    found = {one.broker: one for one in peak_extra(STATE, Load.unknown(STATE), PLAN, estimate)}
+    found = {
+        one.broker: one for one in estimate_extra_disk(STATE, Load.unknown(STATE), PLAN, estimate)
+    }
     assert {broker: one.bytes for broker, one in found.items()} == {0: 400 * MB, 2: 400 * MB}
     latest = max(one.at_seconds or 0.0 for one in found.values())
     assert latest == pytest.approx(estimate.seconds - END_SECONDS)
@@ -49,7 +57,7 @@ def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> 
     )
     estimate = at(state, plan, MB)
     assert estimate.seconds is not None
-    for one in peak_extra(state, Load.unknown(state), plan, estimate):
+    for one in estimate_extra_disk(state, Load.unknown(state), plan, estimate):
         assert one.bytes is not None
         assert one.at_seconds is not None
         # two batches are there at a time, and what left in the last minute
@@ -65,21 +73,21 @@ def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
     both = Plan.of([comes, goes])
     assert [
         (x.broker, x.bytes)
-        for x in peak_extra(state, Load.unknown(state), both, at(state, both, 10 * MB))
+        for x in estimate_extra_disk(state, Load.unknown(state), both, at(state, both, 10 * MB))
     ] == [(2, 100 * MB)]
 
 
 def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
     unplayed = Estimate(MB, 60.0, None, None, None, (), 800 * MB)
-    assert peak_extra(STATE, Load.unknown(STATE), PLAN, unplayed) == (
-        Extra(0, 400 * MB),
-        Extra(2, 400 * MB),
+    assert estimate_extra_disk(STATE, Load.unknown(STATE), PLAN, unplayed) == (
+        ExtraDisk(0, 400 * MB),
+        ExtraDisk(2, 400 * MB),
     )
 
 
 def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
-    (found,) = peak_extra(STATE, Load.unknown(STATE), plan, at(STATE, plan, 10 * MB))
+    (found,) = estimate_extra_disk(STATE, Load.unknown(STATE), plan, at(STATE, plan, 10 * MB))
     assert (found.broker, found.bytes) == (0, 100 * MB)
     assert found.at_seconds == pytest.approx(12.8)
 
@@ -92,15 +100,18 @@ def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
         size_bytes=100 * MB,
     )
     plan = Plan.of([SWAPS[0]])
-    assert peak_extra(state, Load.unknown(state), plan, at(state, plan, 10 * MB)) == ()
+    assert estimate_extra_disk(state, Load.unknown(state), plan, at(state, plan, 10 * MB)) == ()
 
 
 def test_an_unknown_size_is_not_nothing() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
     plan = Plan.of([SWAPS[0], BACK[0]])
     estimate = at(state, plan, 10 * MB)
-    assert peak_extra(state, Load.unknown(state), plan, estimate) == (Extra(2, None), Extra(0, MB))
-    assert burden(state, Load.unknown(state), plan, estimate).sentences == [
+    assert estimate_extra_disk(state, Load.unknown(state), plan, estimate) == (
+        ExtraDisk(2, None),
+        ExtraDisk(0, MB),
+    )
+    assert estimate_peak_usage(state, Load.unknown(state), plan, estimate).sentences == [
         "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
     ]
 
@@ -127,8 +138,8 @@ def test_a_broker_that_carries_much_already_comes_near_its_capacity(
     state = with_capacity(STATE, 100.0 * MB)
     load = load_of(state, 7.5 * MB)
     plan = Plan.of([SWAPS[0]])
-    found = burden(state, load, plan, estimate_at(state, load, plan, rate))
-    told = found.crowded
+    found = estimate_peak_usage(state, load, plan, estimate_at(state, load, plan, rate))
+    told = found.near_capacity
     assert (told and round(told.fraction, 3)) == fraction
 
 
@@ -137,20 +148,20 @@ def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
     load = load_of(state)
     estimate = estimate_within(state, load, PLAN, 12.0)
     assert estimate.recommended_bytes_per_s is not None
-    found = burden(state, Load.unknown(state), PLAN, estimate)
-    assert found.crowded is None or found.crowded.fraction == pytest.approx(
+    found = estimate_peak_usage(state, Load.unknown(state), PLAN, estimate)
+    assert found.near_capacity is None or found.near_capacity.fraction == pytest.approx(
         estimate.recommended_bytes_per_s / (100 * MB)
     )
 
 
 def test_nothing_is_said_of_what_never_ends() -> None:
     never = Estimate(0, None, None, "no", None, (), 0)
-    assert burden(STATE, Load.unknown(STATE), PLAN, never) == Burden()
+    assert estimate_peak_usage(STATE, Load.unknown(STATE), PLAN, never) == PeakUsage()
 
 
 def test_it_is_said_in_sentences() -> None:
-    extra = tuple(Extra(broker, 100 * MB - broker, 44.0) for broker in range(5))
-    assert Burden(Crowded(3, Side.FOLLOWER, 0.93), extra).sentences == [
+    extra = tuple(ExtraDisk(broker, 100 * MB - broker, 44.0) for broker in range(5))
+    assert PeakUsage(NearCapacity(3, Side.FOLLOWER, 0.93), extra).sentences == [
         "With the throttle on top broker 3 comes to 93% of what it can take in: clients there may "
         "wait longer.",
         "Meanwhile disks hold more, at most 100 MB on broker 0 after 44 s, 100 MB on broker 1 "

@@ -14,7 +14,7 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Calibration, Learned
 from core.plan.estimate.estimate import Estimate, estimate_at
-from core.plan.estimate.timeline import Lane, time_line
+from core.plan.estimate.timeline import SideLane, build_timeline
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import ANY, Move, Plan
 from core.units import UNLIMITED
@@ -31,9 +31,9 @@ TO_3 = Plan.of(
 
 def lanes_of(
     state: ClusterState, plan: Plan, rate: int, load: Load | None = None
-) -> dict[tuple[int, Side], Lane]:
+) -> dict[tuple[int, Side], SideLane]:
     load = load or load_of(state)
-    found = time_line(state, load, estimate_at(state, load, plan, rate), ())
+    found = build_timeline(state, load, estimate_at(state, load, plan, rate), ())
     assert found is not None
     return {(lane.broker, lane.side): lane for lane in found.lanes}
 
@@ -72,12 +72,12 @@ def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
     learned = Learned(4, factor, 1.0)
     calibration = Calibration({Side.LEADER: learned, Side.FOLLOWER: learned})
     estimate = estimate_at(state, load, plan, rate, calibration=calibration)
-    found = time_line(state, load, estimate, ())
+    found = build_timeline(state, load, estimate, ())
     if estimate.seconds is None:
         assert found is None
         return
     assert found is not None
-    assert estimate.played is not None
+    assert estimate.trace is not None
     lanes = {(lane.broker, lane.side): lane for lane in found.lanes}
     assert lanes.keys() == {(row.broker, row.side) for row in estimate.rows}
     for row in estimate.rows:
@@ -85,7 +85,7 @@ def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
         assert row.seconds is not None
         assert lane.ends == pytest.approx(row.seconds)
         # what is produced meanwhile, at most: as long as the play-through took
-        there = row.background_bytes_per_s * row.seconds / min(estimate.played.stretch, 1.0)
+        there = row.background_bytes_per_s * row.seconds / min(estimate.trace.stretch, 1.0)
         assert row.bytes * (1 - 1e-9) - 1 <= lane.bytes <= (row.bytes + there) * (1 + 1e-9) + 1
         times = [at for step in lane.steps for at in (step.start, step.end)]
         assert times == sorted(times)
@@ -113,7 +113,7 @@ def test_what_one_fetch_brings_is_no_burst_of_a_rate() -> None:
     plan = Plan.of([Move(tp("t-0"), (1,), (3,)), Move(tp("t-1"), (1,), (3,))])
     for lane in lanes_of(state, plan, MB).values():
         assert lane.bytes == pytest.approx(2 * MB)
-        assert lane.most_bytes_per_s <= 2 * MB
+        assert lane.max_bytes_per_s <= 2 * MB
 
 
 @pytest.mark.parametrize("rate", [20 * MB, 40 * MB, 100 * MB])
@@ -122,7 +122,7 @@ def test_what_a_quota_lets_through_at_first_is_no_rate(rate: int) -> None:
     state = with_capacity(cluster(held, brokers=range(1, 5), size_bytes=rate), 1.3 * rate)
     plan = Plan.of([Move(tp(f"t-{n}"), (1,), (2 + n % 3,)) for n in range(6)])
     for lane in lanes_of(state, plan, rate, load_of(state, 0.0)).values():
-        assert lane.most_bytes_per_s <= rate
+        assert lane.max_bytes_per_s <= rate
         assert max(mean for mean, _ in lane.columns(50, lane.ends)) <= rate + 1
         assert not any(near for _, near in lane.columns(50, lane.ends))
 
@@ -137,7 +137,7 @@ def test_what_is_borne_anyway_and_capacity_tell_when_a_broker_comes_near() -> No
     state = with_capacity(TWO_TO_ONE, 50.0 * MB)
     load = load_of(state, {"t-0": 0.0, "u-0": 16 * MB, "v-0": 16 * MB})
     only = Plan.of([TO_3.moves[0]])
-    found = time_line(state, load, estimate_at(state, load, only, 10 * MB), ())
+    found = build_timeline(state, load, estimate_at(state, load, only, 10 * MB), ())
     assert found is not None
     assert {lane.broker for lane in found.lanes} == {1, 3}
     state = with_capacity(
@@ -147,7 +147,7 @@ def test_what_is_borne_anyway_and_capacity_tell_when_a_broker_comes_near() -> No
     first, other = lanes_of(state, only, 10 * MB, load).values()
     assert (first.broker, first.side) == (1, Side.LEADER)
     assert first.besides_bytes_per_s == 32 * MB
-    assert first.most_fraction == pytest.approx((32 * MB + first.most_bytes_per_s) / 50e6)
+    assert first.max_fraction == pytest.approx((32 * MB + first.max_bytes_per_s) / 50e6)
     assert first.is_near(10 * MB)
     assert not first.is_near(7 * MB)
     assert other.besides_bytes_per_s == 0.0
@@ -159,7 +159,7 @@ def test_what_is_not_known_of_a_broker_is_no_zero() -> None:
     only = Plan.of([TO_3.moves[0]])
     unknown = lanes_of(state, only, MB, Load.unknown(state))[1, Side.LEADER]
     assert unknown.besides_bytes_per_s is None
-    assert unknown.most_fraction is None
+    assert unknown.max_fraction is None
 
 
 def test_copies_between_log_dirs_are_a_lane_of_their_own() -> None:
@@ -175,12 +175,12 @@ def test_what_never_ends_or_is_not_known_has_none(rate: int) -> None:
     load = load_of(TWO_TO_ONE)
     estimate = estimate_at(TWO_TO_ONE, load, TO_3, rate)
     assert estimate.seconds is None
-    assert time_line(TWO_TO_ONE, load, estimate, ()) is None
+    assert build_timeline(TWO_TO_ONE, load, estimate, ()) is None
 
 
 def test_nothing_to_copy_has_none() -> None:
     only_time = Estimate(MB, 2.6, (1.3, 3.9), None, None, (), 0)
-    assert time_line(TWO_TO_ONE, load_of(TWO_TO_ONE), only_time, ()) is None
+    assert build_timeline(TWO_TO_ONE, load_of(TWO_TO_ONE), only_time, ()) is None
 
 
 def test_brokers_without_a_capacity_are_ordered_by_what_they_copy() -> None:

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from core.plan.copies import BrokerSide, Side
 from core.plan.estimate import required_rates
-from core.plan.estimate.estimate import estimate_at, estimate_sparing, estimate_within
-from core.plan.estimate.estimate_json import to_json
-from core.plan.estimate.messages import apart_words
-from core.plan.estimate.near_capacity import crowded
+from core.plan.estimate.estimate import estimate_at, estimate_per_side, estimate_within
+from core.plan.estimate.estimate_json import format_estimate
+from core.plan.estimate.messages import format_per_side_rates
+from core.plan.estimate.near_capacity import find_near_capacity
 from core.plan.estimate.required_rates import (
     GENTLE_BYTES_PER_S,
     WORTH,
-    SetApart,
-    least_rate,
-    set_apart,
+    ChosenRates,
+    choose_rates,
+    min_rate,
 )
-from core.plan.estimate.timeline import time_line
+from core.plan.estimate.timeline import build_timeline
 from core.plan.estimate.uncertainty import Task
 from core.plan.plan import Move, Plan
 from core.units import UNLIMITED
@@ -41,9 +41,9 @@ def uneven(big: int = 3_000, little: int = 300, produced: float = 0.0):
 
 def test_a_deadline_gives_those_who_need_less_less():
     found = estimate_within(*uneven(), SECONDS)
-    assert set(found.apart) == {BrokerSide(2, Side.LEADER), BrokerSide(4, Side.FOLLOWER)}
+    assert set(found.per_side_rates) == {BrokerSide(2, Side.LEADER), BrokerSide(4, Side.FOLLOWER)}
     assert found.recommended_bytes_per_s > 50 * MB
-    assert all(rate == GENTLE_BYTES_PER_S for rate in found.apart.values())
+    assert all(rate == GENTLE_BYTES_PER_S for rate in found.per_side_rates.values())
     assert found.range_seconds[1] <= SECONDS
     assert found.limit_of(4, Side.FOLLOWER) == GENTLE_BYTES_PER_S
     assert found.limit_of(3, Side.FOLLOWER) == found.recommended_bytes_per_s
@@ -53,7 +53,7 @@ def test_they_end_in_time_too_and_not_long_before():
     """Copies of 1.2 GB in 60 s at 10 MB/s would not."""
     found = estimate_within(*uneven(little=1_200), SECONDS)
     done = {(row.broker, row.side): row.seconds for row in found.rows}
-    assert GENTLE_BYTES_PER_S < found.apart[BrokerSide(4, Side.FOLLOWER)] < 40 * MB
+    assert GENTLE_BYTES_PER_S < found.per_side_rates[BrokerSide(4, Side.FOLLOWER)] < 40 * MB
     assert SECONDS / 2 < done[4, Side.FOLLOWER] <= SECONDS
 
 
@@ -63,19 +63,19 @@ def test_they_end_in_time_too_and_not_long_before():
     ids=["alike", "nearly alike", "gentle for all"],
 )
 def test_where_nobody_is_spared_anything_all_get_the_same(big, little):
-    assert not estimate_within(*uneven(big, little), SECONDS).apart
+    assert not estimate_within(*uneven(big, little), SECONDS).per_side_rates
 
 
 def test_what_is_produced_meanwhile_may_double():
     found = estimate_within(*uneven(little=300, produced=9 * MB), SECONDS)
-    assert found.apart[BrokerSide(4, Side.FOLLOWER)] >= 2 * 9 * MB + 300 * MB / SECONDS
+    assert found.per_side_rates[BrokerSide(4, Side.FOLLOWER)] >= 2 * 9 * MB + 300 * MB / SECONDS
 
 
 def test_a_rate_that_was_chosen_spares_them_as_well():
     state, load, plan = uneven()
     plain = estimate_at(state, load, plan, 100 * MB)
-    spared = estimate_sparing(state, load, plan, plain)
-    assert set(spared.apart) == {BrokerSide(2, Side.LEADER), BrokerSide(4, Side.FOLLOWER)}
+    spared = estimate_per_side(state, load, plan, plain)
+    assert set(spared.per_side_rates) == {BrokerSide(2, Side.LEADER), BrokerSide(4, Side.FOLLOWER)}
     assert spared.range_seconds[1] <= plain.range_seconds[1]
 
 
@@ -84,7 +84,7 @@ def test_nobody_is_spared_where_there_is_nothing_to_spare(rate):
     """Without a throttle, at a gentle one, and where all that is copied is empty."""
     state, load, plan = uneven(0, 0) if rate == 100 * MB else uneven()
     plain = estimate_at(state, load, plan, rate)
-    assert estimate_sparing(state, load, plan, plain) is None
+    assert estimate_per_side(state, load, plan, plain) is None
 
 
 def test_copies_between_log_dirs_are_set_apart_as_well():
@@ -92,21 +92,23 @@ def test_copies_between_log_dirs_are_set_apart_as_well():
     state = cluster({"big-0": [1], "little-0": [2]}, size_bytes=sizes)
     moves = [Move(tp(name), (b,), (b,), None, ("/d2",), ("/data",)) for name, b in BOTH]
     found = estimate_within(state, load_of(state), Plan.of(moves), SECONDS)
-    assert found.apart == {BrokerSide(2, Side.LOG_DIRS): GENTLE_BYTES_PER_S}
+    assert found.per_side_rates == {BrokerSide(2, Side.LOG_DIRS): GENTLE_BYTES_PER_S}
     assert found.range_seconds[1] <= SECONDS
 
 
 def test_it_is_said_in_the_document_and_on_the_time_line():
     state, load, plan = uneven()
     found = estimate_within(state, load, plan, SECONDS)
-    limits = {(row["broker"], row["side"]): row for row in to_json(found)["rows"]}
+    limits = {(row["broker"], row["side"]): row for row in format_estimate(found)["rows"]}
     assert limits[2, "leader"]["limit_bytes_per_s"] == GENTLE_BYTES_PER_S
     assert limits[1, "leader"]["limit_bytes_per_s"] == found.recommended_bytes_per_s
-    assert apart_words(found.apart) == (
+    assert format_per_side_rates(found.per_side_rates) == (
         "Less will do for some: broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s."
     )
-    lanes = {(lane.broker, lane.side): lane for lane in time_line(state, load, found, ()).lanes}
-    assert lanes[4, Side.FOLLOWER].most_bytes_per_s <= GENTLE_BYTES_PER_S
+    lanes = {
+        (lane.broker, lane.side): lane for lane in build_timeline(state, load, found, ()).lanes
+    }
+    assert lanes[4, Side.FOLLOWER].max_bytes_per_s <= GENTLE_BYTES_PER_S
 
 
 def test_nobody_comes_near_capacity_by_a_rate_that_is_not_its_own():
@@ -119,8 +121,8 @@ def test_nobody_comes_near_capacity_by_a_rate_that_is_not_its_own():
         ),
     )
     bearings = Task.of(state, load, plan).bearings
-    assert crowded(bearings, 60 * MB).broker == 2
-    assert crowded(bearings, 60 * MB, {BrokerSide(2, Side.LEADER): 10 * MB}) is None
+    assert find_near_capacity(bearings, 60 * MB).broker == 2
+    assert find_near_capacity(bearings, 60 * MB, {BrokerSide(2, Side.LEADER): 10 * MB}) is None
 
 
 def test_nobody_comes_near_capacity_so_that_others_are_spared(
@@ -131,10 +133,10 @@ def test_nobody_comes_near_capacity_so_that_others_are_spared(
     can = [replace(b, in_capacity_bytes_per_s=82e6 if b.id == 3 else None) for b in state.brokers]
     task = Task.of(state.with_brokers(can), load, plan)
     alike = round(82e6 * 0.8 / 1.05)
-    monkeypatch.setattr(required_rates, "slowest_seconds", lambda *_: SECONDS)
-    monkeypatch.setattr(required_rates, "in_time", lambda task, rate, *_: rate > alike)
-    assert set_apart(task, alike, SECONDS, None) == SetApart(alike)
-    free = set_apart(Task.of(state, load, plan), alike, SECONDS, None)
+    monkeypatch.setattr(required_rates, "max_seconds", lambda *_: SECONDS)
+    monkeypatch.setattr(required_rates, "is_in_time", lambda task, rate, *_: rate > alike)
+    assert choose_rates(task, alike, SECONDS, None) == ChosenRates(alike)
+    free = choose_rates(Task.of(state, load, plan), alike, SECONDS, None)
     assert free.bytes_per_s > alike
     assert free.rates
 
@@ -158,14 +160,14 @@ def test_whatever_the_plan_all_of_it_ends_in_time_and_nobody_gets_more(copies, s
     if found.never:
         return
     task, rate = Task.of(state, load, plan), found.recommended_bytes_per_s
-    assert task.spread(rate, found.apart).fits(seconds)
+    assert task.spread(rate, found.per_side_rates).fits(seconds)
     assert all(
         max(task.what.side_loads[side].required_bytes_per_s(seconds), GENTLE_BYTES_PER_S)
         <= limit
         <= WORTH * rate
-        for side, limit in found.apart.items()
+        for side, limit in found.per_side_rates.items()
     )
-    alike = least_rate(task, seconds, None)
+    alike = min_rate(task, seconds, None)
     assert alike <= rate <= 1.2 * alike + 1
     limits = [found.limit_of(*side) for side in task.what.side_loads]
-    assert not found.apart or sum(limits) <= WORTH * alike * len(limits)
+    assert not found.per_side_rates or sum(limits) <= WORTH * alike * len(limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.plan.batch_schedule import BETWEEN_SECONDS, InBatches, Submissions
+from core.plan.batch_schedule import BETWEEN_SECONDS, CopyBatches, Submissions
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.rate_table import rate_table
 from core.plan.estimate.uncertainty import AROUND_RANGE, START_SECONDS, Task, slow_seconds, spread
@@ -110,13 +110,13 @@ def test_the_table_says_what_a_single_rate_says():
 # -- batches -------------------------------------------------------------------------------------
 
 
-def submissions(numbers, long=(), most_extra_bytes=None):
+def submissions(numbers, long=(), max_extra_bytes=None):
     state = cluster({f"t-{i}": [1] for i in range(len(numbers))}, brokers=(1, 2), size_bytes=MB)
     plan = Plan()
     for i in range(len(numbers)):
         plan = plan.with_target(state, tp(f"t-{i}"), (2,))
     copies = Task.of(state, load_of(state), plan).what.copies
-    return Submissions(copies, InBatches(tuple(numbers), frozenset(long), most_extra_bytes))
+    return Submissions(copies, CopyBatches(tuple(numbers), frozenset(long), max_extra_bytes))
 
 
 def test_the_next_batch_begins_a_quota_window_later_or_once_nothing_is_in_flight():
@@ -148,7 +148,7 @@ def test_a_long_copy_holds_no_batch_up():
 
 
 def test_of_a_batch_that_is_too_much_for_a_destination_a_part_begins():
-    these = submissions([0, 0, 0, 1], most_extra_bytes=2 * MB)
+    these = submissions([0, 0, 0, 1], max_extra_bytes=2 * MB)
     assert these.begin(0.0) == [0, 1]
     assert sorted(these.waiting) == [2, 3]
     assert these.begins_at == float("inf")
@@ -161,7 +161,7 @@ def test_of_a_batch_that_is_too_much_for_a_destination_a_part_begins():
 
 
 def test_what_is_larger_than_may_arrive_goes_alone():
-    these = submissions([0, 0], most_extra_bytes=MB // 2)
+    these = submissions([0, 0], max_extra_bytes=MB // 2)
     assert these.begin(0.0) == [0]
     assert these.begins_at == float("inf")
     these.caught_up(0, 3.0)
@@ -170,7 +170,7 @@ def test_what_is_larger_than_may_arrive_goes_alone():
 
 def test_letting_less_arrive_at_a_time_takes_longer_and_is_in_the_estimate():
     state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=10 * MB)
-    load, plan, most = load_of(state, 0.0), Plan(), {"most_extra_bytes": 10 * MB}
+    load, plan, most = load_of(state, 0.0), Plan(), {"max_extra_bytes": 10 * MB}
     for i in range(20):
         plan = plan.with_target(state, tp(f"t-{i}"), (2,))
     whole = estimate_at(state, load, plan, 50 * MB)

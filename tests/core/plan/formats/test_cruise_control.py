@@ -8,7 +8,7 @@ import pytest
 from clusters import cluster, tp
 
 from core.errors import DocumentError
-from core.plan.formats.plan_file import Base, read_document, read_plan
+from core.plan.formats.plan_file import MoveBase, read_document, read_plan
 
 STATE = cluster({"foo-0": [0, 1, 2], "foo-1": [1, 2, 0]}, brokers=range(5))
 
@@ -34,7 +34,7 @@ def answer(*proposals: dict, **more) -> str:
 def test_proposals_are_targets_and_say_what_was_before():
     read = read_document(answer(proposal(), proposal(partition=1, old=(1, 2, 0), new=(2, 1, 0))))
     assert read.targets == {tp("foo-0"): (0, 1, 3), tp("foo-1"): (2, 1, 0)}
-    assert read.base == {tp("foo-0"): Base((0, 1, 2)), tp("foo-1"): Base((1, 2, 0))}
+    assert read.base == {tp("foo-0"): MoveBase((0, 1, 2)), tp("foo-1"): MoveBase((1, 2, 0))}
     assert read.notes == ("from Cruise Control's proposals",)
     assert read.log_dirs == {}
 

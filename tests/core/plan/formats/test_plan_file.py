@@ -12,7 +12,13 @@ from plan_strategies import plans
 
 from core.cluster.metadata import Topic
 from core.errors import DocumentError, ExitCode
-from core.plan.formats.plan_file import dump, read_document, read_plan, to_document, to_kafka
+from core.plan.formats.plan_file import (
+    format_plan_file,
+    read_document,
+    read_plan,
+    to_document,
+    to_kafka,
+)
 from core.plan.plan import Move, Plan
 from core.plan.rebase import rebase
 from core.text.json import compact
@@ -50,50 +56,54 @@ def test_kafkas_form_byte_for_byte():
 
 
 def test_our_part_comes_after_kafkas():
-    assert dump(PLAN).startswith(compact(to_kafka(PLAN)).removesuffix("}") + ',"trimtab":{')
+    assert format_plan_file(PLAN).startswith(
+        compact(to_kafka(PLAN)).removesuffix("}") + ',"trimtab":{'
+    )
 
 
 def test_a_plan_file_keeps_the_whole_plan(tmp_path):
     path = tmp_path / "plan.json"
-    path.write_text(dump(PLAN))
+    path.write_text(format_plan_file(PLAN))
     assert read_plan(path, STATE) == PLAN
     assert read_plan(path) == PLAN
 
 
 def test_why_a_move_is_in_the_plan_is_kept_beside_kafkas_part():
-    told = Plan.of([replace(move, because="leaves b2") for move in PLAN])
+    told = Plan.of([replace(move, reason="leaves b2") for move in PLAN])
     assert compact(to_kafka(told)) == compact(to_kafka(PLAN)), "byte for byte, whatever is said"
-    assert [move.because for move in read_plan(dump(told))] == ["leaves b2"] * 2
-    assert dump(read_plan(dump(told), STATE)) == dump(replace(told, cluster_id="test-cluster"))
-    assert dump(rebase(STATE, told).plan) == dump(told)
-    assert '"because"' not in dump(PLAN)
+    assert [move.reason for move in read_plan(format_plan_file(told))] == ["leaves b2"] * 2
+    assert format_plan_file(read_plan(format_plan_file(told), STATE)) == format_plan_file(
+        replace(told, cluster_id="test-cluster")
+    )
+    assert format_plan_file(rebase(STATE, told).plan) == format_plan_file(told)
+    assert '"because"' not in format_plan_file(PLAN)
     with pytest.raises(DocumentError, match="because: expected a text"):
-        read_plan(dump(told).replace('"leaves b2"', "7", 1))
+        read_plan(format_plan_file(told).replace('"leaves b2"', "7", 1))
 
 
 def test_a_reason_is_of_the_move_that_it_was_said_of():
-    told = Plan.of([replace(move, because="leaves b0") for move in PLAN], cluster_id="test-cluster")
+    told = Plan.of([replace(move, reason="leaves b0") for move in PLAN], cluster_id="test-cluster")
     by_hand = told.with_move(STATE, tp("foo-1"), 4, 3)
-    assert {move.tp: move.because for move in by_hand} == {
+    assert {move.tp: move.reason for move in by_hand} == {
         tp("bar-0"): "leaves b0",
         tp("foo-1"): "",
     }
-    assert not any(move.because for move in told.inverse())
+    assert not any(move.reason for move in told.inverse())
 
 
 @given(plans.filter(len))
 def test_any_plan_survives_its_file(plan):
-    assert read_plan(dump(plan)) == plan
-    assert dump(plan) == compact(to_document(plan)) + "\n"
+    assert read_plan(format_plan_file(plan)) == plan
+    assert format_plan_file(plan) == compact(to_document(plan)) + "\n"
 
 
 def test_a_plan_s_file_is_its_document_whatever_is_said_in_it():
     moves = [
         Move(tp("a-0"), (1, 2), (1, 2), None, ("/d1", "any"), ("/d0", "any"), '"base":[] \u202e'),
-        Move(tp("b-1"), (1, 2), (2, 1), "id", because="é"),
+        Move(tp("b-1"), (1, 2), (2, 1), "id", reason="é"),
     ]
     plan = Plan.of(moves, cluster_id='c"partitions":[]', notes=('"base":[]', "\x7f"))
-    assert dump(plan) == compact(to_document(plan)) + "\n"
+    assert format_plan_file(plan) == compact(to_document(plan)) + "\n"
 
 
 def test_a_plain_file_takes_its_base_from_the_cluster():
@@ -105,7 +115,7 @@ def test_a_plain_file_takes_its_base_from_the_cluster():
 def test_a_plan_of_a_topic_that_was_deleted_since_says_how_to_go_on():
     now = cluster({"bar-0": [2, 3]}, brokers=range(5), topics=[Topic("bar", "bar-id")])
     with pytest.raises(DocumentError, match="foo-1, which is not there any more") as caught:
-        read_plan(dump(PLAN), now)
+        read_plan(format_plan_file(PLAN), now)
     assert "trimtab plan rebase PLAN" in caught.value.next
 
 
@@ -221,17 +231,17 @@ def test_a_replica_that_stays_may_change_its_log_dir():
     text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "/data"]))
     (move,) = read_plan(text, PLACED)
     assert move.dir_moves == {0: "/d9"}
-    assert move.found_dirs == {0: "/data"}
+    assert move.base_log_dirs == {0: "/data"}
     written = to_document(Plan.of([move]))
     assert written["partitions"][0]["log_dirs"] == ["/d9", "any", "any"]
     assert written["trimtab"]["base"][0]["log_dirs"] == ["/data", "any", "any"]
-    assert read_plan(dump(Plan.of([move]))) == Plan.of([move])
+    assert read_plan(format_plan_file(Plan.of([move]))) == Plan.of([move])
 
 
 def test_a_log_dir_is_asked_for_where_the_present_one_is_not_known():
     text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "any"]))
     (move,) = read_plan(text, STATE)
-    assert (move.dir_moves, move.found_dirs) == ({0: "/d9"}, {})
+    assert (move.dir_moves, move.base_log_dirs) == ({0: "/d9"}, {})
 
 
 def test_the_way_back_leads_to_the_log_dirs_from_before():
@@ -247,6 +257,6 @@ def test_a_plan_that_names_no_log_dir_asks_for_none_on_the_way_back():
 
 def test_a_plan_for_a_saved_cluster_without_an_id_is_read_again_and_names_none() -> None:
     move = Move(tp("t-0"), (1, 2), (1, 3))
-    written = dump(Plan.of([move], cluster_id=""))
+    written = format_plan_file(Plan.of([move], cluster_id=""))
     assert json.loads(written)["trimtab"]["cluster_id"] is None
     assert read_plan(written).moves == (move,)

@@ -16,20 +16,20 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.impact.clients import (
     Impact,
+    estimate_impact,
     groups_sentence,
     headroom_sentences,
-    impact_of,
-    in_short,
+    impact_summary,
 )
 from core.plan.impact.retention import (
     HOUR,
     SEGMENT_BYTES,
-    Shrinking,
-    Shrunk,
+    RetentionSavings,
+    TopicSavings,
     check_retention,
-    shrinking_command,
-    shrinking_hint,
-    shrinking_sentences,
+    retention_command,
+    retention_hint,
+    retention_sentences,
 )
 from core.plan.plan import Move, Plan
 
@@ -67,7 +67,7 @@ def found(
     for name, target in targets.items():
         plan = plan.with_target(state, tp(name), target)
     known = rates or dict.fromkeys(LAYOUT, 100_000.0)
-    return impact_of(state, load(state, known), plan, groups, retention)
+    return estimate_impact(state, load(state, known), plan, groups, retention)
 
 
 # -- groups and producers --------------------------------------------------------------------------
@@ -97,7 +97,9 @@ def test_a_group_is_interrupted_by_a_new_leader_and_for_a_moment_by_an_end(
 def test_a_move_between_log_dirs_is_copied_and_interrupts_nobody() -> None:
     move = Move(tp("t-0"), (1, 2), (1, 2), None, ("/b", "any"), ("/a", "any"))
     state = cluster({"t-0": [1, 2]}, topics=[T], size_bytes=20 * GB)
-    seen = impact_of(state, load(state, {"t-0": 1e5}), Plan.of([move]), [group("g", {"t-0": 0})])
+    seen = estimate_impact(
+        state, load(state, {"t-0": 1e5}), Plan.of([move]), [group("g", {"t-0": 0})]
+    )
     assert (seen.leader_changes, seen.copied) == (0, 1)
     (g,) = seen.groups or ()
     assert (g.copied, g.catch_up_messages) == (1, 0)
@@ -152,7 +154,7 @@ def test_moves_of_partitions_that_are_gone_count_nothing() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 5))
     plan = Plan().with_target(state, tp("t-0"), (1, 3))
     empty = cluster({"u-0": [1, 2]}, brokers=range(1, 5))
-    assert impact_of(empty, load_of(empty), plan, ()).moves == 0
+    assert estimate_impact(empty, load_of(empty), plan, ()).moves == 0
 
 
 # -- min.insync.replicas ---------------------------------------------------------------------------
@@ -187,7 +189,7 @@ def test_what_somebody_elses_move_removes_is_no_replica_to_spare() -> None:
         topics=[Topic("t", min_insync=2)],
     )
     plan = Plan.of([Move(tp("t-0"), (3, 1), (1, 2))])
-    (headroom,) = impact_of(state, load_of(state), plan, ()).headroom
+    (headroom,) = estimate_impact(state, load_of(state), plan, ()).headroom
     assert (headroom.in_sync, headroom.during, headroom.after) == ((3, 1), 0, 0)
 
 
@@ -201,7 +203,7 @@ def test_headroom_that_is_not_known_is_counted() -> None:
 
 def shrunk(
     groups: Sequence[DocumentGroup] | None = (), retention: int | None = None, **more: Any
-) -> Shrinking | None:
+) -> RetentionSavings | None:
     """Return the advice for t-0 of 20 GB, at 100 messages of 1 kB a second, with 2 new replicas."""
     return found(
         {"t-0": (3, 4)},
@@ -217,10 +219,10 @@ def test_a_shorter_retention_saves_what_is_older_for_each_new_replica() -> None:
     assert (advice.seconds, advice.is_advised) == (HOUR, True)
     most = 2 * (20 * GB - HOUR * 100_000)
     assert (advice.most_bytes, advice.least_bytes) == (most, most - 2 * SEGMENT_BYTES)
-    (sentence, _) = shrinking_sentences(advice)
+    (sentence, _) = retention_sentences(advice)
     assert "t 39 GB" in sentence
     assert "deleted for good" in sentence
-    assert shrinking_command(advice, "p.json") == "trimtab apply p.json --retention 1h"
+    assert retention_command(advice, "p.json") == "trimtab apply p.json --retention 1h"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,7 @@ def test_readers_keep_what_they_have_yet_to_read(
     assert advice.seconds == seconds
     assert [r.group for r in advice.losing] == (["slow"] if losing else [])
     assert advice.is_advised is not losing
-    assert any("slow (1 h 00 m behind on t)" in s for s in shrinking_sentences(advice)) is (losing)
+    assert any("slow (1 h 00 m behind on t)" in s for s in retention_sentences(advice)) is (losing)
 
 
 @pytest.mark.parametrize(
@@ -261,9 +263,9 @@ def test_what_may_take_records_from_somebody_is_not_advised(
     advice = shrunk(groups, **more)
     assert advice is not None
     assert not advice.is_advised
-    said = " ".join(shrinking_sentences(advice))
+    said = " ".join(retention_sentences(advice))
     assert words in said
-    assert shrinking_command(advice, "p.json") == ""
+    assert retention_command(advice, "p.json") == ""
 
 
 def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said() -> None:
@@ -273,7 +275,7 @@ def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said()
     ).shrinking
     assert advice is not None
     assert (advice.forever, advice.is_advised) == (("u",), False)
-    assert "u too, meant to keep everything" in " ".join(shrinking_sentences(advice))
+    assert "u too, meant to keep everything" in " ".join(retention_sentences(advice))
 
 
 @pytest.mark.parametrize(
@@ -289,9 +291,9 @@ def test_what_is_or_may_be_kept_elsewhere_is_not_advised_to_be_deleted(
     advice = shrunk(topics=[replace(T, remote_storage=remote)])
     assert advice is not None
     assert not advice.is_advised
-    assert words in " ".join(shrinking_sentences(advice))
-    assert shrinking_command(advice, "p.json") == ""
-    assert shrinking_hint(advice, advice.most_bytes, asked=False) == ""
+    assert words in " ".join(retention_sentences(advice))
+    assert retention_command(advice, "p.json") == ""
+    assert retention_hint(advice, advice.most_bytes, asked=False) == ""
 
 
 @pytest.mark.parametrize(
@@ -328,14 +330,14 @@ def test_that_share_groups_read_is_known_and_what_they_read_is_not() -> None:
     seen = found({"t-0": (3, 4)}, share[:1], topics=[T], size_bytes=20 * GB)
     assert seen.types_unknown == {"work-queue": "share"}
     assert groups_sentence(seen) == "Who reads is not known for 1 share group (work-queue)."
-    assert in_short(seen)[-1] == "who reads is not known for 1 share group"
+    assert impact_summary(seen)[-1] == "who reads is not known for 1 share group"
     assert seen.shrinking is not None
     assert not seen.shrinking.is_advised
     both = found({"t-0": (3, 4)}, share, topics=[T])
-    assert in_short(both)[-1].endswith("for 1 share group and 1 streams group")
+    assert impact_summary(both)[-1].endswith("for 1 share group and 1 streams group")
 
 
-SAVES = Shrinking(HOUR, (Shrunk("t", 86_400_000, 0, 20 * MB),))
+SAVES = RetentionSavings(HOUR, (TopicSavings("t", 86_400_000, 0, 20 * MB),))
 
 
 @pytest.mark.parametrize(
@@ -351,9 +353,9 @@ SAVES = Shrinking(HOUR, (Shrunk("t", 86_400_000, 0, 20 * MB),))
     ],
 )
 def test_what_a_shorter_retention_saves_is_said_before_a_run_where_it_is_worth_it(
-    shrinking: Shrinking | None, total_bytes: int, asked: bool, said: str
+    shrinking: RetentionSavings | None, total_bytes: int, asked: bool, said: str
 ) -> None:
-    hint = shrinking_hint(shrinking, total_bytes, asked=asked)
+    hint = retention_hint(shrinking, total_bytes, asked=asked)
     assert hint.startswith(said)
     assert bool(hint) is bool(said)
 
@@ -379,10 +381,10 @@ def test_nothing_is_said_where_nothing_would_get_shorter(topic: Topic) -> None:
 def test_the_worst_comes_first_in_a_few_words() -> None:
     topics = [replace(T, min_insync=2)]
     seen = found({"t-0": (3, 4)}, [group("g", {"t-0": 1})], topics=topics, size_bytes=20 * GB)
-    assert in_short(seen) == [
+    assert impact_summary(seen) == [
         "1 partition with no replica to spare",
         "read by 1 group",
         "leaders change in 1 topic",
         "retention 1h saves up to 39 GB",
     ]
-    assert in_short(found({"u-0": (3, 4)}, rates={"u-0": 0.0})) == []
+    assert impact_summary(found({"u-0": (3, 4)}, rates={"u-0": 0.0})) == []

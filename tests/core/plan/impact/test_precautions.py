@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clusters import cluster, tp
 
-from core.plan.impact.precautions import meanwhile
+from core.plan.impact.precautions import find_precautions
 from core.plan.plan import Move, Plan
 
 STATE = cluster(
@@ -50,9 +50,9 @@ TWO = "Producers that do not retry may fail as 2 leaders change."
 )
 def test_what_is_said(targets: dict[str, tuple[int, ...]], elects: bool, said: list[str]) -> None:
     plan = Plan.of([Move(tp(n), STATE.replicas(STATE.find(tp(n))), t) for n, t in targets.items()])
-    assert list(meanwhile(STATE, plan, elects=elects)) == said
+    assert list(find_precautions(STATE, plan, elects=elects)) == said
 
 
 def test_partitions_that_are_gone_change_no_leader() -> None:
     plan = Plan.of([Move(tp("u-0"), (0, 1), (1, 0))])
-    assert meanwhile(STATE, plan, elects=True) == meanwhile(STATE, plan) == ()
+    assert find_precautions(STATE, plan, elects=True) == find_precautions(STATE, plan) == ()

@@ -10,8 +10,8 @@ from clusters import MB, cluster, load_of
 
 from core.cluster.state import ClusterState
 from core.plan.checks.check_plan import check_plan
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import PlanRequest
 from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
@@ -29,10 +29,12 @@ def sending(state: ClusterState, most: float) -> ClusterState:
     )
 
 
-@pytest.mark.parametrize("wanted", [Wanted(), Wanted(leaders_only=True)])
-def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", [PlanRequest(), PlanRequest(leaders_only=True)])
+def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(
+    wanted: PlanRequest,
+) -> None:
     state = all_led_by(1)
-    found = suggest(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert not found.plan.moves, "an election does it, and no plan"
     assert found.notes[0] == (
         "12 partitions are led by others than their preferred replicas, so that broker 1 has 300% "
@@ -44,14 +46,14 @@ def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(wanted
 def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> None:
     led = {name: held[1] for name, held in IN_TURNS.items()}
     state = cluster(IN_TURNS, leaders=led, size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert not any("trimtab elect" in note for note in found.notes)
-    assert is_reached(found, Wanted())
+    assert is_reached(found, PlanRequest())
 
 
 def test_what_ends_above_what_it_can_send_until_leaders_are_elected_is_named() -> None:
     state = sending(all_led_by(1), 50 * MB)
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert (
         "Broker 1 ends at 54 MB/s out; it can send 50 MB/s: trimtab elect gives leaders back first."
     ) in found.notes
@@ -63,7 +65,7 @@ def test_no_election_is_advised_where_the_preferred_replica_cannot_lead(
 ) -> None:
     led = {name: next(b for b in held if b != 3) for name, held in IN_TURNS.items()}
     state = sending(cluster(IN_TURNS, leaders=led, size_bytes=GB, **gone), 30 * MB)
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert not any("trimtab elect" in note for note in found.notes)
 
 
@@ -72,8 +74,8 @@ def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() 
     racks = {1: "a", 2: "a", 3: "b"}
     state = cluster(held, racks=racks, brokers=[1, 2, 3], leaders=dict.fromkeys(held, 2))
     state = sending(state, 20 * MB)
-    wanted = Wanted(racks_only=True)
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(racks_only=True)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     above = [f for f in check_plan(state, load_of(state, MB), found.plan) if f.id == "capacity"]
     assert [one.sentence for one in above] == ["Broker 1 ends at 24 MB/s out; it can send 20 MB/s."]
     assert any(note.startswith("Broker 1 ends at 24 MB/s out;") for note in found.notes)
@@ -85,7 +87,7 @@ def test_of_too_many_replicas_the_one_that_leads_stays(racks: dict[int, str] | N
     held = {f"t-{n}": [1, 2, 3] for n in range(6)}
     led = {name: 2 + n % 2 for n, name in enumerate(held)}
     state = cluster(held, leaders=led, racks=racks, size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert {str(move.tp): set(move.after) for move in found.plan} == {
         name: {1, leader} for name, leader in led.items()
     }
@@ -94,7 +96,7 @@ def test_of_too_many_replicas_the_one_that_leads_stays(racks: dict[int, str] | N
 def test_of_replicas_that_share_a_rack_one_that_does_not_lead_moves() -> None:
     racks = {1: "a", 2: "a", 3: "a", 4: "b"}
     state = cluster({"t-0": [1, 2, 3]}, brokers=range(1, 5), racks=racks, leaders={"t-0": 3})
-    found = suggest(state, load_of(state, MB), Wanted(racks_only=True))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
     (move,) = found.plan
     assert move.after == (1, 4, 3)
 
@@ -104,8 +106,8 @@ def test_a_broker_out_of_scope_that_comes_to_lead_too_much_is_named() -> None:
     state = cluster(held, brokers=[1, 2, 3], leaders=dict.fromkeys(held, 2))
     one, two, three = state.brokers
     state = state.with_brokers([replace(one, out_capacity_bytes_per_s=20 * MB), two, three])
-    wanted = Wanted(drain=(2,), brokers=(3,))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(drain=(2,), brokers=(3,))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert any(
         note.startswith("Broker 1 ends at 24 MB/s out; it can send 20 MB/s: it comes to lead")
         for note in found.notes
@@ -126,7 +128,7 @@ def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_n
         [replace(b, out_capacity_bytes_per_s=2.0 * MB) for b in state.brokers]
     )
     load = load_of(state, {"big-0": 1.7 * MB, "own-0": 0.3 * MB, "far-0": 0.1 * MB})
-    found = suggest(state, load, Wanted(band=0.02, exclude=(2,)))
+    found = suggest_plan(state, load, PlanRequest(band=0.02, exclude=(2,)))
     capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]
     assert capacity == ["Broker 2 ends at 3.7 MB/s out; it can send 2.0 MB/s."]
     assert found.notes[0] == (
@@ -142,7 +144,7 @@ def test_a_broker_that_surely_gets_more_is_named_though_what_it_gives_up_may_be_
     three, *others = state.brokers
     state = state.with_brokers([replace(three, out_capacity_bytes_per_s=MB), *others])
     load = load_of(state, {"known-0": 5 * MB, "busy-0": 100 * MB})
-    found = suggest(state, load, Wanted(drain=(4,)))
+    found = suggest_plan(state, load, PlanRequest(drain=(4,)))
     capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]
     assert capacity == ["Broker 3 ends at 10 MB/s out; it can send 1.0 MB/s."]
     assert any(note.startswith("Broker 3 ends") for note in found.notes), found.notes

@@ -9,12 +9,12 @@ from clusters import MB, cluster, load_of
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.result import Suggested
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.result import PlanResult
 
 
-def furthest(found: Suggested) -> float:
+def furthest(found: PlanResult) -> float:
     return float(np.abs(found.after[found.counts][:, found.active] - 1).max())
 
 
@@ -29,13 +29,13 @@ def two(on_first: int, on_second: int) -> tuple[ClusterState, Load]:
 @pytest.mark.parametrize("kind", ["new", "skew"])
 def test_nobody_ends_on_the_very_edge_of_the_band(kind: str, band: float) -> None:
     """The next change of load would take it out again."""
-    found = suggest(*skewed(Shape(12, 2_000, kind)), Wanted(band=band))
+    found = suggest_plan(*skewed(Shape(12, 2_000, kind)), PlanRequest(band=band))
     assert 0.5 * band < furthest(found) <= 0.9 * band
 
 
 def test_leaders_alone_aim_inside_too() -> None:
     state = cluster({f"t-{n}": [1, 2] if n < 70 else [2, 1] for n in range(100)}, size_bytes=MB)
-    found = suggest(state, load_of(state, 1e6), Wanted())
+    found = suggest_plan(state, load_of(state, 1e6), PlanRequest())
     assert (found.moves, found.leader_moves) == (0, 16)  # to 54, not to 55
 
 
@@ -50,13 +50,13 @@ def test_leaders_alone_aim_inside_too() -> None:
     ],
 )
 def test_as_much_is_copied_as_that_needs(first: int, second: int, copied: int) -> None:
-    found = suggest(*two(first, second), Wanted())
+    found = suggest_plan(*two(first, second), PlanRequest())
     assert found.moves == copied
     assert found.within(0.10)
 
 
 def test_a_limit_that_suffices_for_the_edge_suffices() -> None:
-    found = suggest(*two(70, 30), Wanted(limits=Limits(most_bytes=15 * MB)))
+    found = suggest_plan(*two(70, 30), PlanRequest(limits=Limits(max_bytes=15 * MB)))
     assert found.bytes == 15 * MB
     assert found.within(0.10)
     assert not any("--max-bytes" in note for note in found.notes)

@@ -16,9 +16,9 @@ from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import ANY, Move, Plan
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.result import Suggested, is_reached
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.result import PlanResult, is_reached
 
 ROOMY = 10**12
 DIRS = ("/d1", "/d2")
@@ -72,7 +72,7 @@ def dirs_after(state: ClusterState, plan: Plan) -> dict[int, dict[str, int]]:
             for b, place in zip(state.replicas(row), state.log_dir[at].tolist(), strict=True)
         }
         move = moves.get(state.tp(row))
-        wanted = move.wanted_dirs if move else {}
+        wanted = move.target_log_dirs if move else {}
         for broker in move.after if move else state.replicas(row):
             path = wanted.get(broker) or found.get(broker, "")
             held[broker][path] = held[broker].get(path, 0) + int(state.partition_size_bytes[row])
@@ -93,20 +93,22 @@ def is_even(held: dict[int, dict[str, int]]) -> bool:
 
 
 CASES = {
-    "balance": Wanted(disks=True, balance=True),
-    "drain": Wanted(disks=True, drain=(1,)),
-    "add": Wanted(disks=True, fill=(3,)),
-    "replace": Wanted(disks=True, replace=((1, 3),)),
-    "more replicas": Wanted(disks=True, replicas=2),
-    "only on": Wanted(disks=True, balance=True, brokers=(2, 3)),
+    "balance": PlanRequest(disks=True, balance=True),
+    "drain": PlanRequest(disks=True, drain=(1,)),
+    "add": PlanRequest(disks=True, fill=(3,)),
+    "replace": PlanRequest(disks=True, replace=((1, 3),)),
+    "more replicas": PlanRequest(disks=True, replicas=2),
+    "only on": PlanRequest(disks=True, balance=True, brokers=(2, 3)),
 }
 
 
 @pytest.mark.parametrize("wanted", CASES.values(), ids=CASES)
-def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(wanted: Wanted) -> None:
+def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(
+    wanted: PlanRequest,
+) -> None:
     state = all_on_the_first()
-    without = suggest(state, load(state), replace(wanted, disks=False, balance=False))
-    found = suggest(state, load(state), wanted)
+    without = suggest_plan(state, load(state), replace(wanted, disks=False, balance=False))
+    found = suggest_plan(state, load(state), wanted)
     assert {m.tp: m.after for m in without.plan} == {
         m.tp: m.after for m in found.plan if m.after != m.before
     }, "who holds what is planned as without log dirs"
@@ -121,7 +123,7 @@ def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(wante
 
 def test_log_dirs_alone_move_nothing_between_brokers() -> None:
     state = all_on_the_first()
-    found = suggest(state, load(state), Wanted(disks=True))
+    found = suggest_plan(state, load(state), PlanRequest(disks=True))
     assert len(found.plan)
     assert all(move.before == move.after for move in found.plan)
     assert np.array_equal(found.before, found.after)
@@ -131,8 +133,8 @@ def test_log_dirs_alone_move_nothing_between_brokers() -> None:
 def test_what_lands_is_put_where_there_is_least_and_nothing_that_stays_is_copied_for_it() -> None:
     held = {f"t-{n}": [(1, "/d1")] for n in range(4)} | {f"u-{n}": [(2, "/d1")] for n in range(4)}
     state = cluster(held)
-    found = suggest(state, load(state), Wanted(disks=True, replace=((1, 2),)))
-    assert {path for m in found.plan for path in m.arriving_dirs.values()} == {"/d2"}
+    found = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 2),)))
+    assert {path for m in found.plan for path in m.new_log_dirs.values()} == {"/d2"}
     assert not [m for m in found.plan if m.dir_moves]
     assert found.dirs is not None
     assert found.dirs.moves == 0
@@ -140,10 +142,10 @@ def test_what_lands_is_put_where_there_is_least_and_nothing_that_stays_is_copied
 
 def test_each_replica_that_changes_its_log_dir_says_why() -> None:
     state = all_on_the_first()
-    found = suggest(state, load(state), Wanted(disks=True, balance=True))
+    found = suggest_plan(state, load(state), PlanRequest(disks=True, balance=True))
     assert found.dirs is not None
     within = {m.tp for m in found.plan if m.dir_moves}
-    assert within == set(found.dirs.because)
+    assert within == set(found.dirs.reasons)
     assert within
 
 
@@ -151,24 +153,28 @@ def test_each_replica_that_changes_its_log_dir_says_why() -> None:
 def test_limits_hold_for_all_of_it_together(most: int) -> None:
     state = all_on_the_first()
 
-    def copied(found: Suggested) -> int:
+    def copied(found: PlanResult) -> int:
         return sum(len(move.receiving) for move in found.plan)
 
     for limits, size in (
-        (Limits(most_moves=most), most),
-        (Limits(most_bytes=most * 10 * MB), most),
+        (Limits(max_moves=most), most),
+        (Limits(max_bytes=most * 10 * MB), most),
     ):
-        found = suggest(state, load(state), Wanted(disks=True, balance=True, limits=limits))
+        found = suggest_plan(
+            state, load(state), PlanRequest(disks=True, balance=True, limits=limits)
+        )
         assert copied(found) <= size
         assert any("log dirs" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("wanted", CASES.values(), ids=CASES)
-def test_what_is_planned_already_counts_where_it_is_said_to_lie(wanted: Wanted) -> None:
+def test_what_is_planned_already_counts_where_it_is_said_to_lie(wanted: PlanRequest) -> None:
     state = all_on_the_first()
-    first = suggest(state, load(state), wanted).plan
-    assert any(move.wanted_dirs for move in first)
-    again = suggest(state, load(state), Wanted(disks=True, brokers=wanted.brokers, kept=first))
+    first = suggest_plan(state, load(state), wanted).plan
+    assert any(move.target_log_dirs for move in first)
+    again = suggest_plan(
+        state, load(state), PlanRequest(disks=True, brokers=wanted.brokers, kept=first)
+    )
     assert not again.plan.moves
     assert again.dirs is not None
     assert again.dirs.reached
@@ -185,8 +191,8 @@ def test_what_arrives_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
         Move(tp(f"t-{n}"), (1,), (3,), None, log_dirs=("/d2",), log_dirs_before=("/d1",))
         for n in (0, 2, 4, 6, 8)
     ]
-    wanted = Wanted(disks=True, replace=((2, 3),), kept=Plan.of(kept, cluster_id="jbod"))
-    landed = dirs_after(state, suggest(state, load(state), wanted).plan)[3]
+    wanted = PlanRequest(disks=True, replace=((2, 3),), kept=Plan.of(kept, cluster_id="jbod"))
+    landed = dirs_after(state, suggest_plan(state, load(state), wanted).plan)[3]
     assert landed["/d2"] == 10 * MB, "of 60 MB that may be filled 50 are spoken for"
 
 
@@ -194,20 +200,23 @@ def test_what_arrives_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
     ("wanted", "words"),
     [
         (
-            Wanted(disks=True, leaders_only=True),
+            PlanRequest(disks=True, leaders_only=True),
             "--leaders copies nothing, and --disks has to copy",
         ),
         (
-            Wanted(balance=True, drain=(1,)),
+            PlanRequest(balance=True, drain=(1,)),
             "--balance evens all brokers out, and --drain moves only",
         ),
-        (Wanted(balance=True, leaders_only=True), "--leaders copies nothing, and --balance has to"),
+        (
+            PlanRequest(balance=True, leaders_only=True),
+            "--leaders copies nothing, and --balance has to",
+        ),
     ],
 )
-def test_what_contradicts_is_refused_by_name(wanted: Wanted, words: str) -> None:
+def test_what_contradicts_is_refused_by_name(wanted: PlanRequest, words: str) -> None:
     state = all_on_the_first()
     with pytest.raises(UsageError) as caught:
-        suggest(state, load(state), wanted)
+        suggest_plan(state, load(state), wanted)
     assert caught.value.title.startswith(words)
 
 
@@ -215,7 +224,7 @@ def test_a_broker_with_one_log_dir_gets_none_named() -> None:
     state = all_on_the_first()
     single = tuple(replace(b, log_dirs=b.log_dirs[:1]) if b.id == 3 else b for b in state.brokers)
     state = replace(state, brokers=single)
-    found = suggest(state, load(state), Wanted(disks=True, replace=((1, 3),)))
+    found = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 3),)))
     assert all(m.log_dirs is None or ANY in m.log_dirs for m in found.plan if 3 in m.after)
 
 
@@ -237,26 +246,32 @@ def with_rooms(state: ClusterState, rooms: dict[int, tuple[int, ...]]) -> Cluste
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted(drain=(1,)), Wanted(replace=((1, 2),)), Wanted(replicas=2), Wanted(fill=(2,))]
+    "wanted",
+    [
+        PlanRequest(drain=(1,)),
+        PlanRequest(replace=((1, 2),)),
+        PlanRequest(replicas=2),
+        PlanRequest(fill=(2,)),
+    ],
 )
-def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(wanted: Wanted) -> None:
+def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(wanted: PlanRequest) -> None:
     state = cluster({"t-0": [(1, "/d1")]}, brokers=2, size=80 * MB)
     beside = with_rooms(state, {2: (60 * MB, 59 * MB)})
-    found = suggest(beside, load(beside), wanted)
+    found = suggest_plan(beside, load(beside), wanted)
     assert not found.plan.moves
     assert not is_reached(found, wanted)
     if wanted.forces:
         room = "no broker that could take them has that much disk to fill (60 MB at most"
         assert room in found.notes[0]
     whole = with_rooms(state, {2: (90 * MB, 0)})
-    assert wanted.fill or suggest(whole, load(whole), wanted).plan.moves
+    assert wanted.fill or suggest_plan(whole, load(whole), wanted).plan.moves
 
 
 def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
     state = cluster({f"t-{n}": [(1, "/d1")] for n in range(3)}, brokers=2, size=35 * MB)
     state = with_rooms(state, {2: (60 * MB, 59 * MB)})
-    wanted = Wanted(drain=(1,), disks=True)
-    found = suggest(state, load(state), wanted)
+    wanted = PlanRequest(drain=(1,), disks=True)
+    found = suggest_plan(state, load(state), wanted)
     assert not is_reached(found, wanted)
     assert (
         "No log dir of broker 2 has room for t-2 beside what else lands there: Kafka would choose "
@@ -266,7 +281,7 @@ def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
 
 def test_replicas_that_are_dropped_use_up_nothing_of_what_a_broker_may_take_part_in() -> None:
     state = cluster({f"t-{n}": [(1 + n % 3, "/d1"), (1 + (n + 1) % 3, "/d1")] for n in range(18)})
-    wanted = Wanted(replicas=1, disks=True, limits=Limits(most_per_broker=2))
-    found = suggest(state, load_of(state, 0.0), wanted)
+    wanted = PlanRequest(replicas=1, disks=True, limits=Limits(max_per_broker=2))
+    found = suggest_plan(state, load_of(state, 0.0), wanted)
     copied = [broker for move in found.plan for broker in move.dir_moves]
     assert [copied.count(broker) for broker in (1, 2, 3)] == [2, 2, 2]

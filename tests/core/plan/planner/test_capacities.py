@@ -13,11 +13,11 @@ from clusters import MB, cluster, load_of
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.checks.check_plan import check_plan
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.planner.model.measures import Measure, ceilings
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.result import Suggested, is_reached
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.result import PlanResult, is_reached
 
 GB = 1000 * MB
 
@@ -44,7 +44,7 @@ def uneven() -> ClusterState:
     return cluster(names, brokers=range(4), size_bytes=GB)
 
 
-def taken_in(found: Suggested, state: ClusterState) -> Counter[int]:
+def taken_in(found: PlanResult, state: ClusterState) -> Counter[int]:
     """Return what each broker takes in after a plan."""
     carried = Counter[int]()
     load = load_of(state, MB).in_bytes_per_s
@@ -56,8 +56,8 @@ def taken_in(found: Suggested, state: ClusterState) -> Counter[int]:
 
 def test_no_broker_ends_above_what_it_can_take_in_though_the_band_would_let_it() -> None:
     state = with_capacities(uneven(), into=100 * MB)
-    wanted = Wanted()
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest()
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert max(taken_in(found, state).values()) <= 100 * MB
     assert is_reached(found, wanted)
     assert not [f for f in check_plan(state, load_of(state, MB), found.plan) if f.id == "capacity"]
@@ -65,14 +65,14 @@ def test_no_broker_ends_above_what_it_can_take_in_though_the_band_would_let_it()
 
 def test_a_part_of_it_stays_free_where_all_together_have_as_much() -> None:
     state = with_capacities(uneven(), into=110 * MB)
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert max(taken_in(found, state).values()) <= 99 * MB
 
 
 def test_a_broker_that_ends_above_its_capacity_is_said_and_the_goal_is_not_reached() -> None:
     state = with_capacities(uneven(), into=90 * MB)
-    wanted = Wanted()
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest()
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert any(
         note.startswith("Broker ") and "MB/s in; it can take in 90 MB/s" in note
         for note in found.notes
@@ -83,8 +83,8 @@ def test_a_broker_that_ends_above_its_capacity_is_said_and_the_goal_is_not_reach
 def test_what_has_to_move_stays_where_nobody_can_take_it_in() -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(9)}, size_bytes=GB)
     state = with_capacities(state, into=3.5 * MB)
-    wanted = Wanted(drain=(1,))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(drain=(1,))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert not found.plan.moves
     assert not is_reached(found, wanted)
     assert (
@@ -93,11 +93,11 @@ def test_what_has_to_move_stays_where_nobody_can_take_it_in() -> None:
     ) in found.notes
 
 
-@pytest.mark.parametrize("wanted", [Wanted(drain=(1,)), Wanted(replace=((1, 4),))])
-def test_what_leaves_a_broker_fills_none_above_its_capacity(wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),))])
+def test_what_leaves_a_broker_fills_none_above_its_capacity(wanted: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(12)}, brokers=range(1, 5), size_bytes=GB)
     state = with_capacities(state, into=8 * MB, b4=2.5 * MB)
-    found = suggest(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     carried = taken_in(found, state)
     assert carried[4] == 2 * MB
     assert carried[1] == (0 if wanted.drain else 2 * MB)
@@ -108,19 +108,21 @@ def test_a_broker_above_its_capacity_that_has_nothing_to_do_with_a_drain_does_no
 ):
     state = cluster({"t-0": [1], "u-0": [2]}, brokers=[1, 2, 3], size_bytes=GB)
     state = with_capacities(state, into=20 * MB)
-    wanted = Wanted(drain=(1,))
-    assert is_reached(suggest(state, load_of(state, {"t-0": MB, "u-0": 30.0 * MB}), wanted), wanted)
+    wanted = PlanRequest(drain=(1,))
+    assert is_reached(
+        suggest_plan(state, load_of(state, {"t-0": MB, "u-0": 30.0 * MB}), wanted), wanted
+    )
 
 
 def test_leaders_send_to_no_followers_that_a_limit_keeps_from_being_made() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(10)}, brokers=[1, 2, 3], size_bytes=GB)
-    wanted = Wanted(replicas=3, limits=Limits(most_moves=2))
-    found = suggest(with_capacities(state, out=21 * MB), load_of(state, MB), wanted)
+    wanted = PlanRequest(replicas=3, limits=Limits(max_moves=2))
+    found = suggest_plan(with_capacities(state, out=21 * MB), load_of(state, MB), wanted)
     assert found.moves == 2
     assert "Broker 1 ends at 22 MB/s out; it can send 21 MB/s: add brokers, or carry less." in (
         found.notes
     )
-    fine = suggest(with_capacities(state, out=22 * MB), load_of(state, MB), wanted)
+    fine = suggest_plan(with_capacities(state, out=22 * MB), load_of(state, MB), wanted)
     assert not any(" ends at " in note for note in fine.notes)
 
 
@@ -128,7 +130,9 @@ def test_leaders_are_given_to_none_that_cannot_send_what_they_do() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(6)}, brokers=[1, 2], size_bytes=GB)
     first, second = state.brokers
     known = [first, replace(second, out_capacity_bytes_per_s=5e6)]
-    found = suggest(state.with_brokers(known), load_of(state, MB), Wanted(leaders_only=True))
+    found = suggest_plan(
+        state.with_brokers(known), load_of(state, MB), PlanRequest(leaders_only=True)
+    )
     # A leader sends to its consumers, and to its follower.
     assert found.leader_moves == 2
 
@@ -139,16 +143,17 @@ def test_of_what_is_drained_another_replica_leads_where_nobody_new_can_send_as_m
     state = state.with_brokers(
         [replace(b, out_capacity_bytes_per_s=sends[b.id]) for b in state.brokers]
     )
-    (move,) = suggest(state, load_of(state, MB), Wanted(drain=(1,))).plan
+    (move,) = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,))).plan
     assert move.after == (2, 3)
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted(), Wanted(drain=(1,)), Wanted(replicas=2), Wanted(fill=(4,))]
+    "wanted",
+    [PlanRequest(), PlanRequest(drain=(1,)), PlanRequest(replicas=2), PlanRequest(fill=(4,))],
 )
-def test_no_broker_takes_more_replicas_than_it_may_have(wanted: Wanted) -> None:
+def test_no_broker_takes_more_replicas_than_it_may_have(wanted: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(12)}, brokers=range(1, 5), size_bytes=GB)
-    found = suggest(state, load_of(state, MB), replace(wanted, most_replicas=3))
+    found = suggest_plan(state, load_of(state, MB), replace(wanted, max_replicas=3))
     held = Counter(b for row in range(12) for b in found.plan.target(state, state.tp(row)))
     came = {b for move in found.plan for b in move.adding}
     assert came
@@ -158,20 +163,20 @@ def test_no_broker_takes_more_replicas_than_it_may_have(wanted: Wanted) -> None:
 def test_brokers_with_more_replicas_than_they_may_have_give_some() -> None:
     held = {f"t-{n}": [1] for n in range(12)} | {f"u-{n}": [2 + n % 2] for n in range(18)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
-    wanted = Wanted(most_replicas=10, band=0.5)
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(max_replicas=10, band=0.5)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert is_reached(found, wanted)
-    assert (found.moves, found.because[next(iter(found.plan)).tp].broker) == (2, 1)
+    assert (found.moves, found.reasons[next(iter(found.plan)).tp].broker) == (2, 1)
     with pytest.raises(UsageError) as refused:
-        suggest(state, load_of(state, MB), replace(wanted, most_replicas=9))
+        suggest_plan(state, load_of(state, MB), replace(wanted, max_replicas=9))
     assert refused.value.title == "30 replicas do not fit on 3 brokers with 9 each."
     assert "10 or more with --max-replicas" in refused.value.next
 
 
 def test_why_nothing_comes_says_the_limit_of_replicas() -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(9)}, size_bytes=GB)
-    wanted = Wanted(drain=(1,), most_replicas=4)
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(drain=(1,), max_replicas=4)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert found.moves == 2
     assert (
         "1 replica (1.0 GB) stays where it is, t-6: --max-replicas allows no broker that could "
@@ -192,11 +197,13 @@ def test_there_is_no_headroom_to_keep_where_all_together_do_not_have_it() -> Non
 
 def test_brokers_get_even_with_hardly_more_bytes_below_capacities_that_are_nearly_used() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    free = suggest(state, load, Wanted())
+    free = suggest_plan(state, load, PlanRequest())
     mean = float(np.nansum(load.in_bytes_per_s)) * 3 / 12
     tight = with_capacities(state, into=1.17 * mean)  # 5 % above the mean with the headroom
-    found = suggest(tight, load, Wanted())
-    assert is_reached(found, Wanted())
+    found = suggest_plan(tight, load, PlanRequest())
+    assert is_reached(found, PlanRequest())
     assert found.after[:, Measure.IN].max() <= 1.17 * 0.9 + 1e-6
     assert found.bytes <= 1.2 * free.bytes
-    assert dump(found.plan) == dump(suggest(tight, load, Wanted()).plan)
+    assert format_plan_file(found.plan) == format_plan_file(
+        suggest_plan(tight, load, PlanRequest()).plan
+    )

@@ -11,14 +11,16 @@ from core.errors import UsageError
 from core.plan.plan import Plan
 from core.plan.planner.evenness import evenness
 from core.plan.planner.model.measures import SHOWN, Measure
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted, broker_ids, broker_pairs
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest, parse_broker_ids, parse_broker_pairs
 
 
-@pytest.mark.parametrize("wanted", [Wanted(), Wanted(leaders_only=True), Wanted(drain=(3,))])
-def test_a_suggested_plan_is_told_as_the_planner_tells_it(wanted: Wanted) -> None:
+@pytest.mark.parametrize(
+    "wanted", [PlanRequest(), PlanRequest(leaders_only=True), PlanRequest(drain=(3,))]
+)
+def test_a_suggested_plan_is_told_as_the_planner_tells_it(wanted: PlanRequest) -> None:
     state, load = skewed(Shape(12, 500, "skew", seed=2))
-    found = suggest(state, load, wanted)
+    found = suggest_plan(state, load, wanted)
 
     even = evenness(state, load, found.plan, leaving=wanted.drain)
 
@@ -44,7 +46,7 @@ def test_a_plan_by_hand_changes_what_it_touches_and_a_dropped_move_changes_it_ba
 
 def test_what_the_plan_leaves_outside_the_band_comes_first() -> None:
     state, load = skewed(Shape(12, 500, "skew", seed=2))
-    even = evenness(state, load, suggest(state, load, Wanted(leaders_only=True)).plan)
+    even = evenness(state, load, suggest_plan(state, load, PlanRequest(leaders_only=True)).plan)
     first = even.by_need()[0]
     assert not even.is_within(even.after)
     assert even.off(even.after)[first].max() == even.off(even.after).max()
@@ -59,8 +61,8 @@ def test_where_no_broker_counts_none_is_furthest_off() -> None:
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        *((broker_ids, text) for text in ("seven", "²", "1_0", "-3", "3,,4")),
-        *((broker_pairs, text) for text in ("3", "3:x", "3:-4")),
+        *((parse_broker_ids, text) for text in ("seven", "²", "1_0", "-3", "3,,4")),
+        *((parse_broker_pairs, text) for text in ("3", "3:x", "3:-4")),
     ],
 )
 def test_wishes_that_cannot_be_read_are_one_sentence(read: object, text: str) -> None:
@@ -72,8 +74,8 @@ def test_shares_of_racks_are_those_of_the_replicas_that_there_are_in_the_end() -
     racks = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
     state = cluster({f"t-{n}": [1 + n % 5] for n in range(20)}, racks=racks, size_bytes=100 * MB)
     load = load_of(state, MB)
-    for wanted in (Wanted(replicas=3), Wanted(replicas=3, limits=Limits(most_moves=9))):
-        found = suggest(state, load, wanted)
+    for wanted in (PlanRequest(replicas=3), PlanRequest(replicas=3, limits=Limits(max_moves=9))):
+        found = suggest_plan(state, load, wanted)
         even = evenness(state, load, found.plan)
         assert np.allclose(even.before, found.before)
         assert np.allclose(even.after, found.after)

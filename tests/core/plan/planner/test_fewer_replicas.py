@@ -13,12 +13,12 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.plan import Plan
-from core.plan.planner.model.measures import HOSTED
+from core.plan.planner.model.measures import REPLICA_MEASURES
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import problem
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.search.mandatory_moves import resize
+from core.plan.planner.model.problem import build_problem
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.search.mandatory_moves import set_replica_count
 
 # As it is left by moving eight partitions that brokers 1 to 8 held in turn to four of these.
 GATHERED = {
@@ -50,9 +50,9 @@ def test_brokers_end_even_without_a_copy_or_another_leader(
     by_name = dict(zip(GATHERED, map(int, sizes), strict=True))
     state = cluster(GATHERED, brokers=range(4, 8), size_bytes=by_name)
 
-    found = suggest(state, Load.unknown(state), Wanted(brokers=brokers, replicas=2))
+    found = suggest_plan(state, Load.unknown(state), PlanRequest(brokers=brokers, replicas=2))
 
-    assert not found.undone
+    assert not found.incomplete
     assert (found.bytes, found.moves, found.leader_moves) == (0, 0, 0)
     assert replicas_each(state, found.plan) == dict.fromkeys(range(4, 8), 4)
 
@@ -62,12 +62,12 @@ def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
     empty = {broker for broker, held in replicas_each(state, Plan()).items() if not held}
     assert empty
 
-    found = suggest(state, load, Wanted(replicas=2))
+    found = suggest_plan(state, load, PlanRequest(replicas=2))
 
     assert (found.bytes, found.leader_moves) == (0, 0)
     held = [n for broker, n in replicas_each(state, found.plan).items() if broker not in empty]
     assert max(held) - min(held) < 0.02 * np.mean(held)
-    hosted = [m for m in HOSTED if found.active[m]]
+    hosted = [m for m in REPLICA_MEASURES if found.active[m]]
     shares = found.after[~np.isin(state.broker_ids, [*empty])][:, hosted]
     assert (np.ptp(shares, axis=0) < 0.05).all()
 
@@ -75,7 +75,7 @@ def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
 def test_a_small_topic_is_spread_as_well_where_all_others_are_uneven() -> None:
     others = {f"u-{n}": [4, 5, 6] for n in range(40)}
     state = cluster(GATHERED | others, brokers=range(4, 8), size_bytes=200_000)
-    found = suggest(state, Load.unknown(state), Wanted(replicas=2, topics="t"))
+    found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2, topics="t"))
     assert not found.bytes
     each = replicas_each(state, found.plan)
     # Broker 7 holds nothing else: it keeps all that it can.
@@ -95,7 +95,7 @@ def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
 ) -> None:
     state, sizes = _cluster(placed, seed)
 
-    found = suggest(state, Load.unknown(state), Wanted(replicas=replicas))
+    found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=replicas))
 
     after = _after(state, found.plan)
     held = _after(state, Plan())
@@ -118,9 +118,9 @@ def test_racks_are_spread_as_well_as_by_the_choice_of_each_partition_alone(
     named = {broker: rack for broker, rack in enumerate(racks, 1) if rack is not None}
     state, _ = _cluster(placed, 0, racks=named)
 
-    alone = Placement(problem(state, Load.unknown(state), replicas_wanted=2))
-    assert not resize(alone, 2, Limits())
-    found = suggest(state, Load.unknown(state), Wanted(replicas=2))
+    alone = Placement(build_problem(state, Load.unknown(state), target_replicas=2))
+    assert not set_replica_count(alone, 2, Limits())
+    found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2))
 
     ids = state.broker_ids
     chosen = _after(state, found.plan).values()
@@ -165,14 +165,14 @@ def test_a_rack_of_its_own_is_kept_though_brokers_stay_uneven() -> None:
     racks = {1: "a", 2: "a", 3: "b"}
     rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
     state = cluster(rows, brokers=[1, 2, 3], racks=racks, size_bytes=MB)
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert all(move.after == (1, 3) for move in found.plan)
 
 
 def test_who_leads_stays_though_it_is_not_preferred() -> None:
     rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
     state = cluster(rows, leaders=dict.fromkeys(rows, 3), brokers=[1, 2, 3], size_bytes=MB)
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert [move.after for move in found.plan] == [(1, 3)] * 6
 
 
@@ -180,7 +180,7 @@ def test_a_broker_without_a_rack_gives_way_to_none_of_a_rack_that_is_used() -> N
     rows = {f"t-{n}": [1, 3, 2] for n in range(6)}
     racks = {1: "a", 2: "a", 4: "b"}
     state = cluster(rows, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
-    for wanted in (Wanted(replicas=2), Wanted(replicas=2, racks_only=True)):
-        found = suggest(state, load_of(state, MB), wanted)
+    for wanted in (PlanRequest(replicas=2), PlanRequest(replicas=2, racks_only=True)):
+        found = suggest_plan(state, load_of(state, MB), wanted)
         assert not found.bytes
         assert [move.after for move in found.plan] == [(1, 3)] * 6

@@ -13,8 +13,8 @@ from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
 from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
@@ -32,49 +32,49 @@ def on_one(**more: object) -> ClusterState:
     [
         (
             cluster({"t-0": [1, 2, 3]}, racks={1: "a", 2: "b", 3: "b"}, size_bytes=GB),
-            Wanted(racks_only=True),
+            PlanRequest(racks_only=True),
             "1 partition with up to 3 replicas in 2 racks: some share one whatever the plan; "
             "add brokers in another rack.",
         ),
         (
             on_one(),
-            Wanted(racks_only=True),
+            PlanRequest(racks_only=True),
             "No broker has a rack, so that none is shared or not: set broker.rack.",
         ),
         (
             on_one(disk_bytes=(10 * GB, GB + GB // 2)),
-            Wanted(drain=(1,)),
+            PlanRequest(drain=(1,)),
             "9 replicas (9.0 GB) stay where they are, t-0, t-1, t-2 and 6 more: no broker that "
             "could take them has that much disk to fill (500 MB at most, 1.0 GB in all); "
             "add disk, or lower retention.",
         ),
         (
             cluster({"t-0": [1, 2]}, size_bytes=GB),
-            Wanted(drain=(2,)),
+            PlanRequest(drain=(2,)),
             "1 replica (1.0 GB) stays where it is, t-0: no other broker is there that holds none "
             "of them; add brokers, or lower their number.",
         ),
         (
             cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(drain=(1,), exclude=(3,)),
+            PlanRequest(drain=(1,), exclude=(3,)),
             "1 replica (1.0 GB) stays where it is, t-0: all other brokers that hold none of them "
             "are to be left as they are; lift --exclude for one.",
         ),
         (
             cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(replicas=3, exclude=(3,)),
+            PlanRequest(replicas=3, exclude=(3,)),
             "1 replica (1.0 GB) is missing or too many for 3 of each partition, t-0: all other "
             "brokers that hold none of them are to be left as they are; lift --exclude for one.",
         ),
         (
             cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3], size_bytes=GB),
-            Wanted(drain=(1,), exclude=(3,)),
+            PlanRequest(drain=(1,), exclude=(3,)),
             "1 replica (1.0 GB) stays where it is, t-0: no other broker is there that holds none "
             "of them; add brokers, or lower their number.",
         ),
         (
             cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(replace=((1, 2),)),
+            PlanRequest(replace=((1, 2),)),
             "1 replica (1.0 GB) stays where it is, t-0: the broker that takes the place holds one "
             "already; ask for --drain instead.",
         ),
@@ -82,33 +82,33 @@ def on_one(**more: object) -> ClusterState:
             cluster(
                 {"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "b", 3: "a"}, size_bytes=GB
             ),
-            Wanted(drain=(2,)),
+            PlanRequest(drain=(2,)),
             "1 replica (1.0 GB) stays where it is, t-0: every broker that could take them is in a "
             "rack that holds one; add one in another rack, or ask for --ignore-racks.",
         ),
         (
             on_one(),
-            Wanted(drain=(1,), limits=Limits(most_bytes=4 * GB)),
+            PlanRequest(drain=(1,), limits=Limits(max_bytes=4 * GB)),
             "5 replicas (5.0 GB) stay where they are, t-4, t-5, t-6 and 2 more: --max-bytes allows "
             "no more, all of it needs 9.0 GB; raise it, or plan the rest when this is done.",
         ),
         (
             on_one(),
-            Wanted(replicas=2, limits=Limits(most_moves=4)),
+            PlanRequest(replicas=2, limits=Limits(max_moves=4)),
             "5 replicas (5.0 GB) are missing or too many for 2 of each partition, t-4, t-5, t-6 "
             "and 2 more: --max-moves allows no more, all of it needs 9; raise it, or plan the rest "
             "when this is done.",
         ),
         (
             on_one(),
-            Wanted(drain=(1,), limits=Limits(most_per_broker=4)),
+            PlanRequest(drain=(1,), limits=Limits(max_per_broker=4)),
             "5 replicas (5.0 GB) stay where they are, t-4, t-5, t-6 and 2 more: --max-per-broker "
             "allows no more, a broker that has to give or take more waits; raise it, or plan the "
             "rest when this is done.",
         ),
         (
             on_one(),
-            Wanted(replace=((1, 2),), limits=Limits(stop=lambda: True)),
+            PlanRequest(replace=((1, 2),), limits=Limits(stop=lambda: True)),
             "9 replicas (9.0 GB) stay where they are, t-0, t-1, t-2 and 6 more: --time-budget "
             "allows no more, give it longer; raise it, or plan the rest when this is done.",
         ),
@@ -119,7 +119,7 @@ def on_one(**more: object) -> ClusterState:
                 leaders={"u-0": -1},
                 size_bytes=GB,
             ),
-            Wanted(replicas=2),
+            PlanRequest(replicas=2),
             "1 replica (1.0 GB) is missing or too many for 2 of each partition, t-0: moving "
             "already; plan again when that has ended.",
         ),
@@ -127,7 +127,7 @@ def on_one(**more: object) -> ClusterState:
             cluster(
                 {f"t-{n}": [1, 2] for n in range(3)}, dead=[2], isr={"t-0": [1]}, size_bytes=GB
             ),
-            Wanted(replicas=1),
+            PlanRequest(replicas=1),
             "3 replicas (3.0 GB) are missing or too many for 1 of each partition, t-0, t-1, t-2: "
             "out of sync or on a broker that is down; plan again when they are in sync.",
         ),
@@ -139,25 +139,25 @@ def on_one(**more: object) -> ClusterState:
                 adding={"t-0": [2]},
                 size_bytes=GB,
             ),
-            Wanted(racks_only=True),
+            PlanRequest(racks_only=True),
             "1 replica (1.0 GB) shares a rack with another one, t-0: moving already; plan again "
             "when that has ended.",
         ),
         (
             on_one(),
-            Wanted(limits=Limits(most_bytes=GB // 2)),
+            PlanRequest(limits=Limits(max_bytes=GB // 2)),
             "--max-bytes allows no more: 0 B of 500 MB are used; "
             "raise it, or plan again when this is done.",
         ),
         (
             on_one(),
-            Wanted(limits=Limits(most_moves=2)),
+            PlanRequest(limits=Limits(max_moves=2)),
             "--max-moves allows no more: all 2 are used; "
             "raise it, or plan again when this is done.",
         ),
         (
             on_one(),
-            Wanted(limits=Limits(most_per_broker=2)),
+            PlanRequest(limits=Limits(max_per_broker=2)),
             "--max-per-broker allows no more: broker 1 can take part in no more; "
             "raise it, or plan again when this is done.",
         ),
@@ -166,25 +166,25 @@ def on_one(**more: object) -> ClusterState:
                 {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]},
                 size_bytes={f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB},
             ),
-            Wanted(band=0.02),
+            PlanRequest(band=0.02),
             "big-0 alone is 53% of a broker's share of disk: pieces of that size hardly fit a "
             "band of ±2%; split the topic, or widen the band.",
         ),
         (
             on_one(disk_bytes=(10 * GB, GB + GB // 2)),
-            Wanted(),
+            PlanRequest(),
             "Brokers 2,3 have no disk left for what would help (500 MB may be filled at most); "
             "add disk, or lower retention.",
         ),
         (
             cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(keep="t"),
+            PlanRequest(keep="t"),
             "What --keep leaves alone is 225% of broker 1's share of disk: no plan evens that out "
             "beside it; lift it for some.",
         ),
         (
             cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(topics="u"),
+            PlanRequest(topics="u"),
             "What was not chosen is 225% of broker 1's share of disk: no plan evens that out "
             "beside it; choose more topics.",
         ),
@@ -193,43 +193,48 @@ def on_one(**more: object) -> ClusterState:
                 ON_ONE | {"u-0": [2], "v-0": [3]},
                 size_bytes=dict.fromkeys(ON_ONE, 2 * GB) | {"u-0": GB, "v-0": GB},
             ),
-            Wanted(topics="u|v", keep="v"),
+            PlanRequest(topics="u|v", keep="v"),
             "What was not chosen is 270% of broker 1's share of disk: no plan evens that out "
             "beside it; choose more topics.",
         ),
         (
             cluster(ON_ONE | {"u-0": [2]}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(resting=frozenset(tp(f"t-{n}") for n in range(9))),
+            PlanRequest(frozen=frozenset(tp(f"t-{n}") for n in range(9))),
             "What is to rest is 270% of broker 1's share of disk: no plan evens that out beside "
             "it; wait.",
         ),
         (
             cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2], size_bytes=GB),
-            Wanted(drain=(1,), keep="u"),
+            PlanRequest(drain=(1,), keep="u"),
             "2 replicas (2.0 GB) stay where they are, u-0, u-1: of topics to keep; lift --keep for "
             "what has to go.",
         ),
         (
             cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2, 3], size_bytes=GB),
-            Wanted(drain=(1,), brokers=(2, 3), keep="u"),
+            PlanRequest(drain=(1,), brokers=(2, 3), keep="u"),
             "2 replicas (2.0 GB) stay where they are, u-0, u-1: of topics to keep; lift --keep for "
             "what has to go.",
         ),
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_do(
-    state: ClusterState, wanted: Wanted, words: str
+    state: ClusterState, wanted: PlanRequest, words: str
 ) -> None:
-    found = suggest(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert words in found.notes
     assert not is_reached(found, wanted)
 
 
 def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
     state = on_one(brokers=[1, 2, 3, 4])
-    for wanted in (Wanted(), Wanted(drain=(1,)), Wanted(fill=(2,)), Wanted(replicas=3)):
-        found = suggest(
-            state, load_of(state, MB), replace(wanted, limits=Limits(most_per_broker=4))
+    for wanted in (
+        PlanRequest(),
+        PlanRequest(drain=(1,)),
+        PlanRequest(fill=(2,)),
+        PlanRequest(replicas=3),
+    ):
+        found = suggest_plan(
+            state, load_of(state, MB), replace(wanted, limits=Limits(max_per_broker=4))
         )
         assert found.plan.moves
         for broker in (1, 2, 3, 4):
@@ -268,7 +273,7 @@ def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
     ],
 )
 def test_what_is_not_known_or_cannot_be_touched_is_counted(state: ClusterState, words: str) -> None:
-    assert words in suggest(state, load_of(state, MB), Wanted()).notes
+    assert words in suggest_plan(state, load_of(state, MB), PlanRequest()).notes
 
 
 def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
@@ -276,7 +281,7 @@ def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
     load = load_of(state, MB)
     load.out_bytes_per_s[:4] = np.nan
     load.in_bytes_per_s[:1] = np.nan
-    notes = suggest(state, load, Wanted()).notes
+    notes = suggest_plan(state, load, PlanRequest()).notes
     assert any(note.startswith("What is produced to 1 of 9 partitions is not") for note in notes)
     assert (
         "What is read of 3 of 9 partitions is not known: it is taken to be what it is for the "
@@ -286,7 +291,7 @@ def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
     assert (
         "What is read of 8 of 9 partitions is not known: of what they send only what followers "
         "fetch is counted."
-    ) in suggest(state, load, Wanted()).notes
+    ) in suggest_plan(state, load, PlanRequest()).notes
 
 
 def test_nothing_is_copied_for_what_is_not_known() -> None:
@@ -297,15 +302,15 @@ def test_nothing_is_copied_for_what_is_not_known() -> None:
     load = load_of(state, MB)
     load.in_bytes_per_s[state.leader == 0] = np.nan
     load.out_bytes_per_s[state.leader == 0] = np.nan
-    found = suggest(state, load, Wanted())
+    found = suggest_plan(state, load, PlanRequest())
     assert not found.plan.moves
-    assert is_reached(found, Wanted())
+    assert is_reached(found, PlanRequest())
 
 
 def test_a_cluster_of_which_one_broker_is_up_is_not_taken_for_even() -> None:
     state = cluster({f"t-{n}": [n % 4] for n in range(8)}, brokers=range(4), dead=[1, 2, 3])
-    found = suggest(state, load_of(state, MB), Wanted())
-    assert not is_reached(found, Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert not is_reached(found, PlanRequest())
     assert "Only broker 0 of 4 brokers is up and may take part: nothing can be evened out." in (
         found.notes
     )
@@ -317,7 +322,9 @@ def test_capacities_that_only_some_brokers_have_are_named() -> None:
     sized = replace(
         first, log_dirs=(LogDir("/data", 9 * GB, 5 * GB),), in_capacity_bytes_per_s=100e6
     )
-    notes = suggest(state.with_brokers([sized, *others]), load_of(state, MB), Wanted()).notes
+    notes = suggest_plan(
+        state.with_brokers([sized, *others]), load_of(state, MB), PlanRequest()
+    ).notes
     assert (
         "Brokers 2,3 have disks of unknown size: shares of disk are equal parts, "
         "and nothing keeps those from filling up."
@@ -330,37 +337,37 @@ def test_capacities_that_only_some_brokers_have_are_named() -> None:
 
 def test_partitions_that_nobody_asks_about_are_not_told_of() -> None:
     state = cluster({"t-0": [1], "u-0": [1, 2]}, brokers=[1, 2], adding={"u-0": [2]}, size_bytes=GB)
-    notes = suggest(state, Load.unknown(state), Wanted(topics="t")).notes
+    notes = suggest_plan(state, Load.unknown(state), PlanRequest(topics="t")).notes
     assert not any("moving already" in note for note in notes)
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted(replicas=2), Wanted(racks_only=True)], ids=["replicas", "racks"]
+    "wanted", [PlanRequest(replicas=2), PlanRequest(racks_only=True)], ids=["replicas", "racks"]
 )
-def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(wanted: Wanted) -> None:
+def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(wanted: PlanRequest) -> None:
     state = cluster(
         {"t-0": [1, 2, 3], "u-0": [1, 3]},
         racks={1: "a", 2: "a", 3: "b"},
         adding={"t-0": [3]},
         removing={"t-0": [2]},
     )
-    found = suggest(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert is_reached(found, wanted)
     assert not found.plan.moves
 
 
 def test_a_limit_of_bytes_is_not_blamed_where_nothing_is_copied() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(3)}, size_bytes=GB)
-    wanted = Wanted(leaders_only=True, limits=Limits(most_bytes=GB // 2))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(leaders_only=True, limits=Limits(max_bytes=GB // 2))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert not is_reached(found, wanted)
     assert not any("--max-bytes" in note for note in found.notes)
 
 
 def test_a_limit_of_bytes_is_not_blamed_where_no_copy_would_help() -> None:
     state = cluster({"t-0": [1], "t-1": [2]}, size_bytes={"t-0": 10 * GB, "t-1": 7 * GB})
-    wanted = Wanted(limits=Limits(most_bytes=8 * GB))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(limits=Limits(max_bytes=8 * GB))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert not is_reached(found, wanted)
     assert not any("--max-bytes" in note for note in found.notes)
 
@@ -369,7 +376,7 @@ UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
 
 
 @pytest.mark.parametrize(
-    ("disk_bytes", "most_bytes", "moves", "words"),
+    ("disk_bytes", "max_bytes", "moves", "words"),
     [
         (None, MB, 0, "they are not copied, as --max-bytes cannot be held against them."),
         ((GB, GB), inf, 0, "they are copied to no broker that tells its free disk."),
@@ -377,11 +384,11 @@ UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
     ],
 )
 def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
-    disk_bytes: tuple[int, int] | None, most_bytes: float, moves: int, words: str
+    disk_bytes: tuple[int, int] | None, max_bytes: float, moves: int, words: str
 ) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=disk_bytes)
     state = state if disk_bytes is None else with_disks(state, disk_bytes)
-    found = suggest(state, load_of(state, MB), Wanted(limits=Limits(most_bytes=most_bytes)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(limits=Limits(max_bytes=max_bytes)))
     assert (found.moves, found.unsized) == (moves, moves)
     assert f"The size of 6 of 6 partitions is not known: {words}" in found.notes
 
@@ -391,12 +398,12 @@ def with_disks(state: ClusterState, disk_bytes: tuple[int, int]) -> ClusterState
     return state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
 
 
-@pytest.mark.parametrize("limits", [Limits(most_bytes=MB), Limits()])
-@pytest.mark.parametrize("wanted", [Wanted(drain=(2,)), Wanted(replicas=3)])
-def test_what_has_to_move_and_has_no_known_size_stays(wanted: Wanted, limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [Limits(max_bytes=MB), Limits()])
+@pytest.mark.parametrize("wanted", [PlanRequest(drain=(2,)), PlanRequest(replicas=3)])
+def test_what_has_to_move_and_has_no_known_size_stays(wanted: PlanRequest, limits: Limits) -> None:
     state = with_disks(cluster(UNSIZED, brokers=[1, 2, 3]), (GB, GB))
     wanted = replace(wanted, limits=limits)
-    found = suggest(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert not found.plan.moves
     assert not is_reached(found, wanted)
     assert found.notes[0].startswith("6 replicas (of unknown size)")
@@ -406,8 +413,8 @@ def test_what_has_to_move_and_has_no_known_size_stays(wanted: Wanted, limits: Li
 def test_a_plan_for_leaders_is_not_blamed_on_what_brokers_hold() -> None:
     sizes = {"t-0": 10 * GB, "t-1": GB, "t-2": GB}
     state = cluster({name: [1, 2] for name in sizes}, size_bytes=sizes)
-    wanted = Wanted(leaders_only=True)
-    found = suggest(state, Load.unknown(state), wanted)
+    wanted = PlanRequest(leaders_only=True)
+    found = suggest_plan(state, Load.unknown(state), wanted)
     assert not is_reached(found, wanted)
     assert not any("disk" in note for note in found.notes)
     assert (
@@ -420,7 +427,7 @@ def test_what_is_kept_is_not_to_be_split() -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
     sizes = {f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB}
     state = cluster(held, size_bytes=sizes)
-    found = suggest(state, load_of(state, MB), Wanted(band=0.02, keep="big"))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(band=0.02, keep="big"))
     assert not any("big-0" in note for note in found.notes)
     assert any(note.startswith("t-0 alone is 35% of a broker's share") for note in found.notes)
 
@@ -428,17 +435,17 @@ def test_what_is_kept_is_not_to_be_split() -> None:
 def test_a_broker_that_topics_to_choose_leave_in_use_is_named() -> None:
     """What was asked is done; who takes the broker down reads that it is not empty."""
     state = cluster(ON_ONE | {"u-0": [1], "v-0": [1]}, brokers=[1, 2], size_bytes=GB)
-    wanted = Wanted(drain=(1,), topics="u")
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(drain=(1,), topics="u")
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert is_reached(found, wanted)
     assert (
         "Broker 1 is not empty then: 10 replicas of topics that were not chosen stay on it."
     ) in found.notes
     for more in (replace(wanted, keep="v"), replace(wanted, brokers=(2,))):
-        again = suggest(state, load_of(state, MB), more)
+        again = suggest_plan(state, load_of(state, MB), more)
         assert is_reached(again, more), "what was not chosen is not asked for by anything else"
         assert found.notes[0] in again.notes
-    whole = suggest(state, load_of(state, MB), Wanted(drain=(1,), topics=".*"))
+    whole = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,), topics=".*"))
     assert not any("not empty" in note for note in whole.notes)
 
 
@@ -446,9 +453,9 @@ def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
     held = {f"t-{n}": [1, 2 + n % 3] for n in range(6)} | {"u-0": [2, 3]}
     state = cluster(held, racks={1: "a", 2: "b", 3: "b", 4: "b"}, size_bytes=GB)
     words = "Broker 1 has to carry 200% of the mean: few brokers in the rack hold a replica of"
-    told = suggest(state, load_of(state, MB), Wanted()).notes
+    told = suggest_plan(state, load_of(state, MB), PlanRequest()).notes
     assert any(note.startswith(words) for note in told)
-    nothing = suggest(state, load_of(state, MB), Wanted(drain=(4,), topics="u"))
+    nothing = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,), topics="u"))
     assert not nothing.plan.moves
     assert not any("of the mean" in note for note in nothing.notes)
 
@@ -480,8 +487,8 @@ def test_what_is_hidden_is_taken_and_stays(
     hidden: HiddenTopics | None, moves: int, reached: bool, words: str
 ) -> None:
     state = partly_seen(hidden)
-    wanted = Wanted()
-    found = suggest(state, Load.unknown(state), wanted)
+    wanted = PlanRequest()
+    found = suggest_plan(state, Load.unknown(state), wanted)
     assert (found.moves, is_reached(found, wanted)) == (moves, reached)
     assert words in " ".join(found.notes)
     assert any("hidden" in note for note in found.notes) is bool(words)
@@ -496,29 +503,29 @@ DOWN = "Broker 1 is down: whether it holds replicas of topics that are hidden is
 @pytest.mark.parametrize(
     ("hidden", "alive", "wanted", "reached", "words"),
     [
-        (hides(1, 2, GB), True, Wanted(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
-        (hides(2, 2, GB), True, Wanted(drain=(1,)), True, ""),
-        (hides(1, 2, GB), True, Wanted(replace=((1, 4),)), False, "Broker 1 keeps 2 replicas"),
-        (REFUSED, True, Wanted(drain=(1,)), False, GETS),
-        (REFUSED, True, Wanted(drain=(3,)), False, "Whether broker 3 gets empty is not known"),
-        (HiddenTopics(), True, Wanted(drain=(1,)), True, ""),
-        (SILENT, True, Wanted(drain=(1,)), False, GETS),
-        (SILENT, True, Wanted(drain=(2,)), True, ""),
+        (hides(1, 2, GB), True, PlanRequest(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
+        (hides(2, 2, GB), True, PlanRequest(drain=(1,)), True, ""),
+        (hides(1, 2, GB), True, PlanRequest(replace=((1, 4),)), False, "Broker 1 keeps 2 replicas"),
+        (REFUSED, True, PlanRequest(drain=(1,)), False, GETS),
+        (REFUSED, True, PlanRequest(drain=(3,)), False, "Whether broker 3 gets empty is not known"),
+        (HiddenTopics(), True, PlanRequest(drain=(1,)), True, ""),
+        (SILENT, True, PlanRequest(drain=(1,)), False, GETS),
+        (SILENT, True, PlanRequest(drain=(2,)), True, ""),
         # What is down tells nothing: only what is seen otherwise says whether to doubt it.
-        (SILENT, False, Wanted(drain=(1,)), True, DOWN),
-        (SILENT, False, Wanted(replace=((1, 4),)), True, DOWN),
-        (HiddenTopics(unknown_brokers=(1, 2)), False, Wanted(drain=(1,)), False, GETS),
-        (REFUSED, False, Wanted(drain=(1,)), False, GETS),
-        (SOME_HIDDEN, False, Wanted(drain=(1,)), False, GETS),
-        (hides(1, 2, GB), False, Wanted(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
+        (SILENT, False, PlanRequest(drain=(1,)), True, DOWN),
+        (SILENT, False, PlanRequest(replace=((1, 4),)), True, DOWN),
+        (HiddenTopics(unknown_brokers=(1, 2)), False, PlanRequest(drain=(1,)), False, GETS),
+        (REFUSED, False, PlanRequest(drain=(1,)), False, GETS),
+        (SOME_HIDDEN, False, PlanRequest(drain=(1,)), False, GETS),
+        (hides(1, 2, GB), False, PlanRequest(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
     ],
 )
 def test_a_broker_that_holds_what_is_hidden_does_not_get_empty(
-    hidden: HiddenTopics, alive: bool, wanted: Wanted, reached: bool, words: str
+    hidden: HiddenTopics, alive: bool, wanted: PlanRequest, reached: bool, words: str
 ) -> None:
     brokers = [Broker(id, alive=alive or id != 1) for id in (1, 2, 3, 4)]
     state = partly_seen(hidden).with_brokers(brokers)
-    found = suggest(state, Load.unknown(state), wanted)
+    found = suggest_plan(state, Load.unknown(state), wanted)
     told = [n for n in found.notes if n.startswith(("Broker 1 keeps", "Broker 1 is", "Whether b"))]
     assert words is not DOWN or sum("hidden" in note for note in found.notes) == 1
     assert [n for n in told if n.startswith(words)] if words else not told, found.notes

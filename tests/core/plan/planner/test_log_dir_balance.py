@@ -15,8 +15,8 @@ from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Broker, FutureReplica, LogDir, PartitionRow
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.plan.planner.log_dirs import EvenedDirs, even_dirs
-from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.log_dirs import LogDirPlan, balance_log_dirs
+from core.plan.planner.request import Limits, PlanRequest
 
 ROOMY = 10**12
 Placed = dict[str, tuple[str, int]]
@@ -58,36 +58,37 @@ def many(count: int, size: int = 10 * MB, path: str = "/d1", topic: str = "t") -
     return {f"{topic}-{i}": (path, size) for i in range(count)}
 
 
-def after(found: EvenedDirs, broker: int = 1) -> dict[str, float]:
+def after(found: LogDirPlan, broker: int = 1) -> dict[str, float]:
     return {one.path: round(one.after, 2) for one in found.dirs if one.broker == broker}
 
 
 def test_what_lies_in_one_log_dir_is_spread_with_hardly_more_bytes_than_needed() -> None:
-    found = even_dirs(jbod(many(20)), Wanted())
+    found = balance_log_dirs(jbod(many(20)), PlanRequest())
     assert found.reached
     assert found.moves == 9  # 45 % of it brings the emptier one to 90 % of its share
     assert after(found) == {"/d1": 1.1, "/d2": 0.9}
     for move in found.plan:
         assert move.before == move.after
-        assert (move.dir_moves, move.found_dirs) == ({1: "/d2"}, {1: "/d1"})
+        assert (move.dir_moves, move.base_log_dirs) == ({1: "/d2"}, {1: "/d1"})
 
 
 def test_what_is_within_the_band_stays() -> None:
     held = many(11, path="/d1") | many(9, path="/d2", topic="u")
-    found = even_dirs(jbod(held), Wanted())
+    found = balance_log_dirs(jbod(held), PlanRequest())
     assert (found.reached, found.moves, found.notes) == (True, 0, ())
 
 
 def test_shares_are_by_size_where_log_dirs_differ() -> None:
-    found = even_dirs(jbod(many(20), total={"/d1": 3 * ROOMY, "/d2": ROOMY}), Wanted())
+    found = balance_log_dirs(jbod(many(20), total={"/d1": 3 * ROOMY, "/d2": ROOMY}), PlanRequest())
     sizes = {one.path: one.after_bytes for one in found.dirs}
     assert sizes["/d1"] / 200 / MB == pytest.approx(0.75, abs=0.08)
 
 
 def test_no_log_dir_is_filled_beyond_its_limit() -> None:
     """100 MB in all, of which 10 are to stay free."""
-    found = even_dirs(
-        jbod(many(20), total={"/d1": 100 * MB, "/d2": 100 * MB}, free={"/d2": 45 * MB}), Wanted()
+    found = balance_log_dirs(
+        jbod(many(20), total={"/d1": 100 * MB, "/d2": 100 * MB}, free={"/d2": 45 * MB}),
+        PlanRequest(),
     )
     assert found.bytes == 30 * MB
     assert not found.reached
@@ -98,7 +99,7 @@ def test_two_log_dirs_on_one_disk_are_not_filled_beyond_it_together() -> None:
     """45 MB free of 100 on the one disk of both, of which 10 are to stay free."""
     dirs, others = ("/d1", "/d2", "/d3"), ("/d2", "/d3")
     total, free = dict.fromkeys(dirs, 100 * MB), dict.fromkeys(others, 45 * MB)
-    found = even_dirs(jbod(many(30), dirs=dirs, total=total, free=free), Wanted())
+    found = balance_log_dirs(jbod(many(30), dirs=dirs, total=total, free=free), PlanRequest())
     assert found.bytes == 30 * MB
     assert "no room" in found.notes[0]
 
@@ -115,13 +116,13 @@ def test_what_a_reassignment_in_flight_still_brings_is_no_room_in_its_log_dir() 
         log_dir=state.adding.astype(np.int32),
         size_bytes=np.where(state.adding, 5 * MB, state.size_bytes),
     )
-    found = even_dirs(state, Wanted(band=0.01))
+    found = balance_log_dirs(state, PlanRequest(band=0.01))
     assert found.bytes == 20 * MB, "55 MB may be filled, and 35 are on their way"
 
 
 def test_each_broker_is_evened_out_by_itself() -> None:
     uneven, even = many(20), many(10, path="/d1", topic="u") | many(10, path="/d2", topic="v")
-    found = even_dirs(jbod(uneven, even), Wanted())
+    found = balance_log_dirs(jbod(uneven, even), PlanRequest())
     assert {b for move in found.plan for b in move.dir_moves} == {1}
     assert after(found, 2) == {"/d1": 1.0, "/d2": 1.0}
 
@@ -130,45 +131,45 @@ def test_a_partition_on_two_brokers_is_one_move() -> None:
     state = cluster({f"t-{i}": [1, 2] for i in range(10)}, size_bytes=10 * MB)
     dirs = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
     state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
-    found = even_dirs(state, Wanted())
+    found = balance_log_dirs(state, PlanRequest())
     assert (len(found.plan), found.moves) == (5, 10)
-    assert all(len(found.because[move.tp]) == 2 for move in found.plan)
+    assert all(len(found.reasons[move.tp]) == 2 for move in found.plan)
 
 
 def test_moves_tell_whom_they_relieve() -> None:
-    found = even_dirs(jbod(many(20)), Wanted())
-    (why,) = found.because[found.plan.moves[0].tp]
+    found = balance_log_dirs(jbod(many(20)), PlanRequest())
+    (why,) = found.reasons[found.plan.moves[0].tp]
     assert why.words == "b1 /d1 200% → 110%"
 
 
 def test_one_huge_replica_is_named() -> None:
-    found = even_dirs(jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u")), Wanted())
+    found = balance_log_dirs(jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u")), PlanRequest())
     assert not found.reached
     assert "holds one replica of 900 MB" in found.notes[0]
 
 
 def test_replicas_that_are_too_large_for_the_band_are_moved_where_that_helps() -> None:
-    found = even_dirs(jbod(many(3, 40 * MB)), Wanted())
+    found = balance_log_dirs(jbod(many(3, 40 * MB)), PlanRequest())
     assert after(found) == {"/d1": 1.33, "/d2": 0.67}
     assert not found.reached
 
 
 def test_limits_hold() -> None:
     state = jbod(many(20))
-    assert even_dirs(state, Wanted(limits=Limits(most_moves=3))).moves == 3
-    assert even_dirs(state, Wanted(limits=Limits(most_per_broker=2))).moves == 2
-    assert even_dirs(state, Wanted(limits=Limits(most_bytes=45 * MB))).bytes == 40 * MB
-    stopped = even_dirs(state, Wanted(limits=Limits(stop=lambda: True)))
+    assert balance_log_dirs(state, PlanRequest(limits=Limits(max_moves=3))).moves == 3
+    assert balance_log_dirs(state, PlanRequest(limits=Limits(max_per_broker=2))).moves == 2
+    assert balance_log_dirs(state, PlanRequest(limits=Limits(max_bytes=45 * MB))).bytes == 40 * MB
+    stopped = balance_log_dirs(state, PlanRequest(limits=Limits(stop=lambda: True)))
     assert (stopped.moves, stopped.reached) == (0, False)
     assert "limit" in stopped.notes[-1]
 
 
-@pytest.mark.parametrize(("most_bytes", "said"), [(9e14, False), (39 * MB, True)])
+@pytest.mark.parametrize(("max_bytes", "said"), [(9e14, False), (39 * MB, True)])
 def test_a_limit_of_bytes_is_blamed_only_where_more_of_it_would_help(
-    most_bytes: float, said: bool
+    max_bytes: float, said: bool
 ) -> None:
     state = jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u"))
-    found = even_dirs(state, Wanted(limits=Limits(most_bytes=most_bytes)))
+    found = balance_log_dirs(state, PlanRequest(limits=Limits(max_bytes=max_bytes)))
     assert not found.reached
     assert any("A limit (bytes" in note for note in found.notes) is said
 
@@ -179,35 +180,41 @@ def test_replicas_of_a_partition_that_is_out_of_sync_stay_where_they_are() -> No
     state = cluster(held, isr=behind, size_bytes=10 * MB)
     dirs = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
     state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
-    found = even_dirs(state, Wanted())
+    found = balance_log_dirs(state, PlanRequest())
     assert {move.tp.partition for move in found.plan} == {6, 7, 8, 9}
 
 
 def test_what_must_not_be_touched_stays() -> None:
     state = jbod(many(10) | many(10, topic="keep"))
-    assert {m.tp.topic for m in even_dirs(state, Wanted(keep="keep")).plan} == {"t"}
-    assert {m.tp.topic for m in even_dirs(state, Wanted(topics="keep")).plan} == {"keep"}
+    assert {m.tp.topic for m in balance_log_dirs(state, PlanRequest(keep="keep")).plan} == {"t"}
+    assert {m.tp.topic for m in balance_log_dirs(state, PlanRequest(topics="keep")).plan} == {
+        "keep"
+    }
     two = jbod(many(10), many(10, topic="u"))
-    assert {m.tp.topic for m in even_dirs(two, Wanted(exclude=(1,))).plan} == {"u"}
+    assert {m.tp.topic for m in balance_log_dirs(two, PlanRequest(exclude=(1,))).plan} == {"u"}
     sick = replace(state, in_sync=np.zeros(state.replica_count, np.bool_))
-    assert not even_dirs(sick, Wanted()).plan.moves
+    assert not balance_log_dirs(sick, PlanRequest()).plan.moves
 
 
 def test_only_named_brokers_are_evened_out() -> None:
     state = jbod(many(20), many(20, topic="u"))
-    assert {b for m in even_dirs(state, Wanted(brokers=(2,))).plan for b in m.dir_moves} == {2}
+    assert {
+        b for m in balance_log_dirs(state, PlanRequest(brokers=(2,))).plan for b in m.dir_moves
+    } == {2}
     with pytest.raises(UsageError, match="no broker 9"):
-        even_dirs(state, Wanted(brokers=(9,)))
+        balance_log_dirs(state, PlanRequest(brokers=(9,)))
 
 
 def test_an_offline_log_dir_is_left_as_it_is() -> None:
-    found = even_dirs(jbod(many(20), dirs=("/d1", "/d2", "/d3"), offline=("/d3",)), Wanted())
+    found = balance_log_dirs(
+        jbod(many(20), dirs=("/d1", "/d2", "/d3"), offline=("/d3",)), PlanRequest()
+    )
     assert {one.path for one in found.dirs} == {"/d1", "/d2"}
     assert "/d3 of broker 1 is offline" in found.notes[0]
 
 
 def test_nothing_to_even_out_is_said() -> None:
-    found = even_dirs(jbod(many(3), dirs=("/d1",)), Wanted())
+    found = balance_log_dirs(jbod(many(3), dirs=("/d1",)), PlanRequest())
     assert found.reached
     assert "more than one log dir" in found.notes[0]
 
@@ -222,7 +229,7 @@ def test_laws(placed: list[tuple[str, int]], band: float) -> None:
     """Nothing is lost, nobody ends further off, and a second plan has nothing to do."""
     held = {f"t-{i}": (path, size * MB) for i, (path, size) in enumerate(placed)}
     state = jbod(held, dirs=("/d1", "/d2", "/d3"))
-    found = even_dirs(state, Wanted(band=band))
+    found = balance_log_dirs(state, PlanRequest(band=band))
     before, now = (
         [getattr(one, name) for one in found.dirs] for name in ("before_bytes", "after_bytes")
     )
@@ -239,8 +246,10 @@ def test_laws(placed: list[tuple[str, int]], band: float) -> None:
         d: sum(size for path, size in ended.values() if path == d) for d in ("/d1", "/d2", "/d3")
     }
     if found.reached:
-        assert not even_dirs(jbod(ended, dirs=("/d1", "/d2", "/d3")), Wanted(band=band)).plan.moves
-    assert even_dirs(state, Wanted(band=band)).plan == found.plan
+        assert not balance_log_dirs(
+            jbod(ended, dirs=("/d1", "/d2", "/d3")), PlanRequest(band=band)
+        ).plan.moves
+    assert balance_log_dirs(state, PlanRequest(band=band)).plan == found.plan
 
 
 def test_bytes_are_near_the_least() -> None:
@@ -249,7 +258,7 @@ def test_bytes_are_near_the_least() -> None:
     for _ in range(20):
         sizes = (rng.pareto(1.5, 200) + 0.1) * MB
         held = {f"t-{i}": ("/d1" if i % 4 else "/d2", int(s)) for i, s in enumerate(sizes)}
-        found = even_dirs(jbod(held), Wanted())
+        found = balance_log_dirs(jbod(held), PlanRequest())
         if not found.reached:
             continue
         least = max(
@@ -262,7 +271,7 @@ def test_bytes_are_near_the_least() -> None:
 def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() -> None:
     here = jbod(many(4) | {"u-0": ("/d1", 40 * MB)})
     copied = replace(here, future_replicas=(FutureReplica(tp("u-0"), 1, "/d2", MB),))
-    found = even_dirs(copied, Wanted())
+    found = balance_log_dirs(copied, PlanRequest())
     assert not len(found.plan), "even once it is there"
     assert found.reached
 
@@ -274,8 +283,9 @@ def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(
     brokers = [replace(b, log_dirs=() if lost == "dirs" else two) for b in state.brokers]
     sizes = np.full_like(state.size_bytes, -1) if lost == "sizes" else state.size_bytes
     places = np.full_like(state.log_dir, -1) if lost == "places" else state.log_dir
-    found = even_dirs(
-        replace(state.with_brokers(brokers), size_bytes=sizes, log_dir=places), Wanted(disks=True)
+    found = balance_log_dirs(
+        replace(state.with_brokers(brokers), size_bytes=sizes, log_dir=places),
+        PlanRequest(disks=True),
     )
     assert (found.unknown, found.reached) == ((1, 2), False)
 
@@ -283,7 +293,7 @@ def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(
 def test_what_is_hidden_counts_in_its_log_dir_and_stays() -> None:
     held = many(10) | many(10, path="/d2", topic="u")
     hidden = HiddenTopics(1, (HiddenLogDir(1, "/d1", 1, 10, 100 * MB),))
-    found = even_dirs(replace(jbod(held), hidden=hidden), Wanted(disks=True))
+    found = balance_log_dirs(replace(jbod(held), hidden=hidden), PlanRequest(disks=True))
     assert {one.path: one.before_bytes for one in found.dirs} == {
         "/d1": 200 * MB,
         "/d2": 100 * MB,

@@ -17,9 +17,9 @@ from core.errors import UsageError
 from core.load.load import Load
 from core.plan.planner.new_topic import (
     Expected,
-    by_load,
-    in_turn,
-    refuse,
+    place_by_load,
+    place_round_robin,
+    refuse_topic,
     without_rack,
     without_room,
 )
@@ -28,7 +28,7 @@ RACKS = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
 
 
 def test_with_racks_as_kafkas_own_test_has_it() -> None:
-    assert in_turn(RACKS, 7, 3) == [
+    assert place_round_robin(RACKS, 7, 3) == [
         (0, 3, 1),
         (3, 1, 5),
         (1, 5, 4),
@@ -40,7 +40,7 @@ def test_with_racks_as_kafkas_own_test_has_it() -> None:
 
 
 def test_without_racks_as_kafkas_own_test_has_it() -> None:
-    found = in_turn(dict.fromkeys(range(5)), 10, 3)
+    found = place_round_robin(dict.fromkeys(range(5)), 10, 3)
     assert found == [
         *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
         *((0, 2, 3), (1, 3, 4), (2, 4, 0), (3, 0, 1), (4, 1, 2)),
@@ -48,7 +48,7 @@ def test_without_racks_as_kafkas_own_test_has_it() -> None:
 
 
 def test_racks_do_not_matter_unless_every_broker_has_one() -> None:
-    assert in_turn({0: "a", 1: None, 2: "a"}, 3, 2) == [(0, 1), (1, 2), (2, 0)]
+    assert place_round_robin({0: "a", 1: None, 2: "a"}, 3, 2) == [(0, 1), (1, 2), (2, 0)]
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 40), st.data())
@@ -59,8 +59,8 @@ def test_every_rack_is_used_before_any_is_used_twice(
     of = {broker: f"r{broker % racks}" for broker in range(brokers)}
     state = cluster({"t-0": [0]}, brokers=range(brokers), racks=of)
     for found in (
-        in_turn(of, partitions, replicas),
-        by_load(state, load_of(state, MB), partitions, replicas, Expected()),
+        place_round_robin(of, partitions, replicas),
+        place_by_load(state, load_of(state, MB), partitions, replicas, Expected()),
     ):
         assert len(found) == partitions
         for row in found:
@@ -71,7 +71,7 @@ def test_every_rack_is_used_before_any_is_used_twice(
 def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
     held = {f"t-{n}": [1, 2] for n in range(12)} | {"u-0": [3, 4]}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=MB)
-    found = by_load(state, load_of(state, MB), 10, 2, Expected())
+    found = place_by_load(state, load_of(state, MB), 10, 2, Expected())
     assert {broker for row in found for broker in row} == {3, 4}
     leaders = Counter(row[0] for row in found)
     assert abs(1 + leaders[3] - leaders[4]) <= 1, "broker 3 leads one already"
@@ -79,7 +79,7 @@ def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
 
 def test_dead_brokers_get_nothing() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
-    found = by_load(state, load_of(state, MB), 9, 2, Expected())
+    found = place_by_load(state, load_of(state, MB), 9, 2, Expected())
     assert {broker for row in found for broker in row} == {1, 2}
 
 
@@ -87,7 +87,7 @@ def test_dead_brokers_get_nothing() -> None:
 def test_an_empty_cluster_is_filled_evenly(known: bool) -> None:
     state = cluster({}, brokers=range(6), racks=RACKS)
     load = load_of(state, 0.0) if known else Load.unknown(state)
-    found = by_load(state, load, 12, 3, Expected())
+    found = place_by_load(state, load, 12, 3, Expected())
     assert set(Counter(b for row in found for b in row).values()) == {6}
     assert set(Counter(row[0] for row in found).values()) == {2}
 
@@ -96,7 +96,7 @@ def test_a_heavy_topic_goes_where_there_is_room_for_its_traffic() -> None:
     state = cluster({"t-0": [1], "t-1": [2], "t-2": [2]}, brokers=[1, 2], size_bytes=MB)
     load = load_of(state, {"t-0": 9 * MB, "t-1": MB, "t-2": MB})
     expected = Expected(in_bytes_per_s=7 * MB, size_bytes=MB)
-    assert by_load(state, load, 1, 1, expected) == [(2,)]
+    assert place_by_load(state, load, 1, 1, expected) == [(2,)]
     assert np.isfinite(load.in_bytes_per_s).all()
 
 
@@ -109,10 +109,10 @@ def with_room(state: ClusterState, **free: int) -> ClusterState:
 def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
     state = with_room(cluster({}, brokers=[1, 2, 3]), b1=50 * MB, b2=500 * MB, b3=500 * MB)
     load, expected = load_of(state, MB), Expected(size_bytes=200 * MB)
-    found = by_load(state, load, 4, 1, expected)
+    found = place_by_load(state, load, 4, 1, expected)
     assert Counter(broker for (broker,) in found) == {2: 2, 3: 2}
     assert not without_room(state, load, found, expected)
-    found = by_load(state, load, 4, 2, expected)
+    found = place_by_load(state, load, 4, 2, expected)
     said = without_room(state, load, found, expected)
     assert any(
         note.startswith("Broker 1 has no room") and "50 MB may be filled" in note for note in said
@@ -123,7 +123,7 @@ def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_n
     racks = {1: "a", 2: "b"}
     state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
     load = load_of(state, MB)
-    two, three = (by_load(state, load, 2, replicas, Expected()) for replicas in (2, 3))
+    two, three = (place_by_load(state, load, 2, replicas, Expected()) for replicas in (2, 3))
     assert [set(row) for row in two] == [{1, 2}, {1, 2}]
     assert sorted(len({1, 2} & set(row)) for row in three) == [2, 2]
     assert without_rack(state) == [
@@ -134,7 +134,7 @@ def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_n
 
 def test_where_no_broker_has_a_rack_all_are_alike() -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], size_bytes=MB)
-    found = by_load(state, load_of(state, MB), 6, 2, Expected())
+    found = place_by_load(state, load_of(state, MB), 6, 2, Expected())
     assert {broker for row in found for broker in row} == {1, 2, 3}
     assert not without_rack(state)
 
@@ -143,7 +143,7 @@ def test_racks_come_before_room() -> None:
     racks = {1: "a", 2: "b", 3: "b"}
     state = cluster({}, brokers=[1, 2, 3], racks=racks)
     state = with_room(state, b1=0, b2=500 * MB, b3=500 * MB)
-    found = by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
+    found = place_by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
     assert all(1 in row for row in found)
 
 
@@ -159,4 +159,4 @@ def test_racks_come_before_room() -> None:
 def test_what_cannot_be_made_is_refused(topic: str, replicas: int, words: str) -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], dead=[3])
     with pytest.raises(UsageError, match=words):
-        refuse(state, topic, replicas)
+        refuse_topic(state, topic, replicas)

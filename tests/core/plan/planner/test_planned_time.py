@@ -9,11 +9,11 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
-from core.plan.estimate.quick_estimate import time_of
+from core.plan.estimate.quick_estimate import estimate_plan_time
 from core.plan.plan import ANY, Move, Plan
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.result import no_plan
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.result import explain_no_plan
 
 TB = 1_000_000 * MB
 HURRY = 0.0
@@ -33,7 +33,7 @@ def hurried(
     state: ClusterState, *moves: Move, within: float | None = None, in_bytes_per_s: float = 0.0
 ) -> tuple[int, float | None]:
     """Return the rate and the seconds that are told when there is hardly any time left."""
-    found = time_of(
+    found = estimate_plan_time(
         state,
         load_of(state, in_bytes_per_s),
         Plan.of(moves),
@@ -49,7 +49,9 @@ def test_log_dirs_alone_are_timed_by_their_bytes() -> None:
     rate, seconds = hurried(LARGE, ACROSS)
     assert rate == 20 * MB, "the slowest that copies 1 TB within a day"
     assert seconds == pytest.approx(TB / rate, abs=2)
-    found = time_of(LARGE, load_of(LARGE), Plan.of([ACROSS]), None, seconds_left=lambda: HURRY)
+    found = estimate_plan_time(
+        LARGE, load_of(LARGE), Plan.of([ACROSS]), None, seconds_left=lambda: HURRY
+    )
     assert found is not None
     assert found.total_bytes == TB
 
@@ -76,7 +78,9 @@ def test_where_no_size_is_known_there_is_no_time_and_that_is_said() -> None:
         for within in (None, 60.0):
             plan, load = Plan.of([move]), load_of(unknown)
             for left in (HURRY, 60.0):
-                found = time_of(unknown, load, plan, within, seconds_left=lambda left=left: left)
+                found = estimate_plan_time(
+                    unknown, load, plan, within, seconds_left=lambda left=left: left
+                )
                 assert found is not None
                 assert (found.seconds, found.never) == (None, None)
                 assert found.note == f"The size of {move.tp} is not known."
@@ -89,7 +93,7 @@ def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
         for row in range(state.partition_count)
     )
     found = [
-        time_of(state, load_of(state), plan, None, seconds_left=lambda left=left: left)
+        estimate_plan_time(state, load_of(state), plan, None, seconds_left=lambda left=left: left)
         for left in (0.05, 1.0)
     ]
     assert [one is not None and one.range_seconds is not None for one in found] == [False, True]
@@ -97,21 +101,23 @@ def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
 
 def test_a_deadline_that_is_not_played_out_says_so() -> None:
     load, plan = load_of(LARGE), Plan.of([ACROSS])
-    found = time_of(LARGE, load, plan, 3600.0, seconds_left=lambda: HURRY)
+    found = estimate_plan_time(LARGE, load, plan, 3600.0, seconds_left=lambda: HURRY)
     assert found is not None
     assert (found.never, found.recommended_bytes_per_s) == (None, None)
     assert "may be too low" in found.note
-    played = time_of(LARGE, load, plan, 3600.0)
+    played = estimate_plan_time(LARGE, load, plan, 3600.0)
     assert played is not None
     assert played.note == ""
-    no_deadline = time_of(LARGE, load, plan, None, seconds_left=lambda: HURRY)
+    no_deadline = estimate_plan_time(LARGE, load, plan, None, seconds_left=lambda: HURRY)
     assert no_deadline is not None
     assert no_deadline.note == "", "that it is the least time is said by its words"
 
 
 @pytest.mark.parametrize("seconds", [1.0, 10.0])
 def test_a_deadline_that_cannot_be_kept_is_never_without_playing_it_out(seconds: float) -> None:
-    found = time_of(LARGE, load_of(LARGE), Plan.of([ACROSS]), seconds, seconds_left=lambda: HURRY)
+    found = estimate_plan_time(
+        LARGE, load_of(LARGE), Plan.of([ACROSS]), seconds, seconds_left=lambda: HURRY
+    )
     assert found is not None
     assert found.seconds is None
     assert found.never is not None
@@ -121,10 +127,10 @@ def test_a_deadline_that_cannot_be_kept_is_never_without_playing_it_out(seconds:
 def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() -> None:
     state = cluster({f"t-{n}": [0, 1] for n in range(20)}, brokers=range(5), size_bytes=100 * MB)
     load = load_of(state, {f"t-{n}": 0.0 for n in range(20)})
-    plan = suggest(state, load, Wanted()).plan
-    played = time_of(state, load, plan, None, seconds_left=lambda: 60.0)
-    least = time_of(state, load, plan, None, seconds_left=lambda: 0.01)
-    by_then = time_of(state, load, plan, 3600.0, seconds_left=lambda: 0.01)
+    plan = suggest_plan(state, load, PlanRequest()).plan
+    played = estimate_plan_time(state, load, plan, None, seconds_left=lambda: 60.0)
+    least = estimate_plan_time(state, load, plan, None, seconds_left=lambda: 0.01)
+    by_then = estimate_plan_time(state, load, plan, 3600.0, seconds_left=lambda: 0.01)
     assert played is not None
     assert played.range_seconds is not None
     assert least is not None
@@ -156,17 +162,20 @@ def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
     ("limits", "words"),
     [
         (Limits(), "No move helps."),
-        (Limits(most_moves=7), "No move helps within these limits."),
+        (Limits(max_moves=7), "No move helps within these limits."),
         (Limits(seconds_left=lambda: 3.0), "No move helps within these limits."),
     ],
 )
 def test_limits_are_spoken_of_where_there_are_any(limits: Limits, words: str) -> None:
-    wanted = Wanted(limits=limits)
-    found = suggest(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
-    assert no_plan(found, wanted, "", reached=False) == words
+    wanted = PlanRequest(limits=limits)
+    found = suggest_plan(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
+    assert explain_no_plan(found, wanted, "", reached=False) == words
 
 
 def test_what_is_copied_already_takes_no_time() -> None:
     """As in a plan that somebody has carried out meanwhile: it is stale, and answered."""
     state = cluster({"t-0": [0, 2]}, brokers=range(3), size_bytes=100 * MB)
-    assert time_of(state, load_of(state), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))]), None) is None
+    assert (
+        estimate_plan_time(state, load_of(state), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))]), None)
+        is None
+    )

@@ -17,13 +17,13 @@ from core.errors import UsageError
 from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
-from core.plan.formats.plan_file import dump
+from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
 from core.plan.planner.result import is_reached
-from core.plan.planner.search.load_bounds import levels
+from core.plan.planner.search.load_bounds import balanced_bounds
 
 GB = 1000 * MB
 SIX = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
@@ -53,7 +53,7 @@ def test_all_six_measures_get_even_with_hardly_more_bytes_than_must_be_moved(
 ) -> None:
     state, load = skewed(Shape(12, 2_000, kind, seed=seed))
 
-    found = suggest(state, load, Wanted())
+    found = suggest_plan(state, load, PlanRequest())
 
     assert found.within(0.10)
     assert found.bytes <= 1.25 * lower_bound_bytes(state)
@@ -62,14 +62,16 @@ def test_all_six_measures_get_even_with_hardly_more_bytes_than_must_be_moved(
 
 def test_the_same_input_gives_the_same_plan_byte_for_byte() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    assert dump(suggest(state, load, Wanted()).plan) == dump(suggest(state, load, Wanted()).plan)
+    assert format_plan_file(suggest_plan(state, load, PlanRequest()).plan) == format_plan_file(
+        suggest_plan(state, load, PlanRequest()).plan
+    )
 
 
 def test_what_leaders_alone_can_even_out_copies_nothing() -> None:
     state = cluster(
         {f"t-{n}": [1, 2, 3] for n in range(9)}, brokers=[1, 2, 3], racks=SIX, size_bytes=GB
     )
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert (found.moves, found.bytes) == (0, 0)
     assert found.leader_moves == 6
     leaders = Counter(first for first, *_ in after(state, found.plan).values())
@@ -79,7 +81,7 @@ def test_what_leaders_alone_can_even_out_copies_nothing() -> None:
 @pytest.mark.parametrize("leaders_only", [False, True])
 def test_no_move_only_changes_the_order_of_followers(leaders_only: bool) -> None:
     state, load = skewed(Shape(12, 600, "skew", seed=4))
-    found = suggest(state, load, Wanted(leaders_only=leaders_only))
+    found = suggest_plan(state, load, PlanRequest(leaders_only=leaders_only))
     assert len(found.plan)
     for move in found.plan:
         assert move.before[0] != move.after[0] or set(move.before) != set(move.after), move
@@ -87,19 +89,19 @@ def test_no_move_only_changes_the_order_of_followers(leaders_only: bool) -> None
 
 def test_leaders_only_copies_nothing_though_data_are_uneven() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    found = suggest(state, load, Wanted(leaders_only=True))
+    found = suggest_plan(state, load, PlanRequest(leaders_only=True))
     assert (found.moves, found.bytes) == (0, 0)
     assert found.leader_moves == len(found.plan) > 0
 
 
 def test_a_balanced_cluster_needs_no_plan() -> None:
     state = cluster({f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(9)}, size_bytes=GB)
-    assert not suggest(state, load_of(state, MB), Wanted()).plan.moves
+    assert not suggest_plan(state, load_of(state, MB), PlanRequest()).plan.moves
 
 
 def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
     state, load = skewed(Shape(12, 600, "skew"))
-    found = suggest(state, load, Wanted(drain=(3,)))
+    found = suggest_plan(state, load, PlanRequest(drain=(3,)))
     held = after(state, found.plan).values()
     assert all(3 not in replicas for replicas in held)
     assert all(len({b % 3 for b in replicas}) == 3 for replicas in held)
@@ -108,7 +110,7 @@ def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
 
 def test_what_is_drained_is_spread_over_the_emptiest() -> None:
     state = cluster({f"t-{n}": [1] for n in range(12)}, brokers=[1, 2, 3, 4], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
     held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
     assert held == {2: 4, 3: 4, 4: 4}
 
@@ -116,7 +118,7 @@ def test_what_is_drained_is_spread_over_the_emptiest() -> None:
 def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() -> None:
     held = {f"t-{n}": [4, 1] for n in range(12)} | {f"u-{n}": [2, 3] for n in range(3)}
     state = cluster(held, brokers=range(1, 5), size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
     leaders = Counter(move.after[0] for move in found.plan)
     assert leaders == {1: 5, 2: 2, 3: 5}
     assert {move.tp.topic for move in found.plan} == {"t"}
@@ -134,8 +136,8 @@ def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_not
         sizes = {name: int(random.lognormal() * GB) for name in held}
         state = cluster(held, brokers=range(brokers), size_bytes=sizes)
         rates = {name: random.lognormal() * MB for name in held}
-        found = suggest(state, load_of(state, rates), Wanted())
-        for why in found.because.values():
+        found = suggest_plan(state, load_of(state, rates), PlanRequest())
+        for why in found.reasons.values():
             assert abs(why.after - 1) < abs(why.before - 1), (seed, why.words)
             said += 1
         assert found.after.min() >= 0
@@ -144,36 +146,36 @@ def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_not
 
 def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() -> None:
     state = cluster({f"t-{n}": [4, 1] for n in range(3)}, brokers=range(1, 5), size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))
-    assert {why.words for why in found.because.values()} == {"leaves b4"}
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
+    assert {why.words for why in found.reasons.values()} == {"leaves b4"}
 
 
 @pytest.mark.parametrize(
     ("held", "wanted", "words"),
     [
-        ([1], Wanted(replicas=2), "from 1 to 2 replicas"),
-        ([1, 2, 3], Wanted(replicas=2), "from 3 to 2 replicas"),
-        ([1, 2], Wanted(racks_only=True), "rack a held 2"),
-        ([1, 2], Wanted(racks_only=True, drain=(1,)), "leaves b1"),
-        ([1, 2], Wanted(replicas=3, drain=(2,)), "leaves b2"),
+        ([1], PlanRequest(replicas=2), "from 1 to 2 replicas"),
+        ([1, 2, 3], PlanRequest(replicas=2), "from 3 to 2 replicas"),
+        ([1, 2], PlanRequest(racks_only=True), "rack a held 2"),
+        ([1, 2], PlanRequest(racks_only=True, drain=(1,)), "leaves b1"),
+        ([1, 2], PlanRequest(replicas=3, drain=(2,)), "leaves b2"),
     ],
 )
 def test_what_has_to_move_says_what_it_was_asked_for(
-    held: list[int], wanted: Wanted, words: str
+    held: list[int], wanted: PlanRequest, words: str
 ) -> None:
     """Not what it does for evenness besides, which may be little, or the contrary."""
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     state = cluster({"t-0": held}, brokers=range(1, 5), racks=racks, size_bytes=GB)
-    found = suggest(state, load_of(state, MB), wanted)
-    assert [why.words for why in found.because.values()] == [words]
-    assert [move.because for move in found.plan] == [words]
+    found = suggest_plan(state, load_of(state, MB), wanted)
+    assert [why.words for why in found.reasons.values()] == [words]
+    assert [move.reason for move in found.plan] == [words]
 
 
 def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
     state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
-    for wanted in (Wanted(drain=(2,), topics="a"), Wanted(replace=((2, 3),), topics="a")):
-        found = suggest(state, load_of(state, MB), wanted)
-        assert not found.undone
+    for wanted in (PlanRequest(drain=(2,), topics="a"), PlanRequest(replace=((2, 3),), topics="a")):
+        found = suggest_plan(state, load_of(state, MB), wanted)
+        assert not found.incomplete
         assert after(state, found.plan) == {"a-0": (1, 3), "b-0": (1, 2)}
 
 
@@ -185,20 +187,20 @@ def test_a_dead_broker_can_be_drained() -> None:
         isr={f"t-{n}": [1] for n in range(4)},
         size_bytes=GB,
     )
-    found = suggest(state, load_of(state, MB), Wanted(drain=(2,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,)))
     assert all({*replicas} == {1, 3} for replicas in after(state, found.plan).values())
 
 
 def test_what_cannot_leave_a_drained_broker_is_said() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [1, 2]}, brokers=[1, 2], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(drain=(2,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,)))
     assert not found.plan.moves
     assert "2 replicas (2.0 GB) stay where they are, t-0, t-1" in found.notes[0]
 
 
 def test_new_brokers_are_filled_and_nothing_moves_between_old_ones() -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
-    found = suggest(state, load, Wanted(fill=(11,)))
+    found = suggest_plan(state, load, PlanRequest(fill=(11,)))
     assert {b for move in found.plan for b in move.adding} == {11}
     assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
 
@@ -206,8 +208,8 @@ def test_new_brokers_are_filled_and_nothing_moves_between_old_ones() -> None:
 def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full() -> None:
     held = {f"t-{n}": [1 if n < 30 else 2 + n % 2] for n in range(40)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
-    wanted = Wanted(fill=(4,))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(fill=(4,))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     ended = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
     assert 9 <= ended[4] <= 11
     assert is_reached(found, wanted)
@@ -216,7 +218,7 @@ def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full()
 def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> None:
     """Unless that is no doing of the plan's, or something has to move there."""
     state = cluster({f"t-{n}": [1] for n in range(4)}, brokers=[1, 2], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(fill=(2,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(2,)))
     assert found.filled((2,), 0.10)
     fuller = replace(found, after=np.where([[True], [False]], 0.8, np.full_like(found.after, 1.2)))
     assert not fuller.filled((2,), 0.10)
@@ -227,7 +229,7 @@ def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> Non
 def test_leaders_come_to_new_brokers_only() -> None:
     held = {f"t-{n}": [1, 2] for n in range(6)} | {f"u-{n}": [2, 3] for n in range(3)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(fill=(3,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(3,)))
     assert found.leader_moves
     for move in found.plan:
         assert 3 in move.after
@@ -235,26 +237,26 @@ def test_leaders_come_to_new_brokers_only() -> None:
     assert {name for name, first in led.items() if first != held[name][0]} == {
         name for name, first in led.items() if first == 3
     }
-    assert not suggest(state, load_of(state, MB), Wanted(fill=(1,))).leader_moves
+    assert not suggest_plan(state, load_of(state, MB), PlanRequest(fill=(1,))).leader_moves
 
 
 def test_a_broker_is_replaced_in_place() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1], "t-2": [1, 3]}, brokers=[1, 2, 3, 4])
-    found = suggest(state, load_of(state, MB), Wanted(replace=((1, 4),)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replace=((1, 4),)))
     assert after(state, found.plan) == {"t-0": (4, 2), "t-1": (2, 4), "t-2": (4, 3)}
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: int) -> None:
     state, load = skewed(Shape(12, 300, "skew", replicas=2))
-    found = suggest(state, load, Wanted(replicas=replicas))
-    assert not found.undone
+    found = suggest_plan(state, load, PlanRequest(replicas=replicas))
+    assert not found.incomplete
     for name, held in after(state, found.plan).items():
         assert len({b % 3 for b in held}) == len(held) == replicas, name
     for move in found.plan:
         assert move.after[0] == move.before[0]
         assert {*move.after} <= {*move.before} or {*move.before} <= {*move.after}
-    there_and_back = suggest(state, load, Wanted(replicas=2))
+    there_and_back = suggest_plan(state, load, PlanRequest(replicas=2))
     assert not there_and_back.plan.moves
 
 
@@ -262,37 +264,37 @@ def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: 
 def test_no_rack_is_given_up_while_a_replica_without_one_could_go(held: list[int]) -> None:
     racks = {0: "a", 1: "b", 2: "c"}
     state = cluster({"t-0": held}, brokers=range(4), racks=racks, size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(replicas=3))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=3))
     assert after(state, found.plan) == {"t-0": (0, 1, 2)}
 
 
 def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"}, dead=[3])
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert not found.plan.moves
-    assert found.undone
+    assert found.incomplete
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted(drain=(1,)), Wanted(replace=((1, 4),)), Wanted(replicas=2)]
+    "wanted", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),)), PlanRequest(replicas=2)]
 )
-def test_what_has_to_move_keeps_to_a_limit_of_moves(wanted: Wanted) -> None:
+def test_what_has_to_move_keeps_to_a_limit_of_moves(wanted: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3, 4], size_bytes=MB)
-    found = suggest(state, load_of(state, MB), replace(wanted, limits=Limits(most_moves=4)))
+    found = suggest_plan(state, load_of(state, MB), replace(wanted, limits=Limits(max_moves=4)))
     assert found.moves == 4
-    assert found.undone
+    assert found.incomplete
 
 
 def test_a_partition_that_is_out_of_sync_keeps_its_replicas() -> None:
     state = cluster({"t-0": [1, 2, 3]}, isr={"t-0": [1, 3]}, dead=[2], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert not found.plan.moves
 
 
 def test_fewer_brokers_than_replicas_is_refused() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2])
     with pytest.raises(UsageError, match="3 replicas on 2 brokers that are up"):
-        suggest(state, Load.unknown(state), Wanted(replicas=3))
+        suggest_plan(state, Load.unknown(state), PlanRequest(replicas=3))
 
 
 def test_rack_violations_alone_are_repaired() -> None:
@@ -302,7 +304,7 @@ def test_rack_violations_alone_are_repaired() -> None:
         racks=SIX,
         size_bytes=GB,
     )
-    found = suggest(state, load_of(state, MB), Wanted(racks_only=True))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
     assert {str(move.tp) for move in found.plan} == {"t-0", "t-2"}
     for replicas in after(state, found.plan).values():
         assert len({SIX[b] for b in replicas}) == 3
@@ -314,7 +316,7 @@ def test_a_small_racks_brokers_carry_what_their_rack_must_hold() -> None:
         racks={1: "a", 2: "a", 3: "b", 4: "c"},
         size_bytes=GB,
     )
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert found.bytes == 0
     assert found.within(0.10)
     assert "Brokers 3,4 have to carry 133% of the mean" in found.notes[0]
@@ -322,7 +324,7 @@ def test_a_small_racks_brokers_carry_what_their_rack_must_hold() -> None:
 
 def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    found = suggest(state, load, Wanted(keep=r"topic-00000.*", exclude=(0, 7)))
+    found = suggest_plan(state, load, PlanRequest(keep=r"topic-00000.*", exclude=(0, 7)))
     assert found.plan.moves
     for move in found.plan:
         assert not move.tp.topic.startswith("topic-00000")
@@ -331,9 +333,9 @@ def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
 
 def test_limits_of_bytes_and_moves_are_kept_and_what_is_planned_still_helps() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    whole = suggest(state, load, Wanted())
-    some = suggest(state, load, Wanted(limits=Limits(most_bytes=whole.bytes / 3)))
-    few = suggest(state, load, Wanted(limits=Limits(most_moves=20)))
+    whole = suggest_plan(state, load, PlanRequest())
+    some = suggest_plan(state, load, PlanRequest(limits=Limits(max_bytes=whole.bytes / 3)))
+    few = suggest_plan(state, load, PlanRequest(limits=Limits(max_moves=20)))
     assert 0 < some.bytes <= whole.bytes / 3
     assert few.moves <= 20
     for part in (some, few):
@@ -342,9 +344,9 @@ def test_limits_of_bytes_and_moves_are_kept_and_what_is_planned_still_helps() ->
 
 def test_each_move_says_which_broker_it_is_for() -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
-    found = suggest(state, load, Wanted())
-    assert found.because.keys() == {move.tp for move in found.plan}
-    filled = [b for b in found.because.values() if b.broker == 11]
+    found = suggest_plan(state, load, PlanRequest())
+    assert found.reasons.keys() == {move.tp for move in found.plan}
+    filled = [b for b in found.reasons.values() if b.broker == 11]
     assert filled
     assert {b.before for b in filled} == {0.0}
     assert all(abs(b.after - 1) <= 0.10 for b in filled)
@@ -352,7 +354,7 @@ def test_each_move_says_which_broker_it_is_for() -> None:
 
 def test_unknown_load_is_said_and_planned_for_by_size_and_count() -> None:
     state, _ = skewed(Shape(12, 2_000, "new"))
-    found = suggest(state, Load.unknown(state), Wanted())
+    found = suggest_plan(state, Load.unknown(state), PlanRequest())
     assert "What is produced to 2,000 of 2,000 partitions is not known" in found.notes[0]
     assert not found.active[Measure.IN]
     assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
@@ -363,25 +365,28 @@ def test_one_huge_partition_is_named() -> None:
         {"big-0": [1], **{f"t-{n}": [1 + n % 3] for n in range(30)}},
         size_bytes={"big-0": 100 * GB, **{f"t-{n}": GB for n in range(30)}},
     )
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert any("big-0 alone is 231% of a broker's share of disk" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (Wanted(drain=(99,)), "There is no broker 99."),
-        (Wanted(drain=(1,), exclude=(1,)), "Broker 1 is to be drained and to be left as it is."),
-        (Wanted(exclude=(1, 2)), "No broker that is up is left to give or take anything."),
-        (Wanted(keep=".*"), "No topic is left to plan for."),
-        (Wanted(topics="("), "--topics ( is not a regular expression"),
-        (Wanted(replace=((1, 3),)), "Broker 3 is down and cannot receive anything."),
+        (PlanRequest(drain=(99,)), "There is no broker 99."),
+        (
+            PlanRequest(drain=(1,), exclude=(1,)),
+            "Broker 1 is to be drained and to be left as it is.",
+        ),
+        (PlanRequest(exclude=(1, 2)), "No broker that is up is left to give or take anything."),
+        (PlanRequest(keep=".*"), "No topic is left to plan for."),
+        (PlanRequest(topics="("), "--topics ( is not a regular expression"),
+        (PlanRequest(replace=((1, 3),)), "Broker 3 is down and cannot receive anything."),
     ],
 )
-def test_wants_that_contradict_are_refused(wanted: Wanted, words: str) -> None:
+def test_wants_that_contradict_are_refused(wanted: PlanRequest, words: str) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
     with pytest.raises(UsageError, match=words.replace("(", r"\(")):
-        suggest(state, Load.unknown(state), wanted)
+        suggest_plan(state, Load.unknown(state), wanted)
 
 
 # -- laws ---------------------------------------------------------------------------------------
@@ -390,7 +395,9 @@ def test_wants_that_contradict_are_refused(wanted: Wanted, words: str) -> None:
 @given(st.lists(st.floats(0, 3), min_size=2, max_size=30))
 def test_levels_give_as_much_as_they_take(loads: list[float]) -> None:
     column = np.array(loads)[:, None] / max(np.mean(loads), 1e-9)
-    found = levels(column, np.ones(len(loads), np.bool_), 0.10, np.full_like(column, np.inf))
+    found = balanced_bounds(
+        column, np.ones(len(loads), np.bool_), 0.10, np.full_like(column, np.inf)
+    )
     given_away = np.maximum(column - found.high, 0).sum()
     taken = np.maximum(found.low - column, 0).sum()
     inside = (found.low < 1.098).all() and (found.high > 0.902).all()
@@ -424,7 +431,7 @@ def test_no_plan_is_unsafe_and_none_ends_further_from_the_band_than_it_began(
     given_: tuple[ClusterState, Load],
 ) -> None:
     state, load = given_
-    found = suggest(state, load, Wanted())
+    found = suggest_plan(state, load, PlanRequest())
     assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, found.plan))
     for move in found.plan:
         assert len(move.after) == len(set(move.after)) == len(move.before)

@@ -20,11 +20,11 @@ from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move
-from core.plan.planner.conflicts import refusals
+from core.plan.planner.conflicts import find_conflicts
 from core.plan.planner.model.measures import Measure
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Field, Limits, Wanted
-from core.plan.planner.result import Suggested, is_reached
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Field, Limits, PlanRequest
+from core.plan.planner.result import PlanResult, is_reached
 
 GB = 1000 * MB
 FULL = 0.90
@@ -35,7 +35,7 @@ INTENTS = ("drain", "add", "replace", "racks", "rf", "brokers")
 class Case:
     state: ClusterState
     load: Load
-    wanted: Wanted
+    wanted: PlanRequest
 
 
 @st.composite
@@ -111,20 +111,20 @@ def with_disks(state: ClusterState, random: np.random.Generator) -> ClusterState
 
 
 @st.composite
-def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> Wanted:
+def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> PlanRequest:
     """Return nothing, leaders, or anything that combines: each broker has one part in it."""
     alive = [broker.id for broker in state.brokers if broker.alive]
     order = random.permutation(state.broker_ids).tolist()
     limits = Limits(
-        most_bytes=draw(st.sampled_from([np.inf, np.inf, 5 * GB])),
-        most_moves=draw(st.sampled_from([np.inf, np.inf, 3])),
-        most_per_broker=draw(st.sampled_from([np.inf, np.inf, np.inf, 4])),
+        max_bytes=draw(st.sampled_from([np.inf, np.inf, 5 * GB])),
+        max_moves=draw(st.sampled_from([np.inf, np.inf, 3])),
+        max_per_broker=draw(st.sampled_from([np.inf, np.inf, np.inf, 4])),
     )
-    wanted = Wanted(
+    wanted = PlanRequest(
         band=draw(st.sampled_from([0.02, 0.1, 0.3])),
         keep=draw(st.sampled_from([None, None, "t1"])) if state.topic("t0") else None,
         limits=limits,
-        most_replicas=draw(st.sampled_from([np.inf, np.inf, len(state.replica_broker) // 4 + 1])),
+        max_replicas=draw(st.sampled_from([np.inf, np.inf, len(state.replica_broker) // 4 + 1])),
     )
     if draw(st.integers(0, 7)) == 0:
         return replace(wanted, leaders_only=True)
@@ -156,7 +156,7 @@ def _rackless() -> Case:
     """Return brokers of which one has no rack, and the emptiest a rack that already holds one."""
     held = {f"t0-{n}": [0, 1] for n in range(12)} | {f"t1-{n}": [3] for n in range(8)}
     state = cluster(held, brokers=range(4), racks={1: "a", 2: "a", 3: "b"}, size_bytes=GB)
-    return Case(state, load_of(state, MB), Wanted())
+    return Case(state, load_of(state, MB), PlanRequest())
 
 
 def _four_changes_a_broker() -> Case:
@@ -179,7 +179,7 @@ def _four_changes_a_broker() -> Case:
         size_bytes={name: size * MB for name, (_, size, _) in held.items()},
     )
     rates = {name: rate * 1000.0 for name, (_, _, rate) in held.items() if rate is not None}
-    wanted = Wanted(ignore_racks=True, limits=Limits(most_per_broker=4))
+    wanted = PlanRequest(ignore_racks=True, limits=Limits(max_per_broker=4))
     return Case(state, load_of(state, rates), wanted)
 
 
@@ -188,12 +188,12 @@ def _four_changes_a_broker() -> Case:
 @example(_four_changes_a_broker())
 def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> None:
     state, load, wanted = case.state, case.load, case.wanted
-    if refused := list(refusals(state, wanted)):
+    if refused := list(find_conflicts(state, wanted)):
         assert [r.fields for r in refused] == [(Field.MAX_REPLICAS,)]
         able = {broker.id for broker in state.brokers if broker.alive} - set(wanted.exclude)
-        assert len(able) * wanted.most_replicas < len(state.replica_broker)
+        assert len(able) * wanted.max_replicas < len(state.replica_broker)
         return
-    found = suggest(state, load, wanted)
+    found = suggest_plan(state, load, wanted)
     assert is_reached(found, wanted) or found.notes, "what stands in the way is said"
     against = check_plan(state, load, found.plan)
     unsafe = {f.id for f in against if f.severity > Severity.UNWISE}
@@ -217,14 +217,14 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
         if not wanted.ignore_racks:
             _as_spread(state, wanted, move)
     _fits_disks(state, found)
-    assert found.bytes <= wanted.limits.most_bytes
-    assert sum(len(move.adding) for move in found.plan) <= wanted.limits.most_moves
+    assert found.bytes <= wanted.limits.max_bytes
+    assert sum(len(move.adding) for move in found.plan) <= wanted.limits.max_moves
     part = Counter(b for move in found.plan for b in move.adding)
     if wanted.replicas is None:  # dropping one is neither giving nor taking
         part.update(b for move in found.plan for b in move.removing)
-    assert max(part.values(), default=0) <= wanted.limits.most_per_broker
+    assert max(part.values(), default=0) <= wanted.limits.max_per_broker
     _has_not_too_many(state, wanted, found)
-    limited = wanted.most_replicas < np.inf or any(
+    limited = wanted.max_replicas < np.inf or any(
         broker.in_capacity_bytes_per_s or broker.out_capacity_bytes_per_s
         for broker in state.brokers
     )
@@ -243,7 +243,7 @@ def _over(sentence: str) -> frozenset[tuple[int, str]]:
     return frozenset((int(id), side) for id in (one, *re.findall(r"\d+", others or "")))
 
 
-def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
+def _may_be(state: ClusterState, wanted: PlanRequest, move: Move) -> None:
     """A partition that may be touched, and on brokers that may have it, each once."""
     row = state.find(move.tp)
     assert row is not None
@@ -273,7 +273,7 @@ def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
         assert set(move.removing) <= set(wanted.leaving)
 
 
-def _as_spread(state: ClusterState, wanted: Wanted, move: Move) -> None:
+def _as_spread(state: ClusterState, wanted: PlanRequest, move: Move) -> None:
     """No fewer racks than before and none fuller, for as many replicas as there are.
 
     What leaves a broker without a rack may fill racks as far as so many replicas have to.
@@ -295,7 +295,7 @@ def _as_spread(state: ClusterState, wanted: Wanted, move: Move) -> None:
         assert len(after) >= len(before)
 
 
-def _fits_disks(state: ClusterState, found: Suggested) -> None:
+def _fits_disks(state: ClusterState, found: PlanResult) -> None:
     """No disk is filled beyond what a plan may fill; what leaves gives no room before it has."""
     arriving = Counter[int]()
     for move in found.plan:
@@ -311,7 +311,7 @@ def _fits_disks(state: ClusterState, found: Suggested) -> None:
             assert arriving[broker.id] <= max(room, 0) + 1
 
 
-def _has_not_too_many(state: ClusterState, wanted: Wanted, found: Suggested) -> None:
+def _has_not_too_many(state: ClusterState, wanted: PlanRequest, found: PlanResult) -> None:
     """Nobody who takes a replica ends with more than a broker may have, unless it had as many."""
     before = Counter(state.replica_broker.tolist())
     after = before.copy()
@@ -319,10 +319,10 @@ def _has_not_too_many(state: ClusterState, wanted: Wanted, found: Suggested) -> 
         after.subtract(move.removing)
         after.update(move.adding)
     for broker, count in after.items():
-        assert count <= max(wanted.most_replicas, before[broker])
+        assert count <= max(wanted.max_replicas, before[broker])
 
 
-def _no_further_off(found: Suggested, band: float) -> None:
+def _no_further_off(found: PlanResult, band: float) -> None:
     known = [m for m in Measure if found.active[m]]
     early, late = (
         float((np.maximum(np.abs(loads[found.counts][:, known] - 1) - band, 0) ** 2).sum())

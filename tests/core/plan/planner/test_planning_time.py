@@ -9,12 +9,12 @@ from bench.skewed import Shape, skewed
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.planner import request
-from core.plan.planner.model.measures import LED, Measure
+from core.plan.planner.model.measures import LEADER_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import problem
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
-from core.plan.planner.result import Suggested
+from core.plan.planner.model.problem import build_problem
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.result import PlanResult
 
 
 class Hourglass:
@@ -37,11 +37,11 @@ def uneven() -> tuple[ClusterState, Load]:
 def looks(uneven: tuple[ClusterState, Load]) -> int:
     """How often the clock is looked at when there is time for everything."""
     glass = Hourglass(1 << 40)
-    suggest(*uneven, Wanted(limits=Limits(seconds_left=glass)))
+    suggest_plan(*uneven, PlanRequest(limits=Limits(seconds_left=glass)))
     return (1 << 40) - glass.left
 
 
-def off(found: Suggested, loads: np.ndarray) -> float:
+def off(found: PlanResult, loads: np.ndarray) -> float:
     known = [measure for measure in Measure if found.active[measure]]
     return float((np.maximum(np.abs(loads[found.counts][:, known] - 1) - 0.1, 0) ** 2).sum())
 
@@ -51,7 +51,7 @@ def test_the_best_plan_so_far_is_there_in_time(
     uneven: tuple[ClusterState, Load], looks: int, part: float
 ) -> None:
     glass = Hourglass(round(part * looks))
-    found = suggest(*uneven, Wanted(limits=Limits(seconds_left=glass)))
+    found = suggest_plan(*uneven, PlanRequest(limits=Limits(seconds_left=glass)))
     assert glass.left > -0.1 * part * looks
     assert 0 < off(found, found.after) < 0.5 * off(found, found.before)
     assert any("--time-budget allows no more" in note for note in found.notes)
@@ -59,7 +59,9 @@ def test_the_best_plan_so_far_is_there_in_time(
 
 def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], looks: int) -> None:
     found = [
-        suggest(*uneven, Wanted(limits=Limits(seconds_left=Hourglass(round(part * looks)))))
+        suggest_plan(
+            *uneven, PlanRequest(limits=Limits(seconds_left=Hourglass(round(part * looks))))
+        )
         for part in (0.0, 0.2, 0.5, 1.1)
     ]
     left = [off(one, one.after) for one in found]
@@ -71,38 +73,38 @@ def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], looks:
 def test_copies_leave_time_for_choosing_leaders(
     uneven: tuple[ClusterState, Load], looks: int
 ) -> None:
-    given = Wanted(limits=Limits(seconds_left=Hourglass(round(0.5 * looks))))
-    found = suggest(*uneven, given)
-    led = list(LED)
+    given = PlanRequest(limits=Limits(seconds_left=Hourglass(round(0.5 * looks))))
+    found = suggest_plan(*uneven, given)
+    led = list(LEADER_MEASURES)
     before, after = (np.abs(loads[:, led] - 1).max() for loads in (found.before, found.after))
     assert found.leader_moves > found.moves / 10
     assert after < before
 
 
 def test_leaders_alone_are_chosen_in_time_too(uneven: tuple[ClusterState, Load]) -> None:
-    wanted = Wanted(leaders_only=True, limits=Limits(seconds_left=Hourglass(20)))
-    some = suggest(*uneven, wanted)
-    whole = suggest(*uneven, Wanted(leaders_only=True))
+    wanted = PlanRequest(leaders_only=True, limits=Limits(seconds_left=Hourglass(20)))
+    some = suggest_plan(*uneven, wanted)
+    whole = suggest_plan(*uneven, PlanRequest(leaders_only=True))
     assert 0 < some.leader_moves < whole.leader_moves
 
 
 def test_planning_ends_while_there_is_time_to_tell_what_it_came_to() -> None:
-    on = Placement(problem(*skewed(Shape(6, 300, "skew"))))
+    on = Placement(build_problem(*skewed(Shape(6, 300, "skew"))))
     compared = request.ENDED_SECONDS + 300 * request.COMPARED_SECONDS
     for changes, left, is_up in (
         (0, 1.01 * compared, False),
         (0, 0.99 * compared, True),
         (1000, 1.01 * compared, True),
-        (1000, 1.01 * compared + 1000 * request.TOLD_SECONDS, False),
+        (1000, 1.01 * compared + 1000 * request.REPORT_SECONDS, False),
     ):
-        on.moved, on.led = changes // 4, changes - changes // 4
+        on.moved, on.leader_changes = changes // 4, changes - changes // 4
         assert Limits(seconds_left=lambda left=left: left).time_is_up(on) is is_up  # type: ignore[misc]
 
 
 def test_what_is_kept_of_the_time_is_the_same_part_however_much_is_left() -> None:
-    on = Placement(problem(*skewed(Shape(6, 300, "skew"))))
+    on = Placement(build_problem(*skewed(Shape(6, 300, "skew"))))
     left = [100.0]
-    short = Limits(seconds_left=lambda: left[0]).keeping(0.1)
+    short = Limits(seconds_left=lambda: left[0]).reserving(0.1)
     for left[0], is_up in ((100.0, False), (11.0, False), (9.0, True)):
         assert short.time_is_up(on) is is_up
-    assert not Limits().keeping(0.1).time_is_up(on)
+    assert not Limits().reserving(0.1).time_is_up(on)

@@ -10,20 +10,20 @@ from clusters import MB, cluster, load_of, tp
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move, Plan
 from core.plan.planner import planner
-from core.plan.planner.model.measures import HOSTED, NOBODY
+from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import problem
+from core.plan.planner.model.problem import build_problem
 from core.plan.planner.model.racks import barred
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
 from core.plan.planner.search import replica_moves
-from core.plan.planner.search.leader_changes import even_leaders
-from core.plan.planner.search.replica_moves import Moving
+from core.plan.planner.search.leader_changes import balance_leaders
+from core.plan.planner.search.replica_moves import ReplicaMoves
 
 
 def placement(shape: Shape) -> Placement:
     state, load = skewed(shape)
-    return Placement(problem(state, load))
+    return Placement(build_problem(state, load))
 
 
 def test_replicas_moved_together_are_as_replicas_moved_one_by_one() -> None:
@@ -51,7 +51,7 @@ def test_replicas_moved_together_are_as_replicas_moved_one_by_one() -> None:
 
 def test_what_a_placement_carries_after_a_pass_is_what_its_replicas_add_up_to() -> None:
     on = placement(Shape(12, 2_000, "skew"))
-    assert Moving(on, HOSTED, Limits()).carry_out() == on.moved > 0
+    assert ReplicaMoves(on, REPLICA_MEASURES, Limits()).carry_out() == on.moved > 0
     carried = on.loads.copy()
     on.recount()
     np.testing.assert_allclose(carried, on.loads, atol=1e-9)
@@ -82,7 +82,7 @@ def test_what_leaves_a_broker_without_a_rack_is_barred_where_checks_would_refuse
     rows = [[0, *random.permutation(range(1, 8))[: random.integers(4)].tolist()] for _ in range(9)]
     held = {f"t-{n}": row for n, row in enumerate(rows)}
     state = cluster(held, brokers=range(9), racks=racks, size_bytes=MB)
-    given = problem(state, load := load_of(state))
+    given = build_problem(state, load := load_of(state))
     to = np.arange(1, 9)
 
     found = barred(given.replicas, 0, to, given.racks)
@@ -98,9 +98,9 @@ def test_brokers_that_hold_more_than_a_look_compares_end_as_even(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
-    whole = suggest(state, load, Wanted())
-    monkeypatch.setattr(replica_moves, "LOOKED", 100)
-    parts = suggest(state, load, Wanted())
+    whole = suggest_plan(state, load, PlanRequest())
+    monkeypatch.setattr(replica_moves, "MAX_COMPARED", 100)
+    parts = suggest_plan(state, load, PlanRequest())
     assert parts.within(0.10)
     assert parts.bytes <= 1.03 * whole.bytes
 
@@ -113,10 +113,10 @@ def test_no_leader_is_tried_anew_where_copies_are_needed_anyway(
 
     def counted(on: Placement, *rest: object) -> int:
         after.append(bool(on.moved))
-        return even_leaders(on, *rest)  # type: ignore[arg-type]
+        return balance_leaders(on, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(planner, "even_leaders", counted)
+    monkeypatch.setattr(planner, "balance_leaders", counted)
     state, load = skewed(Shape(12, 2_000, "new"))
-    assert suggest(state, load, Wanted()).within(0.10)
+    assert suggest_plan(state, load, PlanRequest()).within(0.10)
     assert after
     assert all(after)

@@ -14,8 +14,8 @@ from core.errors import UsageError
 from core.load.load import Load
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import FLAGS, Field, Limits, Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import FLAGS, Field, Limits, PlanRequest
 from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
@@ -35,8 +35,8 @@ def six_old_brokers_and_two_new(replicas: int = 2) -> tuple[ClusterState, Load]:
 
 def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled() -> None:
     state, load = six_old_brokers_and_two_new()
-    wanted = Wanted(drain=(3,), fill=(7, 8))
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(drain=(3,), fill=(7, 8))
+    found = suggest_plan(state, load, wanted)
     held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
     assert held[3] == 0
     assert {broker for move in found.plan for broker in move.adding} == {7, 8}
@@ -52,17 +52,17 @@ def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
         racks=racks,
         size_bytes=GB,
     )
-    wanted = Wanted(drain=(1,), fill=(5,))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(drain=(1,), fill=(5,))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
     assert held == {3: 20, 2: 7, 4: 7, 5: 6}
-    assert not found.undone
+    assert not found.incomplete
 
 
 def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves() -> None:
     state, load = six_old_brokers_and_two_new()
-    wanted = Wanted(replicas=3, topics="a", drain=(3,))
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(replicas=3, topics="a", drain=(3,))
+    found = suggest_plan(state, load, wanted)
     for name, replicas in after(state, found.plan).items():
         if name.startswith("a"):
             assert len(replicas) == 3
@@ -76,25 +76,25 @@ def test_of_too_many_replicas_those_on_a_broker_that_leaves_go_and_nothing_is_co
     state = cluster(
         {"t-0": [3, 1, 2], "t-1": [1, 3, 2], "t-2": [2, 1, 3]}, brokers=[1, 2, 3], size_bytes=GB
     )
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2, drain=(3,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
     assert {frozenset(held) for held in after(state, found.plan).values()} == {frozenset({1, 2})}
     assert found.bytes == 0
-    assert not found.undone
+    assert not found.incomplete
 
 
 def test_a_leader_on_a_broker_that_leaves_stays_while_nobody_else_can_lead() -> None:
     state = cluster(
         {"t-0": [3, 1, 2]}, brokers=[1, 2, 3, 4], isr={"t-0": [3]}, size_bytes=GB, dead=[]
     )
-    found = suggest(state, load_of(state, MB), Wanted(replicas=2, drain=(3,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
     assert not found.plan.moves
-    assert found.undone
+    assert found.incomplete
 
 
 def test_racks_are_repaired_with_what_leaves_anyway() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
     state = cluster({"t-0": [4, 1, 2]}, brokers=range(1, 7), racks=racks, size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(racks_only=True, drain=(1,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, drain=(1,)))
     (held,) = after(state, found.plan).values()
     assert 4 in held
     assert 1 not in held
@@ -104,8 +104,8 @@ def test_racks_are_repaired_with_what_leaves_anyway() -> None:
 
 def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled() -> None:
     state, load = six_old_brokers_and_two_new()
-    wanted = Wanted(replace=((3, 8),), fill=(7,))
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(replace=((3, 8),), fill=(7,))
+    found = suggest_plan(state, load, wanted)
     for name, replicas in after(state, found.plan).items():
         row = state.find(tp(name))
         assert row is not None
@@ -117,15 +117,15 @@ def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled()
 
 def test_leaders_of_some_topics_are_chosen_and_no_others() -> None:
     state = cluster({f"{'ab'[n % 2]}-{n}": [1, 2, 3] for n in range(18)}, size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(leaders_only=True, topics="a"))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True, topics="a"))
     assert {move.tp.topic for move in found.plan} == {"a"}
     assert found.bytes == 0
 
 
 def test_limits_hold_for_all_that_is_asked_for_together() -> None:
     state, load = skewed(Shape(12, 600, "new"))
-    limits = Limits(most_moves=150)
-    found = suggest(state, load, Wanted(drain=(2,), fill=(11,), limits=limits))
+    limits = Limits(max_moves=150)
+    found = suggest_plan(state, load, PlanRequest(drain=(2,), fill=(11,), limits=limits))
     assert sum(len(move.adding) for move in found.plan) <= 150
     assert any(11 in move.adding for move in found.plan)
 
@@ -135,13 +135,13 @@ def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> N
     state = cluster(
         {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
     )
-    found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
     assert set(after(state, found.plan)["t-0"]) == {2, 4}
 
 
 def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"})
-    found = suggest(state, load_of(state, MB), Wanted(racks_only=True, exclude=(1, 2)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, exclude=(1, 2)))
     assert not found.plan.moves
     assert any("on brokers that are to be left as they are" in note for note in found.notes)
 
@@ -209,7 +209,7 @@ def test_wants_that_contradict_are_one_sentence_that_names_them(
 ) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3, 4], dead=[3])
     with pytest.raises(UsageError, match=re.escape(words)) as told:
-        suggest(state, Load.unknown(state), Wanted(**wanted))  # type: ignore[arg-type]
+        suggest_plan(state, Load.unknown(state), PlanRequest(**wanted))  # type: ignore[arg-type]
     assert told.value.next
 
 
@@ -217,7 +217,7 @@ def test_fields_are_called_as_where_they_are_asked_for() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3])
     names = {**FLAGS, Field.LEADERS: "leaders only", Field.DRAIN: "drain"}
     with pytest.raises(UsageError, match="leaders only copies nothing, and drain has to copy"):
-        suggest(state, Load.unknown(state), Wanted(leaders_only=True, drain=(1,)), names)
+        suggest_plan(state, Load.unknown(state), PlanRequest(leaders_only=True, drain=(1,)), names)
 
 
 # -- beside what is planned already --------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> No
     kept = Plan()
     for n in range(3):
         kept = kept.with_move(state, tp(f"t-{n}"), 1, 2)
-    found = suggest(state, load_of(state, MB), Wanted(kept=kept))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(kept=kept))
     assert not {move.tp for move in found.plan} & {move.tp for move in kept}
     held = Counter(b for r in after(state, Plan.of([*kept, *found.plan])).values() for b in r)
     assert held == {1: 3, 2: 3, 3: 3}
@@ -239,8 +239,8 @@ def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> No
     """Not to as many as are wanted of the others: those have two, and it has one."""
     state = cluster({f"t-{n}": [1 + n] for n in range(4)}, brokers=[1, 2, 3, 4], size_bytes=GB)
     kept = Plan().with_target(state, tp("t-0"), (1, 2))
-    wanted = Wanted(replicas=3, kept=kept)
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(replicas=3, kept=kept)
+    found = suggest_plan(state, load_of(state, MB), wanted)
     ended = after(state, Plan.of([*kept, *found.plan]))
     assert [len(held) for held in ended.values()] == [2, 3, 3, 3]
     # In and out are 1 MB/s each: a leader sends that to its consumers, and to every follower.
@@ -254,7 +254,7 @@ def test_disks_that_what_is_planned_already_fills_are_full() -> None:
         {"t-0": [1], "t-1": [1]}, brokers=[1, 2], size_bytes=GB, disk_bytes=(10 * GB, 2 * GB)
     )
     kept = Plan().with_move(state, tp("t-0"), 1, 2)
-    found = suggest(state, load_of(state, MB), Wanted(drain=(1,), kept=kept))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,), kept=kept))
     assert not found.plan.moves
     assert "t-1: no broker that could take them has that much disk" in found.notes[0]
 
@@ -262,7 +262,7 @@ def test_disks_that_what_is_planned_already_fills_are_full() -> None:
 def test_what_is_planned_already_onto_a_broker_that_leaves_is_named() -> None:
     state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3], size_bytes=GB)
     kept = Plan().with_move(state, tp("t-0"), 1, 2)
-    found = suggest(state, load_of(state, MB), Wanted(drain=(2,), kept=kept))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,), kept=kept))
     assert {str(move.tp) for move in found.plan} == {"t-1"}
-    assert found.undone
+    assert found.incomplete
     assert "t-0: what is planned already leaves replicas on brokers" in found.notes[0]

@@ -14,8 +14,8 @@ from core.load.load import Load
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Limits, Wanted
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import Limits, PlanRequest
 from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
@@ -40,15 +40,15 @@ def two_topics() -> tuple[ClusterState, Load]:
 
 def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() -> None:
     state, load = two_topics()
-    wanted = Wanted(topics="a", brokers=(1, 2, 3))
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(topics="a", brokers=(1, 2, 3))
+    found = suggest_plan(state, load, wanted)
     for name, replicas in after(state, found.plan).items():
         if name.startswith("a"):
             assert set(replicas) == {1, 2, 3}
     assert {move.tp.topic for move in found.plan} == {"a"}
     assert found.bytes == 45 * GB, "each replica that was elsewhere is copied, and no other"
     assert is_reached(found, wanted)
-    again = suggest(state, load, Wanted(topics="b", brokers=(1, 2, 3, 4, 5, 6)))
+    again = suggest_plan(state, load, PlanRequest(topics="b", brokers=(1, 2, 3, 4, 5, 6)))
     assert again.bytes == 0
 
 
@@ -56,12 +56,12 @@ def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_le
     led = {f"t-{n}": [1] for n in range(4)} | {"u-0": [2], "u-1": [3]}
     probed = {f"__trimtab_probe-{n}": [n + 1] for n in range(3)}
     state = cluster(led | probed, brokers=[1, 2, 3], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted())
+    found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert found.plan
     assert {move.tp.topic for move in found.plan} == {"t"}
-    left = suggest(state, load_of(state, MB), Wanted(drain=(3,)))
+    left = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(3,)))
     assert {str(move.tp) for move in left.plan} >= {"u-1", "__trimtab_probe-2"}
-    both = suggest(state, load_of(state, MB), Wanted(drain=(3,), replicas=2))
+    both = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(3,), replicas=2))
     kept = {k: len(v) for k, v in after(state, both.plan).items() if k.startswith("__trimtab")}
     assert kept == dict.fromkeys(probed, 1), "one replica each, by design"
     assert after(state, both.plan)["__trimtab_probe-0"] == (1,)
@@ -72,7 +72,7 @@ def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> Non
         {"__trimtab_probe-0": [1], "t-0": [2], "t-1": [3]}, brokers=[1, 2, 3], size_bytes=GB
     )
     load = load_of(state, {"__trimtab_probe-0": 9 * MB, "t-0": MB, "t-1": MB})
-    (note,) = (n for n in suggest(state, load, Wanted()).notes if "probed" in n)
+    (note,) = (n for n in suggest_plan(state, load, PlanRequest()).notes if "probed" in n)
     assert note.startswith("What clients are probed on is ")
     assert note.endswith("no plan evens that out beside it; trimtab probe --remove.")
 
@@ -80,16 +80,16 @@ def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> Non
 def test_what_other_topics_bring_to_these_brokers_counts() -> None:
     held = {f"big-{n}": [1] for n in range(10)} | {f"t-{n}": [4] for n in range(20)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
-    found = suggest(state, load_of(state, MB), Wanted(topics="t", brokers=(1, 2, 3)))
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(topics="t", brokers=(1, 2, 3)))
     led = Counter(held[0] for name, held in after(state, found.plan).items() if name[0] == "t")
     assert led == {2: 10, 3: 10}
-    assert is_reached(found, Wanted(topics="t", brokers=(1, 2, 3)))
+    assert is_reached(found, PlanRequest(topics="t", brokers=(1, 2, 3)))
 
 
 def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
     state, load = skewed(Shape(12, 600, "skew", seed=3))
     brokers = tuple(range(9))
-    found = suggest(state, load, Wanted(brokers=brokers))
+    found = suggest_plan(state, load, PlanRequest(brokers=brokers))
     theirs = generated(state.with_brokers([b for b in state.brokers if b.id in brokers]), seed=1)
     held = [b for replicas in after(state, found.plan).values() for b in replicas]
     assert set(held) == set(brokers)
@@ -103,15 +103,15 @@ def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
 
 def test_racks_are_kept_or_ignored() -> None:
     state, load = two_topics()
-    wanted = Wanted(topics="a", brokers=(1, 2, 4))
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(topics="a", brokers=(1, 2, 4))
+    found = suggest_plan(state, load, wanted)
     racks = {frozenset(RACKS[b] for b in held) for held in after(state, found.plan).values()}
     assert racks == {frozenset("abc")}
     assert not is_reached(found, wanted)
     assert any("or ask for --ignore-racks" in note for note in found.notes)
 
-    wanted = Wanted(topics="a", brokers=(1, 2, 4), ignore_racks=True)
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(topics="a", brokers=(1, 2, 4), ignore_racks=True)
+    found = suggest_plan(state, load, wanted)
     assert is_reached(found, wanted)
     for name, replicas in after(state, found.plan).items():
         assert set(replicas) == {1, 2, 4} or name.startswith("b")
@@ -122,8 +122,8 @@ def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
     held = {f"t-{n}": [3, 6] for n in range(20)}
     racks = {1: "a", 2: "b", 4: "a", 3: "a", 6: "b"}
     state = cluster(held, brokers=[1, 2, 3, 4, 6], racks=racks, size_bytes=GB)
-    wanted = Wanted(brokers=(1, 2, 4))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(brokers=(1, 2, 4))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
     assert counts == {1: 10, 2: 20, 4: 10}
     assert found.bytes == 40 * GB
@@ -132,11 +132,11 @@ def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
 
 def test_replicas_are_added_on_these_brokers_only() -> None:
     state, load = two_topics()
-    wanted = Wanted(topics="a", brokers=(1, 2, 3, 4), replicas=4)
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(topics="a", brokers=(1, 2, 3, 4), replicas=4)
+    found = suggest_plan(state, load, wanted)
     for name, replicas in after(state, found.plan).items():
         assert set(replicas) == {1, 2, 3, 4} or name.startswith("b")
-    assert not found.undone
+    assert not found.incomplete
 
 
 def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
@@ -145,8 +145,8 @@ def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
     held = {f"t-{n}": [(2, 4), (3, 5), (1,)][n % 3] for n in range(30)}
     state = cluster(held, brokers=racks, racks=racks, size_bytes=GB)
     for brokers in ((), (1, 2, 3, 4, 5)):
-        wanted = Wanted(replicas=3, brokers=brokers)
-        found = suggest(state, load_of(state, MB), wanted)
+        wanted = PlanRequest(replicas=3, brokers=brokers)
+        found = suggest_plan(state, load_of(state, MB), wanted)
         counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
         assert counts[1] == 30
         assert is_reached(found, wanted)
@@ -158,16 +158,16 @@ def test_a_partition_is_large_beside_the_replicas_that_are_wanted() -> None:
     """7 GB of 18 are 117 % of a broker's share of one replica each, and 39 % of that of three."""
     held = {f"t-{n}": [1 + n % 3] for n in range(12)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=dict.fromkeys(held, GB) | {"t-0": 7 * GB})
-    wanted = Wanted(replicas=3, brokers=(1, 2, 3))
-    found = suggest(state, load_of(state, MB), wanted)
+    wanted = PlanRequest(replicas=3, brokers=(1, 2, 3))
+    found = suggest_plan(state, load_of(state, MB), wanted)
     assert is_reached(found, wanted)
     assert not [note for note in found.notes if "alone is" in note]
 
 
 def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
     state, load = two_topics()
-    wanted = Wanted(topics="a", brokers=(1, 2, 3), limits=Limits(most_bytes=20 * GB))
-    found = suggest(state, load, wanted)
+    wanted = PlanRequest(topics="a", brokers=(1, 2, 3), limits=Limits(max_bytes=20 * GB))
+    found = suggest_plan(state, load, wanted)
     assert found.bytes == 20 * GB
     assert not is_reached(found, wanted)
     assert any("--max-bytes allows no more, all of it needs 45 GB" in n for n in found.notes)
@@ -175,7 +175,7 @@ def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
 
 def test_a_broker_that_is_left_as_it_is_keeps_what_it_has_of_the_topics() -> None:
     state, load = two_topics()
-    found = suggest(state, load, Wanted(topics="a", brokers=(1, 2, 3), exclude=(4,)))
+    found = suggest_plan(state, load, PlanRequest(topics="a", brokers=(1, 2, 3), exclude=(4,)))
     assert all(4 not in {*move.adding, *move.removing} for move in found.plan)
     held = {b for name, r in after(state, found.plan).items() if name.startswith("a") for b in r}
     assert held == {1, 2, 3, 4}
@@ -191,4 +191,4 @@ def test_no_more_replicas_move_than_the_optimum_needs(held: list[int], moves: in
     state = cluster(
         {f"t-{n}": [broker] for n, broker in enumerate(brokers)}, brokers=range(5), size_bytes=GB
     )
-    assert suggest(state, load_of(state, MB), Wanted()).moves == moves
+    assert suggest_plan(state, load_of(state, MB), PlanRequest()).moves == moves

@@ -11,7 +11,7 @@ from core.cluster.configs import Resource
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.load import Load
-from core.plan.batches import batch_moves
+from core.plan.batches import plan_batches
 from core.plan.plan import Move, Plan
 from core.plan.throttle_lists import batch_lists, joined
 from core.run.journal.throttle_values import Side
@@ -49,7 +49,7 @@ def test_a_run_gets_no_more_than_four_seconds_of_its_rate_in_three(rate: int) ->
     plan = all_to_3(client)
     state = with_log_dirs(client.describe_cluster(), client.describe_log_dirs(range(1, 7)))
 
-    batches = batch_moves(state, Load.unknown(state), plan, rate_bytes_per_s=rate).batches
+    batches = plan_batches(state, Load.unknown(state), plan, rate_bytes_per_s=rate).batches
 
     first = [plan.moves[i] for i in batches[0]]
     assert 0 < arrived_bytes(client, first, rate) <= 4 * rate

@@ -139,7 +139,7 @@ def test_what_had_arrived_stays_where_its_way_back_is_gone(
     assert run.to_the_end(SECONDS) is Outcome.CANCELLED
     assert {b: dirs[0] for b, dirs in replica_locations(client, T0).items()} == {
         1: OTHER[was],
-        2: both.found_dirs[2],
+        2: both.base_log_dirs[2],
     }
     assert "stays in" in run.runner.state.moves[0].why
 

@@ -167,7 +167,7 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
     run.cancel()
     run.to_the_end()
     for m in run.runner.state.moves:
-        wanted = m.move.wanted_dirs if m.phase is Phase.DONE else m.move.found_dirs
+        wanted = m.move.target_log_dirs if m.phase is Phase.DONE else m.move.base_log_dirs
         now = replica_locations(client, m.move.tp)
         assert {b: now[b] for b in wanted} == {b: (path,) for b, path in wanted.items()}
     assert rates(client) == before

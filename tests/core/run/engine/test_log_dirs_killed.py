@@ -86,7 +86,7 @@ class Played:
             done = m.phase is Phase.DONE and not m.why
             if m.phase is Phase.DONE and m.why:
                 continue  # a cancel came when its reassignment was done
-            wanted = m.move.wanted_dirs if done else m.move.found_dirs
+            wanted = m.move.target_log_dirs if done else m.move.base_log_dirs
             for broker, path in wanted.items():
                 if now.get((m.move.tp, broker)) != (path,):
                     yield f"{m.move.tp} on broker {broker}: {now.get((m.move.tp, broker))}"

@@ -26,7 +26,7 @@ COUNT, SIZE, MOST = 6, 20 * MB, 50 * MB
 def begun(start: Start, *batches: tuple[int, ...]) -> Run:
     client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
-    return start(client, plan, rate=2 * MB, batches=batches, most_extra_bytes=MOST)
+    return start(client, plan, rate=2 * MB, batches=batches, max_extra_bytes=MOST)
 
 
 def most_at_a_time(run: Run) -> int:
@@ -67,7 +67,7 @@ def test_nor_on_the_way_back(start: Start) -> None:
 def test_a_larger_move_goes_alone(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=SIZE)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(2)})
-    run = start(client, plan, batches=((0, 1),), most_extra_bytes=SIZE // 2)
+    run = start(client, plan, batches=((0, 1),), max_extra_bytes=SIZE // 2)
     first = run.until(lambda step: isinstance(step, Submit))
     assert isinstance(first, Submit)
     assert len(first.moves) == 1
@@ -104,7 +104,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
 def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE, in_bytes_per_s={LAST: MB / 4})
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
-    run = start(client, plan, rate=MB, batches=(tuple(range(COUNT)),), most_extra_bytes=MOST)
+    run = start(client, plan, rate=MB, batches=(tuple(range(COUNT)),), max_extra_bytes=MOST)
     run.until(submitted)
     client.stop_broker(2)
     spend(run, 40)
@@ -127,11 +127,11 @@ def test_batches_are_cut_by_it() -> None:
     client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE)
     state = fetch_cluster_state(client)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
-    options = RunOptions(100 * MB, most_extra_bytes=MOST)
+    options = RunOptions(100 * MB, max_extra_bytes=MOST)
     found = with_batches(options, state, Load.unknown(state), plan)
     assert {len(batch) for batch in found.batches} == {2}
     assert options.to_json()["most_extra_bytes"] == MOST
-    assert LaunchOptions().most_extra_bytes is None
+    assert LaunchOptions().max_extra_bytes is None
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from core.load.layout import live
 from core.load.load import Load
 from core.load.lookup import newest_load
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate_json import format_estimate
 from core.run.journal.moves import Outcome
 
 WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}
@@ -104,7 +104,7 @@ def test_a_damaged_snapshot_fails_no_run(
     client = cluster(TWO)
     state, plan = fetch_cluster_state(client), plan_of(client, TARGETS)
     limited = with_capacity(client, Capacity(100 * MB, 100 * MB))
-    asked = to_json(estimate_at(state, Load.unknown(state), plan, 5 * MB))
+    asked = format_estimate(estimate_at(state, Load.unknown(state), plan, 5 * MB))
     damaged = live(paths.load_root(), state.cluster_id)
     damaged.parent.mkdir(parents=True)
     damaged.write_text("not Arrow")

@@ -16,7 +16,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.load.load import Load
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate_json import format_estimate
 from core.run.journal.moves import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.notifier import Notifier
@@ -83,7 +83,7 @@ def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) 
     client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB, in_bytes_per_s=50_000.0)
     state, plan = fetch_cluster_state(client), plan_of(client, {("t", 0): (3, 2)})
     load = replace(Load.unknown(state), in_bytes_per_s=np.array([50_000.0]))
-    asked = to_json(estimate_at(state, load, plan, 5 * MB))
+    asked = format_estimate(estimate_at(state, load, plan, 5 * MB))
     at = client.now + timedelta(hours=hours) if hours else None
     run = start(client, plan, start_at=at, estimate=asked, produced={0: 50_000.0})
     run.until(lambda step: isinstance(step, Preflight), 11 * 3600)

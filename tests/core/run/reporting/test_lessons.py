@@ -17,7 +17,7 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration, Lesson
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.estimate_json import to_json
+from core.plan.estimate.estimate_json import format_estimate
 from core.run.engine import preflight
 from core.run.engine.executor import Executor
 from core.run.engine.preflight import estimate_of_start
@@ -62,7 +62,7 @@ def begin(
         state.cluster_id,
         plan,
         RunOptions(rate, **options),
-        to_json(found),
+        format_estimate(found),
         at=client.now,
     )
     run.runner = Executor(run.journal, client, client.clock, learned=lambda: known)

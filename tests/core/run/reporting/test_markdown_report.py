@@ -47,7 +47,7 @@ def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
         auto=bounds,
         retention_ms=3_600_000,
         elect=True,
-        most_extra_bytes=50 * MB,
+        max_extra_bytes=50 * MB,
         override_rates=True,
         allow=frozenset(("never",)),
         start_at=client.now,

@@ -19,11 +19,11 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.simulated_load import SimulatedLoad, build_snapshot
-from core.plan.copies import copying
+from core.plan.copies import build_copies
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.estimate_json import to_json
-from core.plan.planner.planner import suggest
-from core.plan.planner.request import Wanted
+from core.plan.estimate.estimate_json import format_estimate
+from core.plan.planner.planner import suggest_plan
+from core.plan.planner.request import PlanRequest
 from core.run.journal.moves import Outcome
 from core.run.journal.records import Kind, Record, Sample
 from core.run.launch import with_batches
@@ -57,8 +57,8 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
     client.advance(30)
     picture = SimulatedLoad.of(client)
     state, load = picture.state, build_snapshot(client, picture, 1).aligned(picture.state)
-    plan = suggest(state, load, Wanted()).plan
-    sides = copying(state, load, plan).side_loads.values()
+    plan = suggest_plan(state, load, PlanRequest()).plan
+    sides = build_copies(state, load, plan).side_loads.values()
     seconds = rng.uniform(60, 200)
     rate = round(max(side.bytes / seconds + side.background for side in sides))
     estimate = estimate_at(state, load, plan, rate)
@@ -67,7 +67,7 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
         client,
         plan,
         rate=rate,
-        estimate=to_json(estimate),
+        estimate=format_estimate(estimate),
         batches=options.batches,
         long=options.long,
         produced=options.produced,

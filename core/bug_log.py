@@ -88,7 +88,7 @@ def _report(bug: BaseException | None) -> Iterator[str]:
     for error, link in _chain(bug):
         if link:
             yield f"  {link}"
-        yield f"  {_said(error)}"
+        yield f"  {_describe(error)}"
         for frame in _frames(error):
             yield f"    {frame.file}:{frame.line} in {frame.function}"
             yield f"      {frame.code}"
@@ -123,7 +123,7 @@ def _chain(bug: BaseException | None) -> Iterator[tuple[BaseException, str]]:
             bug, link = (None if bug.__suppress_context__ else bug.__context__), "while handling"
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     name = type(error).__name__
     if isinstance(error, OSError):
         return f"{name}: {os.strerror(error.errno) if error.errno else 'of no number'}"

@@ -10,7 +10,7 @@ from core.errors import UsageError
 from core.text.terminal import printable
 
 
-def pattern(text: str, said: str) -> re.Pattern[str]:
+def pattern(text: str, label: str) -> re.Pattern[str]:
     """Return a compiled expression; `said` is the option or word that it was given for.
 
     Names are not always of one line, a group's for one: a dot is any character.
@@ -20,18 +20,18 @@ def pattern(text: str, said: str) -> re.Pattern[str]:
         return re.compile(text, re.DOTALL)
     except re.error as error:
         raise UsageError(
-            f"{said} {text} is not a regular expression: {error}.", next="Fix the pattern."
+            f"{label} {text} is not a regular expression: {error}.", next="Fix the pattern."
         ) from error
 
 
-def matching(text: str, said: str, names: Iterable[str], kind: str) -> list[str]:
+def matching(text: str, label: str, names: Iterable[str], kind: str) -> list[str]:
     """Return the names that an expression matches as a whole, in their order.
 
     `kind` is what they name ("topic"). Raises UsageError for a wrong expression, and for one that
     matches nothing.
     """
     known = list(names)
-    whole = pattern(text, said)
+    whole = pattern(text, label)
     found = [name for name in known if whole.fullmatch(name)]
     if not found:
         near = nearly(text, known)

@@ -280,7 +280,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
                     self.report_error(_refused(run))
                 if run is not None:
                     self._call_out(self._notices.seen(run))
-                self._tell_others()
+                self._tell_listeners()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
             case CalibrationChanged(calibration):
@@ -304,7 +304,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
         if any(broker.server in session.read_only_servers for broker in picture.state.brokers):
             session.writable, session.read_only_because = False, MARKED
         self._foreign.take(picture.state, session.run_partitions)
-        self._tell_others()
+        self._tell_listeners()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
             session.cluster_name = short_name(picture.state.cluster_id)
         if session.plan.cluster_id is None:
@@ -312,7 +312,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
             session.history = replace(session.history, plan=plan)
         self.restore_saved_plan()
 
-    def _tell_others(self) -> None:
+    def _tell_listeners(self) -> None:
         """Tell the moves in flight that are not the run's from those that are."""
         session = self.session
         if session.state is not None:
@@ -344,7 +344,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
         self.action_show_screen("moves")
         self._make_screen("moves").post_message(ShowInFlight(started))
 
-    def on_header_line_screen_asked(self, message: HeaderLine.ScreenAsked) -> None:
+    def on_header_line_screen_chosen(self, message: HeaderLine.ScreenChosen) -> None:
         self.action_show_screen(message.screen_name)
 
     def _fatal_error(self) -> None:

@@ -38,7 +38,7 @@ def run_autopilot(
     switch: Switch,
     *,
     keep_on: Callable[[], bool],
-    tell: Callable[[Entry], None],
+    report: Callable[[Entry], None],
 ) -> None:
     """Fly one cluster until `keep_on` says no or its switch is off; whoever calls holds the lease.
 
@@ -48,11 +48,11 @@ def run_autopilot(
     cluster_id = switch.cluster_id
     with _keep_daemons(switch), Publisher(cluster_id) as publisher:
 
-        def told(entry: Entry) -> None:
-            tell(entry)
+        def record_and_report(entry: Entry) -> None:
+            report(entry)
             clause = timeline_clause(entry)
             if clause and not switch.address.is_simulated:  # such a cluster has no timeline
-                publisher.tell(
+                publisher.report(
                     Kind.AUTOPILOT, by=PUBLISHER, text=clause, brokers=entry_brokers(entry)
                 )
 
@@ -72,7 +72,7 @@ def run_autopilot(
                 connection.client, connection.clock, cluster_id, wanted, goes_on
             ),
             suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
-            tell=told,
+            report=record_and_report,
             patient=not switch.address.is_simulated,  # a simulator that is gone never comes back
         )
         run_loop(autopilot, SystemClock(), keep_on=keep_on)
@@ -86,7 +86,7 @@ def record_switch(switch: Switch) -> None:
         return
     with Publisher(switch.cluster_id) as publisher:
         text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
-        publisher.tell(Kind.AUTOPILOT, by=PUBLISHER, text=text)
+        publisher.report(Kind.AUTOPILOT, by=PUBLISHER, text=text)
 
 
 @contextmanager

@@ -174,7 +174,7 @@ def _run(service: Service) -> None:
     if switch is not None:
         with connected_by(service.options, switch.address.capacity) as connection:
             run_autopilot(
-                connection, switch, keep_on=lambda: not stop_requested.is_set(), tell=_note
+                connection, switch, keep_on=lambda: not stop_requested.is_set(), report=_note
             )
     # Readers of its load keep other processes going; this one goes on for nobody.
     stop_requested.set()

@@ -176,7 +176,7 @@ class DecisionHistory:
         moves = sum(len(act.moved) + len(act.elected) for act in acts)
         return sum(act.bytes for act in acts), moves
 
-    def resting(self, now: datetime) -> frozenset[TopicPartition]:
+    def backing_off(self, now: datetime) -> frozenset[TopicPartition]:
         """Return the partitions that were moved within a day."""
         acts = [act for act in self.acts if act.reaches(now - MOVE_COOL_DOWN, now)]
         return frozenset(tp for act in acts for tp in act.moved)

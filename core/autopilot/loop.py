@@ -57,7 +57,7 @@ class Autopilot:
         start: Callable[[Switch, Observation, Plan], str],
         elect: Callable[[Sequence[TopicPartition], Callable[[], bool]], str],
         suggest: Callable[[Plan | None], None],
-        tell: Callable[[Entry], None],
+        report: Callable[[Entry], None],
         patient: bool = True,
     ) -> None:
         """`patient` waits for a cluster that does not answer; else its end is the pilot's.
@@ -68,7 +68,7 @@ class Autopilot:
         self._patient = patient
         self._observer, self._clock, self._log = observer, clock, log
         self._switch, self._start, self._elect = switch, start, elect
-        self._suggest, self._tell = suggest, tell
+        self._suggest, self._report = suggest, report
         self.history = build_history(log.entries())
         self._last: Entry | None = None
         self._set_at: datetime | None = None
@@ -199,7 +199,7 @@ class Autopilot:
     def _write(self, entry: Entry) -> None:
         self._log.add(entry)
         self._last = entry
-        self._tell(entry)
+        self._report(entry)
 
 
 def _entry(at: datetime, what: EntryKind, decision: Decision) -> Entry:

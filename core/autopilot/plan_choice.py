@@ -89,7 +89,7 @@ def estimate_run(
     late, left = lateness(settings, observed, usual)
     if not late:
         return bounds, usual
-    most = bounds.most_bytes_per_s
+    most = bounds.max_bytes_per_s
     faster = estimate_within(state, load, plan, left, calibration=known).recommended_bytes_per_s
     rate = max(rate, min(faster or most, most))
     return bounds, estimate_at(state, load, plan, rate, calibration=known)
@@ -181,7 +181,7 @@ def draft_plan(
         leaders_only=leaders_only,
         topics=settings.topics,
         keep=settings.keep,
-        frozen=history.resting(observed.now) | _of_unknown_size(state),
+        frozen=history.backing_off(observed.now) | _of_unknown_size(state),
         band=settings.aim_band,
     )
     even, usual = level_similar(state, load, settings.alike)

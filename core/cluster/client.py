@@ -164,7 +164,7 @@ class ClusterClient(Protocol):
         ...
 
     def fetch_replica_offsets(
-        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+        self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
         """Return where the logs of single replicas begin or end, on each of these brokers.
 
@@ -174,7 +174,7 @@ class ClusterClient(Protocol):
         ...
 
     def fetch_records(
-        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+        self, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
     ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
         """Read replicas from these offsets on, on each of these brokers, followers too (KIP-392).
 
@@ -195,7 +195,7 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def describe_active_groups(self, most: int) -> ActiveGroups:
+    def describe_active_groups(self, limit: int) -> ActiveGroups:
         """Return groups that have members, the first `most` by id: cheap enough to ask each second.
 
         One whose members may not be looked at has a fault of its own, as in `groups`.

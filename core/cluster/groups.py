@@ -98,9 +98,9 @@ class ActiveGroups:
         return self.groups[-1].id if self.groups else ""
 
     @classmethod
-    def from_groups(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
+    def from_groups(cls, groups: Iterable[Group], limit: int) -> ActiveGroups:
         """Return the first `most` of those that have members."""
         found = list(groups)
         active = [group for group in found if group.members]
         others = (g for g in found if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS)
-        return cls(tuple(active[:most]), max(0, len(active) - most), other_groups=tuple(others))
+        return cls(tuple(active[:limit]), max(0, len(active) - limit), other_groups=tuple(others))

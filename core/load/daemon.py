@@ -111,7 +111,7 @@ def _collect(service: Service) -> None:
             interval_seconds=options.interval,
             first_seconds=FIRST_INTERVAL_SECONDS,
             keep_on=service.keep_on,
-            tell=PollLog(),
+            report=PollLog(),
         )
 
 

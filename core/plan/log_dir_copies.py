@@ -57,7 +57,7 @@ class LogDirCopies:
             found[side] = load.bytes / free + SWAP_SECONDS if free > 0 else float("inf")
         return found
 
-    def least_rate(self, seconds: float) -> float | None:
+    def min_rate(self, seconds: float) -> float | None:
         """Return the least rate at which all of it surely ends in time; None when none does."""
         needs = self.needs(seconds)
         return None if needs is None else max(needs.values(), default=0.0)

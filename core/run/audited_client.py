@@ -147,7 +147,7 @@ class _Audited:
     ) -> dict[Asked, Fault | None]:
         """Make a call and write it down, before and after; the same again ever more seldom."""
         key = hashlib.sha256(json.dumps([what, detail], sort_keys=True).encode()).digest()
-        self._forget_others(key, configs)
+        self._forget_older(key, configs)
         before = self._calls.get(key)
         if before is None:
             self._note(what, **detail)
@@ -177,7 +177,7 @@ class _Audited:
             self._calls.pop(key, None)
         return answers
 
-    def _forget_others(self, key: bytes, configs: frozenset[tuple[str, str]]) -> None:
+    def _forget_older(self, key: bytes, configs: frozenset[tuple[str, str]]) -> None:
         """Forget what was set before another value is: set once more, it is a change again."""
         for other, call in list(self._calls.items()):
             if other != key and not configs.isdisjoint(call.configs):

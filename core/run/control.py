@@ -48,7 +48,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class _Standing:
+class _OpenRequests:
     """What has been asked of a run so far, taken up or not, and still holds."""
 
     paused: bool = False
@@ -109,7 +109,7 @@ def request(
             if record.kind is Kind.REQUEST and not record.payload.get("refused")
         ]
         before += [(r.kind, r.payload) for r in journal.requests(state.last_request)]
-        _CHECKS[kind](state, _standing(before), asked, allow)
+        _CHECKS[kind](state, _open_requests(before), asked, allow)
         audit.note(cluster_id, run, "request", kind=kind, **asked)
         seq = journal.ask(datetime.now(UTC), kind, asked | requester())
     return Asked(run, seq, kind, waits=status is RunStatus.DIED)
@@ -130,17 +130,17 @@ def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(newest[name] for name in names))
 
 
-def _standing(asked: Iterable[tuple[str, Payload]]) -> _Standing:
-    standing = _Standing()
+def _open_requests(asked: Iterable[tuple[str, Payload]]) -> _OpenRequests:
+    open_requests = _OpenRequests()
     for kind, payload in asked:
-        standing.take(kind, payload)
-    return standing
+        open_requests.take(kind, payload)
+    return open_requests
 
 
 # -- what makes sense ------------------------------------------------------------------------------
 
 
-def _cancel(run: RunState, _standing: _Standing, p: Payload, _: Collection[str]) -> None:
+def _cancel(run: RunState, _open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
     # All of it may be asked for twice: the second time leaves what cannot be put back.
     if p.get("moves") is not None:
         for tp, m in _named(run, p["moves"]):
@@ -148,14 +148,14 @@ def _cancel(run: RunState, _standing: _Standing, p: Payload, _: Collection[str])
                 raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
 
 
-def _pause(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _is_not_cancelled(run, standing)
-    if standing.paused and standing.floored == bool(p.get("floor")):
+def _pause(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
+    _is_not_cancelled(run, open_requests)
+    if open_requests.paused and open_requests.floored == bool(p.get("floor")):
         raise UsageError(
             f"Run {run.run_id} is paused already.",
             next=f"`trimtab runs resume {run.run_id}` lets it go on.",
         )
-    if p.get("floor") and run.rate_bytes_per_s == UNLIMITED and not standing.limited:
+    if p.get("floor") and run.rate_bytes_per_s == UNLIMITED and not open_requests.limited:
         raise UsageError(
             f"Run {run.run_id} has no throttle: what it has in flight cannot be held.",
             next=f"`trimtab runs pause {run.run_id}` begins no further batch; "
@@ -163,13 +163,15 @@ def _pause(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -
         )
 
 
-def _resume(run: RunState, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
-    if not (standing.paused or guard.pauses(run)):
+def _resume(run: RunState, open_requests: _OpenRequests, _p: Payload, _: Collection[str]) -> None:
+    if not (open_requests.paused or guard.pauses(run)):
         raise UsageError(f"Run {run.run_id} is not paused: there is nothing to resume.")
 
 
-def _throttle(run: RunState, standing: _Standing, p: Payload, allow: Collection[str]) -> None:
-    _is_not_cancelled(run, standing)
+def _throttle(
+    run: RunState, open_requests: _OpenRequests, p: Payload, allow: Collection[str]
+) -> None:
+    _is_not_cancelled(run, open_requests)
     bounds = p.get("auto")
     if bounds is not None:
         RateBounds.of(bounds["least_bytes_per_s"], bounds["most_bytes_per_s"])
@@ -212,19 +214,19 @@ def _produced_meanwhile(run: RunState) -> Iterable[tuple[float, int, str]]:
             yield inflow_bytes_per_s(side, growing), broker, side.value
 
 
-def _skip(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _goes_on(run, standing)
+def _skip(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
+    _goes_on(run, open_requests)
     for tp, m in _named(run, p["moves"]):
         if m.phase is not Phase.QUEUED:
             cancel = "" if m.phase.ended else f"`trimtab runs cancel {run.run_id} --move {tp}`."
             raise UsageError(f"{tp} cannot be skipped: it is {_stands(m)} already.", next=cancel)
 
 
-def _retry(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+def _retry(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
     if run.rolling_back:
-        _is_not_cancelled(run, standing)
+        _is_not_cancelled(run, open_requests)
     else:
-        _goes_on(run, standing)
+        _goes_on(run, open_requests)
     for tp, m in _named(run, p["moves"]):
         if m.replaced:
             raise UsageError(f"{tp} cannot be tried again: another move stands in for it.")
@@ -234,8 +236,8 @@ def _retry(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -
             raise UsageError(f"{tp} cannot be tried again: it is {_stands(m)}.")
 
 
-def _retarget(run: RunState, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _goes_on(run, standing)
+def _retarget(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
+    _goes_on(run, open_requests)
     ((tp, m),) = _named(run, [p["move"]])
     after = tuple(p["after"])
     if m.phase is Phase.DONE:
@@ -251,8 +253,8 @@ def _retarget(run: RunState, standing: _Standing, p: Payload, _: Collection[str]
         raise UsageError(f"{tp} is on its way to {_brokers(after)} already.")
 
 
-def _rollback(run: RunState, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
-    if standing.rolling_back or run.rolling_back:
+def _rollback(run: RunState, open_requests: _OpenRequests, _p: Payload, _: Collection[str]) -> None:
+    if open_requests.rolling_back or run.rolling_back:
         raise UsageError(f"Run {run.run_id} is being rolled back already.")
     if all(m.phase is Phase.QUEUED for m in run.moves):
         raise UsageError(
@@ -261,7 +263,7 @@ def _rollback(run: RunState, standing: _Standing, _p: Payload, _: Collection[str
         )
 
 
-_Check = Callable[[RunState, _Standing, Payload, Collection[str]], None]
+_Check = Callable[[RunState, _OpenRequests, Payload, Collection[str]], None]
 _CHECKS: Mapping[str, _Check] = {
     "cancel": _cancel,
     "pause": _pause,
@@ -274,17 +276,17 @@ _CHECKS: Mapping[str, _Check] = {
 }
 
 
-def _goes_on(run: RunState, standing: _Standing) -> None:
-    _is_not_cancelled(run, standing)
-    if standing.rolling_back:
+def _goes_on(run: RunState, open_requests: _OpenRequests) -> None:
+    _is_not_cancelled(run, open_requests)
+    if open_requests.rolling_back:
         raise UsageError(
             f"Run {run.run_id} is being rolled back: its moves stay as they are.",
             next="It can be paused, given another rate, or cancelled.",
         )
 
 
-def _is_not_cancelled(run: RunState, standing: _Standing) -> None:
-    if standing.cancelling:
+def _is_not_cancelled(run: RunState, open_requests: _OpenRequests) -> None:
+    if open_requests.cancelling:
         raise UsageError(f"Run {run.run_id} is being cancelled: it is asked for nothing else.")
 
 

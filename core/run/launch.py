@@ -127,7 +127,7 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
         load,
         plan,
         rate_bytes_per_s=options.rate_bytes_per_s,
-        first_bytes_per_s=auto.least_bytes_per_s if auto else None,
+        first_bytes_per_s=auto.min_bytes_per_s if auto else None,
         max_moves=options.batch_size,
         max_extra_bytes=options.max_extra_bytes,
     )

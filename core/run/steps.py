@@ -72,7 +72,7 @@ class Observation:
     """Topics whose retention could not be put back and is left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
-    lies: Mapping[Place, ReplicaLocation] = field(default_factory=dict)
+    locations: Mapping[Place, ReplicaLocation] = field(default_factory=dict)
     """Where replicas lie that are to lie in a certain log dir, as far as brokers have answered."""
     unplaced: Mapping[Place, str] = field(default_factory=dict)
     """Of these, those that brokers which answer show in no log dir for good: why, in words."""

@@ -74,7 +74,7 @@ def play(scenario: Scenario, *, short: bool, keep: bool) -> bool:
         say(f"To watch it, elsewhere: trimtab -b {sandbox.bootstrap}")
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-scenario-"))
         progress = Progress()
-        stage = Stage(sandbox, Path(folder), short=short, tell=progress.show)
+        stage = Stage(sandbox, Path(folder), short=short, report=progress.show)
         steps: list[Step] = []
         is_whole = False
         try:

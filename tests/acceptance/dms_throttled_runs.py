@@ -84,12 +84,12 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     topics = {named.format(name): rows for name, rows in row.before.items()}
     produced = row.produced_bytes_per_s
     if not stage.short:
-        stage.tell(f"{title}: letting brokers forget what was copied before")
+        stage.report(f"{title}: letting brokers forget what was copied before")
         time.sleep(REMEMBERED_SECONDS)
     stage.make(topics)
     with _produced(stage, topics, produced):
         if produced:
-            stage.tell(f"{title}: measuring what is produced")
+            stage.report(f"{title}: measuring what is produced")
             for _ in range(2):  # the first messages may have waited for their connections
                 _await_growth(stage, topics)
             interval = SHORT_MEASURED_FOR if stage.short else MEASURED_FOR

@@ -31,11 +31,11 @@ class Heard:
     """What clients have told, from their threads; times are monotonic."""
 
     errors: list[ClientError] = field(default_factory=list)
-    tell: Callable[[ClientError], None] = lambda error: None
+    report: Callable[[ClientError], None] = lambda error: None
 
     def error(self, client: str, error: Any) -> None:
         self.errors.append(ClientError(time.monotonic(), client, error.name(), error.str()))
-        self.tell(self.errors[-1])
+        self.report(self.errors[-1])
 
     def names(self) -> Counter[str]:
         return Counter(error.name for error in self.errors)

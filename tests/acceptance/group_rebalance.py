@@ -72,7 +72,7 @@ def _joined_and_left(stage: Stage, recorder: Running, protocol: str) -> Iterator
     readers = _readers(stage, group, len(SHARES), Heard(), protocol)
     try:
         for n, shares in enumerate(SHARES):
-            stage.tell(f"{readers[n].name} joins {group}")
+            stage.report(f"{readers[n].name} joins {group}")
             seen = _after(recorder, group, shares, readers[n].start)
             yield same(f"{group}, on the timeline as c{n + 1} joins", shares, seen)
             if n in (1, len(SHARES) - 1):
@@ -80,7 +80,7 @@ def _joined_and_left(stage: Stage, recorder: Running, protocol: str) -> Iterator
         leaving = (len(SHARES) - 1,) if stage.short else range(len(SHARES) - 1, -1, -1)
         for n in leaving:
             shares = SHARES[n - 1] if n else LAST
-            stage.tell(f"{readers[n].name} leaves {group}")
+            stage.report(f"{readers[n].name} leaves {group}")
             seen = _after(recorder, group, shares, readers[n].stop)
             yield same(f"{group}, on the timeline as c{n + 1} leaves", shares, seen)
     finally:
@@ -157,7 +157,7 @@ def _read(readers: Sequence[Reader]) -> list[tuple[int, int]]:
 
 
 def _spread(stage: Stage, how: How) -> Iterator[Step]:
-    stage.tell(f"two producers send {RECORDS} records with {how.value}")
+    stage.report(f"two producers send {RECORDS} records with {how.value}")
     found = produce(stage.settings, TOPIC, RECORDS, how, partitions=PARTITIONS)
     counts = [len(found[p]) for p in range(PARTITIONS)]
     seen = "+".join(map(str, counts))
@@ -186,7 +186,7 @@ def _a_third_each(readers: Sequence[Reader], sent: int) -> Iterator[Step]:
 def _goes_on(stage: Stage, group: str, readers: Sequence[Reader], sent: int) -> Iterator[Step]:
     """Have one leave and come back: it begins where the group has committed."""
     *others, last = readers
-    stage.tell(f"{last.name} leaves, and comes back")
+    stage.report(f"{last.name} leaves, and comes back")
     last.stop()
     wait_until(lambda: sum(len(r.assigned) for r in others) == PARTITIONS, "others took over")
     produce(stage.settings, TOPIC, RECORDS, How.EXPLICIT, partitions=PARTITIONS)
@@ -232,13 +232,13 @@ def _broker_dies(
             for error in list(heard.errors):
                 if (key := (error.client, error.name)) not in told:
                     told.add(key)
-                    teller.tell(Kind.CLIENT, by=f"consumer {error.client}", text=_said(error))
+                    teller.report(Kind.CLIENT, by=f"consumer {error.client}", text=_said(error))
             return any(client == hit.name for client, _ in told)
 
         # Who reads from others has no connection to it, and may hear nothing.
         hit = next(reader for reader in readers if reader.assigned == {0})
         heard.errors.clear()
-        stage.tell(f"killing broker {broker}")
+        stage.report(f"killing broker {broker}")
         stage.sandbox.kill(broker)
         wait_until(tell_errors, f"{hit.name} has heard of it")
         wait_until(
@@ -252,14 +252,14 @@ def _broker_dies(
             ", ".join(names),
             "transport failure" in names,
         )
-        stage.tell(f"starting broker {broker}")
+        stage.report(f"starting broker {broker}")
         stage.sandbox.start(broker)
         back = time.monotonic()
         produce(stage.settings, TOPIC, RECORDS, How.EXPLICIT, partitions=PARTITIONS)
         wait_until(lambda: len(set(_read(readers))) >= sent + RECORDS, "all is read again")
         took = hit.read_at - back
         text = f"read again {format_duration(took)} after broker {broker} was back"
-        teller.tell(Kind.CLIENT, by=f"consumer {hit.name}", text=text, brokers=(broker,))
+        teller.report(Kind.CLIENT, by=f"consumer {hit.name}", text=text, brokers=(broker,))
     yield same("records read since, of those sent", RECORDS, len(set(_read(readers))) - sent)
     wait_until(lambda: bool(_broker(recorder, f"broker {broker} is back")), "its return is told")
     events = stage.document("timeline", "--kind", "client")

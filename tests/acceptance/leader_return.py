@@ -54,7 +54,7 @@ SCENARIO = Scenario(
 def _stopped(stage: Stage, layout: Sequence[Replicas], stopped: Sequence[int]) -> Iterator[Step]:
     """Stop brokers: the first replica that is left leads, as it was in the ISR."""
     for broker in stopped:
-        stage.tell(f"stopping broker {broker}")
+        stage.report(f"stopping broker {broker}")
         stage.sandbox.stop(broker)
     expected = [next(b for b in row if b not in stopped) for row in layout]
     # A broker that hands its leaders over is out of the ISRs by then.
@@ -132,7 +132,7 @@ def _all_back(stage: Stage, layout: Sequence[Replicas], late: Sequence[int]) -> 
 
 def _start(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Start a broker; return the partitions as it is in all of its ISRs."""
-    stage.tell(f"starting broker {broker}")
+    stage.report(f"starting broker {broker}")
     stage.sandbox.start(broker)
     return wait_for(
         lambda: _partitions(stage),

@@ -54,16 +54,18 @@ def _whole(stage: Stage) -> Iterator[Step]:
     yield from _unbalanced(stage)
     with ExitStack() as stack:
 
-        def tell(text: str, partition: int | None) -> None:
+        def report(text: str, partition: int | None) -> None:
             # From the library's threads, too: each has a teller of its own.
             with Publisher(stage.sandbox.cluster_id) as teller:
-                teller.tell(Kind.CLIENT, by="producer", text=text, topic=TOPIC, partition=partition)
+                teller.report(
+                    Kind.CLIENT, by="producer", text=text, topic=TOPIC, partition=partition
+                )
 
         reader = Reader(stage.settings, TOPIC, PARTITIONS)
         stack.callback(reader.stop)
         began = datetime.now(UTC)
         producer = Producer(
-            stage.settings, TOPIC, PARTITIONS, per_s=PER_S, record_bytes=RECORD_BYTES, tell=tell
+            stage.settings, TOPIC, PARTITIONS, per_s=PER_S, record_bytes=RECORD_BYTES, report=report
         )
         stack.callback(producer.stop)
         stack.callback(stage.begin("collecting", *COLLECT).stop)
@@ -108,7 +110,7 @@ def _short(stage: Stage) -> Iterator[Step]:
             PARTITIONS,
             per_s=SHORT_PER_S,
             record_bytes=RECORD_BYTES,
-            tell=lambda text, partition: None,
+            report=lambda text, partition: None,
         )
         stack.callback(producer.stop)
         flying = stage.begin("decisions", *AUTOPILOT, *SHORT_LASTING)
@@ -201,7 +203,7 @@ def _rates(stage: Stage) -> Step:
     connection = connect(Address(stage.sandbox.bootstrap))
     try:
         before = connection.client.fetch_offsets(rows, OffsetAt.LATEST)
-        stage.tell("counting what is produced to each broker")
+        stage.report("counting what is produced to each broker")
         time.sleep(RATES_SECONDS)
         after = connection.client.fetch_offsets(rows, OffsetAt.LATEST)
         leader = {row.tp: row.leader for row in connection.client.describe_cluster().rows()}

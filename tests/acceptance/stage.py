@@ -102,7 +102,7 @@ class Stage:
     folder: Path
     short: bool = False
     """Whether only the short form is wanted, as tests play it."""
-    tell: Callable[[str], None] = lambda text: None
+    report: Callable[[str], None] = lambda text: None
     topics: set[str] = field(default_factory=set)
     """Topics that were made here and are still there."""
 
@@ -132,7 +132,7 @@ class Stage:
         rows = [TopicPartition(name, p) for name, held in layouts.items() for p in range(len(held))]
         if size_bytes:
             many = counted(len(rows), "partition")
-            self.tell(f"filling {many}: {format_bytes(size_bytes)} each")
+            self.report(f"filling {many}: {format_bytes(size_bytes)} each")
             fill(self.settings, dict.fromkeys(rows, size_bytes))
 
     def drop(self, *names: str) -> None:
@@ -161,7 +161,7 @@ class Stage:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on these brokers (unless `offline`) to its end, whatever it answers."""
         line = self._line(words, offline=offline)
-        self.tell(_typed(words))
+        self.report(_typed(words))
         return subprocess.run(
             line,
             stdin=subprocess.DEVNULL,
@@ -205,19 +205,19 @@ class Stage:
             ) as process,
         ):
             assert process.stdout is not None
-            self.tell(_typed(words))
+            self.report(_typed(words))
             for told in process.stdout:
                 events.append(json.loads(told))
                 if events[-1]["event"] == "progress":
                     moved, total = (events[-1][key] for key in ("moved_bytes", "total_bytes"))
-                    self.tell(f"{_typed(words)}: {format_bytes(moved)} of {format_bytes(total)}")
+                    self.report(f"{_typed(words)}: {format_bytes(moved)} of {format_bytes(total)}")
             code = process.wait()
             said.seek(0)
             return code, events, said.read()
 
     def begin(self, name: str, *words: str | Path) -> Running:
         """Start a command that goes on until it is stopped; what it prints goes to a file."""
-        self.tell(_typed(words))
+        self.report(_typed(words))
         path = self.folder / f"{name}.out"
         with path.open("wb") as output:
             process = subprocess.Popen(
@@ -237,7 +237,7 @@ class Stage:
     def kafka(self, tool: str, *arguments: str) -> str:
         """Return what one of Kafka's own tools prints; raises TrimtabError when it fails."""
         words = (*arguments, "--bootstrap-server", self.sandbox.bootstrap)
-        self.tell(f"asking Kafka's {tool.rpartition('.')[2]}")
+        self.report(f"asking Kafka's {tool.rpartition('.')[2]}")
         answer = self.sandbox.tool(tool, *words)
         if answer.returncode != 0:
             raise _failed((tool, *words), answer.returncode, answer.stdout + answer.stderr)

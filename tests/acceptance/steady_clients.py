@@ -89,10 +89,10 @@ class Producer:
         *,
         per_s: int,
         record_bytes: int,
-        tell: Tell,
+        report: Tell,
     ) -> None:
         self._topic, self._partitions = topic, partitions
-        self.per_s, self._record_bytes, self._tell = per_s, record_bytes, tell
+        self.per_s, self._record_bytes, self._report = per_s, record_bytes, report
         self.acknowledged: set[int] = set()
         self.refused = 0
         """Records that were given up."""
@@ -132,7 +132,7 @@ class Producer:
             for partition in list(self._waits):
                 self._dips.look_for_leader(now, partition)
             for text in self._dips.told(now):
-                self._tell(text, None)
+                self._report(text, None)
 
     def _now(self) -> int:
         """Return the slice that it is now."""
@@ -165,7 +165,7 @@ class Producer:
         took = 0.0 if waited is None else time.monotonic() - waited
         if took > TICK_SECONDS:
             del self._waits[partition]
-            self._tell(f"was acknowledged again after {took:.1f} s", partition)
+            self._report(f"was acknowledged again after {took:.1f} s", partition)
 
     def _heard(self, text: str) -> None:
         found = _NOT_LEADER.search(text)
@@ -175,7 +175,7 @@ class Producer:
         if partition not in self._waits:
             self._waits[partition] = time.monotonic()
             self._dips.look_for_leader(self._now(), partition)
-            self._tell("was told NOT_LEADER_OR_FOLLOWER", partition)
+            self._report("was told NOT_LEADER_OR_FOLLOWER", partition)
 
 
 class Reader:

@@ -88,7 +88,7 @@ def recorded(settings: ConnectionSettings, path: Path) -> Iterator[Timeline]:
         timeline = Timeline.write(path)
         recorder = Recorder(watching, SystemClock(), timeline)
         run_recorder(
-            recorder, SystemClock(), keep_on=lambda: not ended.is_set(), tell=lambda _: None
+            recorder, SystemClock(), keep_on=lambda: not ended.is_set(), report=lambda _: None
         )
         timeline.close()
 

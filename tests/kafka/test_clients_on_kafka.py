@@ -38,7 +38,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
             connection,
             tmp_path,
             keep_on=lambda: not stop.is_set(),
-            tell=reports.append,
+            on_report=reports.append,
             say=said.append,
         )
 
@@ -104,7 +104,7 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
                 connection,
                 tmp_path,
                 keep_on=lambda: time.monotonic() < deadline,
-                tell=delete,
+                on_report=delete,
                 say=told.append,
             )
     finally:

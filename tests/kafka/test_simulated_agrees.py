@@ -73,7 +73,7 @@ class Story:
     expected: Mapping[str, Any] = field(default_factory=dict)
     told: dict[str, Any] = field(default_factory=dict)
 
-    def tell(self, step: str) -> None:
+    def report(self, step: str) -> None:
         """Note what the cluster is now."""
         self._note(step, self._picture)
 
@@ -147,7 +147,7 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
     def quiet() -> bool:
         return not client.fetch_reassignments() and bool(client.describe_cluster().in_sync.all())
 
-    story.tell("at first")
+    story.report("at first")
     leaders = ",".join(f"{p}:{b}" for p in range(4) for b in BROKERS)
     for topic in ("agree.pairs", "agree.cancelled"):
         change(Resource.topic(topic), LEADER_LIST, ConfigOp.APPEND, leaders)
@@ -171,18 +171,18 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
             }
         ),
     )
-    story.tell("submitted, seen")
+    story.report("submitted, seen")
     story.answer("overlapping", client.alter_reassignments({overridden: (3, 1)}))
     story.answer("again", client.alter_reassignments({moved: (3, 4)}))
     story.answer("back", client.alter_reassignments({returned: (1, 3)}))
-    story.tell("resubmitted")
+    story.report("resubmitted")
     story.answer("cancelled", client.cancel_reassignments([*cancelled, overridden, returned]))
     story.answer("cancelled twice", client.cancel_reassignments(cancelled))
-    story.tell("cancelled, seen")
+    story.report("cancelled, seen")
 
     cluster.kill(4)
     story.until(lambda: not client.describe_cluster().broker_by_id[4].alive)
-    story.tell("killed")
+    story.report("killed")
     story.answer(
         "to the dead", client.alter_reassignments({TopicPartition("agree.alone", 1): (4,)})
     )
@@ -190,7 +190,7 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
     story.answer("beside the dead", client.alter_reassignments({beside: (1, 4, 3)}))
     story.until(lambda: row_of(client, beside).replicas == (1, 4, 3))
     story.answer("elect the dead", elect(cluster, [TopicPartition("agree.fenced", 0)]))
-    story.tell("moving to the dead and beside it")
+    story.report("moving to the dead and beside it")
     cluster.start(4)
     story.until(lambda: client.describe_cluster().broker_by_id[4].alive)
     four = Resource.broker(4)
@@ -204,13 +204,13 @@ def play(cluster: Cluster, expected: Mapping[str, Any]) -> dict[str, Any]:
         change(Resource.broker(broker), FOLLOWER_RATE, ConfigOp.DELETE)
     story.configs("restored")
     story.until(quiet)
-    story.tell("ended")
+    story.report("ended")
     everything = [TopicPartition(name, i) for name in LAYOUT for i in range(len(LAYOUT[name]))]
     story.answer("elected", elect(cluster, everything))
     story.until(lambda: _all_preferred(client))
-    story.tell("elected, seen")
+    story.report("elected, seen")
     story.answer("shrunk", client.alter_reassignments({TopicPartition("agree.shrinks", 0): (3, 1)}))
-    story.tell("shrunk, seen")
+    story.report("shrunk, seen")
     return story.told
 
 

@@ -355,7 +355,7 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
     with Publisher(STATE.cluster_id) as teller:
         for group, seconds in (("readers", 60), ("other", 30), ("readers", -60)):
             at = now - timedelta(seconds=seconds)
-            teller.tell(Kind.GROUP, by=f"group {group}", text=f"was seen {seconds}", at=at)
+            teller.report(Kind.GROUP, by=f"group {group}", text=f"was seen {seconds}", at=at)
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         await pressed(pilot, "s", "j", "j")
         assert "was seen 60" in body(pilot)
@@ -382,7 +382,7 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     with Publisher("c") as teller:
-        teller.tell(Kind.GROUP, by="group readers", text="recorded", at=at(2))
+        teller.report(Kind.GROUP, by="group readers", text="recorded", at=at(2))
     seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
     found = merge_rebalances("c", at(3), seen)
     assert [(one.group, one.text) for one in found] == [
@@ -396,7 +396,7 @@ def test_a_damaged_timeline_recalls_nothing(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     with Publisher("c") as teller:
-        teller.tell(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
+        teller.report(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
     assert [one.text for one in read_rebalances("c", at(1))] == ["rebalanced"]
     damage(paths.timeline_file("c"))
     assert read_rebalances("c", at(1)) == ()

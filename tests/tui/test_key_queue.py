@@ -47,7 +47,7 @@ async def test_the_name_behind_the_key_that_asks_for_it() -> None:
         await typed(pilot, "A", "tab", *session.cluster_name, "enter")
         dialog = pilot.app.screen
         assert isinstance(dialog, ApplyDialog)
-        assert dialog.typed_name == session.cluster_name
+        assert dialog.entered_name == session.cluster_name
         assert pilot.app.focused is dialog.query_one("#apply", Button)
 
 

@@ -136,7 +136,7 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
     ]
     with Publisher(RECORDED) as teller:
         for seconds, clause in said:
-            teller.tell(Kind.AUTOPILOT, by="autopilot", text=clause, at=at(seconds))
+            teller.report(Kind.AUTOPILOT, by="autopilot", text=clause, at=at(seconds))
     lanes = past().lanes
     cells = lanes.cells(AUTOPILOT, at(0).timestamp(), at(120).timestamp(), 12)
     assert cells == [
@@ -186,7 +186,7 @@ def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_se
     monkeypatch.setattr("tui.timeline.reader.MAX_EVENTS", 20)
     with Publisher(RECORDED) as teller:
         for n in range(30):
-            teller.tell(Kind.RUN, by="run 1", text=f"step {n}", at=at(30 + n))
+            teller.report(Kind.RUN, by="run 1", text=f"step {n}", at=at(30 + n))
     found = past()
     assert found.reported_cut
     assert not found.cut
@@ -277,7 +277,7 @@ async def test_the_autopilots_lane_is_drawn_below_the_brokers(
 ) -> None:
     with Publisher(RECORDED) as teller:
         for seconds, said in (set_to("act", 10), (60, Clause.ACTS.with_("broker 1 is hot"))):
-            teller.tell(Kind.AUTOPILOT, by="autopilot", text=said, at=at(seconds))
+            teller.report(Kind.AUTOPILOT, by="autopilot", text=said, at=at(seconds))
     async with dashboard(session, "timeline", size, ascii_only=ascii_only) as pilot:
         assert re.search(f"{head} *$", text(pilot), re.M)
         assert legend in text(pilot)

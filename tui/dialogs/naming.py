@@ -17,7 +17,7 @@ class ClusterNameDialog(Dialog[Answer]):
     """A dialog with an Input `#name`; `NamingDialog.typed` is what stands in it."""
 
     @property
-    def typed_name(self) -> str:
+    def entered_name(self) -> str:
         return self.query_one("#name", Input).value
 
     def on_key(self, event: events.Key) -> None:
@@ -59,7 +59,7 @@ class NamedButtonDialog(ClusterNameDialog[Answer]):
         self.enable_buttons()
 
     def may_press(self, id: str) -> bool:
-        named = self.typed_name == self.cluster_name
+        named = self.entered_name == self.cluster_name
         return super().may_press(id) and (named or f"#{id}" != self._waiting)
 
     def on_input_submitted(self) -> None:

@@ -166,7 +166,7 @@ class Feed:
         assert self._target.from_file is not None
         document = read_document(self._target.from_file)
         self._send(PictureChanged(document.state, document_load(document), None, None, None))
-        self._tell_unknown(document.state)
+        self._report_unknown(document.state)
         if document.groups is not None:
             self._send(GroupsChanged(document.groups))
 
@@ -218,9 +218,9 @@ class Feed:
 
     def _take(self, state: ClusterState, age: Freshness) -> None:
         self._send(self._picture.take_state(state, age))
-        self._tell_unknown(state)
+        self._report_unknown(state)
 
-    def _tell_unknown(self, state: ClusterState) -> None:
+    def _report_unknown(self, state: ClusterState) -> None:
         if state.moves_unknown and not self._moves_unknown:
             title = f"What is in flight is not shown: {state.moves_unknown}"
             self._send(Trouble(AccessDeniedError(title, next=RIGHTS)))

@@ -117,7 +117,7 @@ class FeedLoad:
         attempts = Attempts(self._send, "Load")
         while not stopped.is_set():
             running.wait()
-            self._tell_trouble()
+            self._report_trouble()
             state = self._picture.state
             with attempts.attempt():
                 if state is not None:
@@ -148,7 +148,7 @@ class FeedLoad:
         interval = LIVE_INTERVAL_SECONDS if live else SNAPSHOT_INTERVAL_SECONDS
         return Freshness(self._monotonic() - max(0.0, behind), interval)
 
-    def _tell_trouble(self) -> None:
+    def _report_trouble(self) -> None:
         """Say once why what serves this reader does not run; what it left is there meanwhile."""
         told = (begun.trouble() for begun in self._begun if begun is not None)
         trouble = next(filter(None, told), None)

@@ -51,10 +51,10 @@ class Attempts:
         except UnreachableError:
             pass
         except TrimtabError as error:
-            self._tell(error)
+            self._report(error)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
-            self._tell(
+            self._report(
                 TrimtabError(
                     f"{self._what} cannot be read: {place}{error.strerror or error}.",
                     next="It is tried again until it can.",
@@ -63,7 +63,7 @@ class Attempts:
         else:
             self._told.clear()
 
-    def _tell(self, error: TrimtabError) -> None:
+    def _report(self, error: TrimtabError) -> None:
         if str(error) not in self._told:
             self._told.add(str(error))
             self._send(Trouble(error))

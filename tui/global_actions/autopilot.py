@@ -40,7 +40,7 @@ class AutopilotSwitch(AppBase):
             session.cluster_name,
             session.autopilot,
             writable=session.writable,
-            because=session.read_only_because,
+            reason=session.read_only_because,
         )
 
         def answered(mode: Mode | None) -> None:

@@ -20,11 +20,11 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
     """Asks for a mode; `act` takes the cluster's name, the way back is focused, escape takes it."""
 
     def __init__(
-        self, name: str, standing: AutopilotStatus | None, *, writable: bool, because: str
+        self, name: str, status: AutopilotStatus | None, *, writable: bool, reason: str
     ) -> None:
         super().__init__(name, "act")
-        self._standing = standing
-        self._writable, self._because = writable, because
+        self._standing = status
+        self._writable, self._because = writable, reason
 
     def compose(self) -> ComposeResult:
         return body(
@@ -52,10 +52,10 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
 
     @property
     def _question(self) -> Question:
-        standing = self._standing
-        settings = standing.switch.settings if standing is not None else AutopilotSettings()
+        status = self._standing
+        settings = status.switch.settings if status is not None else AutopilotSettings()
         words = (
-            *_how(standing),
+            *_how(status),
             f"Its limits: {limits_in_one_line(settings)}.",
             "Suggest writes down what act would do; neither needs the dashboard.",
         )
@@ -77,14 +77,14 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
         self.dismiss(None if event.button.id == "back" else Mode(event.button.id))
 
 
-def _how(standing: AutopilotStatus | None) -> list[str]:
+def _how(status: AutopilotStatus | None) -> list[str]:
     """Return the mode, who set it, and what was decided last."""
-    if standing is None:
+    if status is None:
         return ["It is off, and never was on."]
-    switch = standing.switch
-    flies = "" if standing.process is not None or switch.mode is Mode.OFF else ", process gone"
+    switch = status.switch
+    flies = "" if status.process is not None or switch.mode is Mode.OFF else ", process gone"
     words = [f"Mode {switch.mode.value}{flies}, set by {switch.who}."]
-    if standing.last is not None:
-        at = standing.last.at.astimezone()
-        words.append(f"{at:%H:%M:%S} {standing.last.what.value}: {standing.last.text}")
+    if status.last is not None:
+        at = status.last.at.astimezone()
+        words.append(f"{at:%H:%M:%S} {status.last.what.value}: {status.last.text}")
     return words

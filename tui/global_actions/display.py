@@ -70,7 +70,7 @@ class GlobalActions(AppBase):
                 HelpScreen(
                     screen.PLACE,
                     writable=self.session.writable,
-                    because=self.session.read_only_because,
+                    reason=self.session.read_only_because,
                     keys=self.user_keys,
                     palette=self.palette,
                     glyphs=self.glyphs,

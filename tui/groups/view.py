@@ -25,10 +25,10 @@ class Order(Enum):
 
 
 def listed(
-    groups: Iterable[GroupView], words: str, order: Order, keeping: str | None = None
+    groups: Iterable[GroupView], words: str, order: Order, kept_id: str | None = None
 ) -> tuple[GroupView, ...]:
     """Return the groups that the words find, and `keeping`, in order; unknown lag comes last."""
-    found = [g for g in groups if g.group.id == keeping or matches(g.group.id, words)]
+    found = [g for g in groups if g.group.id == kept_id or matches(g.group.id, words)]
     if order is Order.NAME:
         return tuple(sorted(found, key=lambda g: g.group.id))
     return tuple(sorted(found, key=lambda g: (-1 if g.lag is None else g.lag) * -1))

@@ -173,13 +173,13 @@ class ApplyDialog(PlanReview):
 
     @property
     def _is_named(self) -> bool:
-        return self.typed_name == self._session.cluster_name
+        return self.entered_name == self._session.cluster_name
 
     def enable(self) -> None:
-        typed_name = self._is_named
+        entered_name = self._is_named
         button = self.query_one("#apply", Button)
         busy = self._starting or self._pressed is not None
-        disabled = not (typed_name and self._may_start) or busy
+        disabled = not (entered_name and self._may_start) or busy
         if disabled and button.has_focus:
             self.query_one("#name").focus()  # else Cancel would have it: enter would leave
         button.disabled = disabled

@@ -296,9 +296,9 @@ class PlanReview(ClusterNameDialog[str | None]):
         bounds = self._bounds
         if bounds is None:
             return self._rate
-        most = bounds.most_bytes_per_s
+        most = bounds.max_bytes_per_s
         rate = most if self._rate == UNLIMITED else self._rate
-        return min(max(rate, bounds.least_bytes_per_s), most)
+        return min(max(rate, bounds.min_bytes_per_s), most)
 
     @property
     def _allowed(self) -> frozenset[str]:

@@ -102,15 +102,15 @@ class SuggestRequest:
     def meaning(self) -> str:
         """Return in short sentences what is asked for."""
         wanted, dirs = self.wanted, self.wanted.only_dirs
-        only = f", of {_ids_said(wanted.brokers)} only" if dirs and wanted.brokers else ""
+        only = f", of {_format_ids(wanted.brokers)} only" if dirs and wanted.brokers else ""
         said = [
             ("Leaders are chosen anew; nothing is copied.", wanted.leaders_only),
             (f"Partitions get {wanted.replicas} replicas.", wanted.replicas is not None),
             ("Racks are repaired.", wanted.racks_only),
-            (f"{_pairs_said(wanted)}.", wanted.replace),
+            (f"{_format_pairs(wanted)}.", wanted.replace),
             (f"{_brokers(wanted.drain)} emptied.", wanted.drain),
-            (f"{_ids_said(wanted.fill)} get their share of the others.", wanted.fill),
-            (f"The topics end on {_ids_said(wanted.brokers)} only.", wanted.brokers and not dirs),
+            (f"{_format_ids(wanted.fill)} get their share of the others.", wanted.fill),
+            (f"The topics end on {_format_ids(wanted.brokers)} only.", wanted.brokers and not dirs),
             ("Racks are ignored.", wanted.ignore_racks),
             (f"Each broker's log dirs get within the band{only}.", wanted.disks),
             ("Nothing moves between brokers.", dirs),
@@ -122,17 +122,17 @@ class SuggestRequest:
         return f"{even} {words}".strip() if evens else words
 
 
-def _ids_said(ids: Iterable[int]) -> str:
+def _format_ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))
 
 
 def _brokers(ids: tuple[int, ...]) -> str:
-    return f"{'Broker' if len(ids) == 1 else 'Brokers'} {_ids_said(ids)} " + (
+    return f"{'Broker' if len(ids) == 1 else 'Brokers'} {_format_ids(ids)} " + (
         "is" if len(ids) == 1 else "are"
     )
 
 
-def _pairs_said(wanted: PlanRequest) -> str:
+def _format_pairs(wanted: PlanRequest) -> str:
     return ", ".join(f"What {old} holds goes to {new}" for old, new in wanted.replace)
 
 

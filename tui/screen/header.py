@@ -133,7 +133,7 @@ class HeaderLine(Canvas):
     DEFAULT_CSS = "HeaderLine { height: 1; dock: top; background: $surface; }"
 
     @dataclass
-    class ScreenAsked(Message):
+    class ScreenChosen(Message):
         """The user clicked on a screen's name."""
 
         screen_name: str
@@ -151,4 +151,4 @@ class HeaderLine(Canvas):
     def on_click(self, event: events.Click) -> None:
         for tab in self._tabs:
             if tab.start <= event.x < tab.end:
-                self.post_message(self.ScreenAsked(tab.screen))
+                self.post_message(self.ScreenChosen(tab.screen))

@@ -33,7 +33,7 @@ HELP_AT = 2 + KEYS_WIDTH + NAME_WIDTH
 def help_rows(
     place: str,
     writable: bool,
-    because: str,
+    reason: str,
     keys: Mapping[str, str],
     width: int,
     palette: Palette,
@@ -60,7 +60,7 @@ def help_rows(
             off = action.needs_write and not writable
             row.put(2, _keys(action, keys), palette.style("dim" if off else "yours", bold=not off))
             row.put(2 + KEYS_WIDTH, action.name, palette.style("dim" if off else "text"))
-            more = f" {glyphs.dot} {because}" if off else ""
+            more = f" {glyphs.dot} {reason}" if off else ""
             for part in textwrap.wrap(action.help + more, max(width - HELP_AT, 1)):
                 row.put(HELP_AT, part, palette.style("dim"))
                 row = Row(width, palette.style())
@@ -98,7 +98,7 @@ class HelpScreen(ModalScreen[None]):
         place: str,
         *,
         writable: bool,
-        because: str,
+        reason: str,
         keys: Mapping[str, str],
         palette: Palette,
         glyphs: Glyphs,
@@ -107,7 +107,7 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._place = place
         self._writable = writable
-        self._because = because
+        self._because = reason
         self._keys = keys
         self._palette = palette
         self._glyphs = glyphs

@@ -298,7 +298,7 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core.daemons.process import stop_signals
     from core.load import layout
 
-    def tell(entry: Entry) -> None:
+    def report(entry: Entry) -> None:
         if as_json:
             emit_line(entry.to_json())
         else:
@@ -318,6 +318,6 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
             )
         told = stop_signals()
         say(f"Autopilot of {switch.name} runs, mode {switch.mode.value}; Ctrl-C ends it.")
-        run_autopilot(connection, switch, keep_on=lambda: not told.is_set(), tell=tell)
+        run_autopilot(connection, switch, keep_on=lambda: not told.is_set(), report=report)
     say("The autopilot has ended; a run that it started continues.")
     return ExitCode.DONE

@@ -93,7 +93,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                     connection,
                     root,
                     keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
-                    tell=_lines if as_json else text_table.show,
+                    on_report=_lines if as_json else text_table.show,
                     say=say,
                 )
                 text_table.end()

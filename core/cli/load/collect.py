@@ -40,7 +40,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
     polls: list[collecting.PollResult] = []
     troubles: list[TrimtabError] = []
 
-    def tell(event: collecting.PollResult | TrimtabError) -> None:
+    def report(event: collecting.PollResult | TrimtabError) -> None:
         if isinstance(event, TrimtabError):
             troubles.append(event)
             say(f"trimtab: {event.title} Trying again.")
@@ -69,7 +69,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
                 keep_on=lambda: (
                     not told.is_set() and not (once and (len(polls) == 2 or bool(troubles)))
                 ),
-                tell=tell,
+                report=report,
             )
     if once and troubles:
         raise troubles[0]

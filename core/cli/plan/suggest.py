@@ -248,7 +248,7 @@ def suggest(
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
         there = brokers_reached(found, wanted)
-        beside = suggest_log_dirs.beside(found, wanted.band, estimate, bears)
+        beside = suggest_log_dirs.totals_text(found, wanted.band, estimate, bears)
         told = suggest_output.text(found, wanted, estimate, bears, there, seconds)
         write_text(told + beside, None)
         _keep(found.plan, output, allow, _throttle(estimate))

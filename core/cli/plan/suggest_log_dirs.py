@@ -72,7 +72,7 @@ def dirs_document(found: LogDirPlan) -> dict[str, Any]:
     }
 
 
-def beside(found: PlanResult, band: float, estimate: Estimate | None, bears: PeakUsage) -> str:
+def totals_text(found: PlanResult, band: float, estimate: Estimate | None, bears: PeakUsage) -> str:
     """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
     dirs = found.dirs
     if dirs is None or not dirs.plan.moves:

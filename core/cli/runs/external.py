@@ -61,7 +61,7 @@ def follow_external(context: Context, *, as_json: bool) -> int:
     from core.cluster.observer import fetch_cluster_state
     from core.run.external.moves import ForeignWatch
 
-    watch, told = ForeignWatch(), ""
+    watch, previous = ForeignWatch(), ""
     with context.connected() as connection:
         try:
             while True:
@@ -73,7 +73,7 @@ def follow_external(context: Context, *, as_json: bool) -> int:
                 moves = watch.look(state, mine)
                 if as_json:
                     emit_line(_document(state, moves))
-                told = told if as_json else _print_moves(moves, told)
+                previous = previous if as_json else _print_moves(moves, previous)
                 if not moves:
                     return ExitCode.DONE
                 time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
@@ -92,11 +92,11 @@ def report_external(cluster_id: str, state: ClusterState) -> None:
         say(f"{moves}: trimtab -b … runs show {FOREIGN}")
 
 
-def _print_moves(moves: Sequence[ForeignMove], told: str) -> str:
+def _print_moves(moves: Sequence[ForeignMove], previous: str) -> str:
     text = _table(moves) if moves else "No external moves are in flight any more.\n"
-    if not told:
+    if not previous:
         say(NOTE)
-    if text != told:
+    if text != previous:
         print_lines(text.rstrip("\n"))
     return text
 

@@ -311,7 +311,7 @@ def _summary(plan: Plan, estimate: Estimate, name: str, bounds: RateBounds | Non
         return f"{moves} on {name}; no data moves."
     rate = f"{format_rate(estimate.rate_bytes_per_s)} a broker and side"
     if bounds is not None:
-        least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+        least, most = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
         rate = f"{rate}, adapted between {least} and {most}"
     what = f"{moves} on {name}, {format_bytes(estimate.total_bytes)}, at {rate}"
     if estimate.seconds is None or estimate.range_seconds is None:

@@ -66,7 +66,7 @@ def record_here(context: Context, as_json: bool) -> None:
             try:
                 say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
                 about = (cluster_id, timeline, context.target.snapshots)
-                record_cluster(connection, *about, keep_on=keep_on, tell=_printer(as_json))
+                record_cluster(connection, *about, keep_on=keep_on, report=_printer(as_json))
             finally:
                 timeline.close()
 
@@ -75,11 +75,11 @@ def _printer(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
     """Return what prints: a line is whole, whichever thread has seen what it tells of."""
     printing = threading.Lock()
 
-    def tell(what: list[Event] | TrimtabError) -> None:
+    def report(what: list[Event] | TrimtabError) -> None:
         with printing:
             _print(what, as_json)
 
-    return tell
+    return report
 
 
 def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:

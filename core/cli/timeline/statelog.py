@@ -95,9 +95,9 @@ def merge(
     wanted = _parse_filter(since, until, topic, partitions, everything)
     found = find_log_files(files, zones)
     shifts = _shifts(found, output) if align else {}
-    asked = _MergeRequest(found, zones, wanted, shifts, as_json)
+    request = _MergeRequest(found, zones, wanted, shifts, as_json)
     tally = MergeTally()
-    write_stream(lambda out: _write_merged(asked, tally, out, output), output)
+    write_stream(lambda out: _write_merged(request, tally, out, output), output)
     broken = (
         found.left_out
         or any(not source.whole for source in found.sources)
@@ -183,12 +183,12 @@ class _MergeRequest(NamedTuple):
 
 
 def _write_merged(
-    asked: _MergeRequest, tally: MergeTally, out: IO[str], output: Path | None
+    request: _MergeRequest, tally: MergeTally, out: IO[str], output: Path | None
 ) -> None:
     from core.watch.statelog.output import summary_document, summary_lines
     from core.watch.statelog.parallel import merge_lines
 
-    found, zones, wanted, shifts, as_json = asked
+    found, zones, wanted, shifts, as_json = request
     progress = Progress(found.sources, output, "merging")
     told = merge_lines(
         found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1

@@ -64,10 +64,10 @@ class JsonObject:
         value = self._value.get(key)
         return None if value is None else JsonObject(value, f"{key!r} of {self.where}")
 
-    def id(self, key: str, *default: int, least: int = 0) -> int:
+    def id(self, key: str, *default: int, minimum: int = 0) -> int:
         """Return an id, a partition's number or an epoch: what Kafka holds in 32 bits."""
         value = self.get(key, int, *default)
-        if not least <= value < 2**31:
+        if not minimum <= value < 2**31:
             raise InvalidDocumentError(f"{key!r} of {self.where} is out of range")
         return value
 

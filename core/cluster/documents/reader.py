@@ -240,13 +240,13 @@ def _parse_partition(reader: JsonObject) -> PartitionRow:
     row = PartitionRow(
         topic=_parse_topic_name(reader, "topic"),
         partition=reader.id("partition"),
-        leader=reader.id("leader", least=NO_LEADER),
+        leader=reader.id("leader", minimum=NO_LEADER),
         replicas=replicas,
         # Unknown, not empty: an absent ISR is taken to be whole.
         isr=reader.ids("isr") if reader.get("isr", list, None) is not None else replicas,
         adding=reader.ids("adding"),
         removing=reader.ids("removing"),
-        leader_epoch=reader.id("leader_epoch", UNKNOWN, least=UNKNOWN),
+        leader_epoch=reader.id("leader_epoch", UNKNOWN, minimum=UNKNOWN),
     )
     if row.leader not in (NO_LEADER, *replicas):
         raise InvalidDocumentError(

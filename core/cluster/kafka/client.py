@@ -151,14 +151,14 @@ class KafkaClient:
         return fetch_offsets(self._admin, partitions, at)
 
     def fetch_replica_offsets(
-        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+        self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return fetch_replica_offsets(self._wire, asked, at)
+        return fetch_replica_offsets(self._wire, offsets_of, at)
 
     def fetch_records(
-        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+        self, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
     ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
-        return fetch_records(self._wire, asked, max_bytes)
+        return fetch_records(self._wire, offsets_of, max_bytes)
 
     def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
@@ -178,7 +178,7 @@ class KafkaClient:
         consumers = tuple(group for group in consumers if group.id not in known)
         return tuple(sorted((*consumers, *others), key=lambda group: group.id))
 
-    def describe_active_groups(self, most: int) -> ActiveGroups:
+    def describe_active_groups(self, limit: int) -> ActiveGroups:
         self._admin.reopen_if_unknown(self._wire.brokers)
         self._wire.manager()  # connected once, before both: where nobody answers, it takes long
         lost: list[Fault] = []
@@ -194,7 +194,7 @@ class KafkaClient:
         # Side by side: each waits for a broker that hangs.
         aside = threading.Thread(target=ask_others, name="kafka-groups", daemon=True)
         aside.start()
-        active = describe_active_consumer_groups(self._admin, most)
+        active = describe_active_consumer_groups(self._admin, limit)
         aside.join()
         if errors:
             raise errors.pop()

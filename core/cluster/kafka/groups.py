@@ -52,11 +52,11 @@ def describe_consumer_groups(
     return tuple(group for group in found if group is not None)
 
 
-def describe_active_consumer_groups(admin: Admin, most: int) -> ActiveGroups:
+def describe_active_consumer_groups(admin: Admin, limit: int) -> ActiveGroups:
     """Return groups with members, at most so many of them; see ClusterClient."""
     listed = _list_consumer_groups(admin, _ACTIVE_SECONDS)
     ids = sorted(g.group_id for g in listed.valid if g.state.name not in _WITHOUT_MEMBERS)
-    asked = ids[:most]
+    asked = ids[:limit]
     described = _describe_groups(admin, asked, _ACTIVE_SECONDS)
     found = [build_group(id, described[id]) for id in asked]
     active = tuple(g for g in found if g is not None and g.state != "empty")

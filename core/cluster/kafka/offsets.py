@@ -70,7 +70,7 @@ _V = TypeVar("_V")
 
 
 def fetch_replica_offsets(
-    wire: Wire, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+    wire: Wire, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
 ) -> dict[tuple[TopicPartition, int], int | Fault]:
     """Return where replicas' logs begin or end; see ClusterClient."""
     from kafka.protocol.consumer import ListOffsetsRequest
@@ -98,8 +98,8 @@ def fetch_replica_offsets(
 
     return _fetch_from_each(
         wire,
-        asked,
-        {broker: request(tps) for broker, tps in asked.items()},
+        offsets_of,
+        {broker: request(tps) for broker, tps in offsets_of.items()},
         lambda answer: (
             (TopicPartition(topic.name, p.partition_index), p.error_code, p)
             for topic in answer.topics
@@ -110,7 +110,7 @@ def fetch_replica_offsets(
 
 
 def fetch_records(
-    wire: Wire, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+    wire: Wire, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
 ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
     """Read replicas from offsets on; see ClusterClient."""
     from kafka.protocol.consumer import FetchRequest
@@ -151,8 +151,8 @@ def fetch_records(
 
     return _fetch_from_each(
         wire,
-        asked,
-        {broker: request(offsets) for broker, offsets in asked.items()},
+        offsets_of,
+        {broker: request(offsets) for broker, offsets in offsets_of.items()},
         lambda answer: (
             (TopicPartition(topic.topic, p.partition_index), p.error_code, p)
             for topic in answer.responses
@@ -164,7 +164,7 @@ def fetch_records(
 
 def _fetch_from_each(
     wire: Wire,
-    asked: Mapping[int, Collection[TopicPartition]],
+    offsets_of: Mapping[int, Collection[TopicPartition]],
     requests: Mapping[int, Any],
     rows: Callable[[Any], Iterable[tuple[TopicPartition, int, Any]]],
     value: Callable[[Any], _V],
@@ -180,7 +180,7 @@ def _fetch_from_each(
         else:
             for tp, code, row in rows(answer):
                 found[tp, broker] = fault_from_code(code) or value(row)
-        for tp in asked[broker]:
+        for tp in offsets_of[broker]:
             found.setdefault((tp, broker), silent)
     return found
 

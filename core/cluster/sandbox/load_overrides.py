@@ -53,14 +53,14 @@ def read_overrides(path: Path) -> LoadOverrides:
     )
 
 
-def write_overrides(path: Path, sway: LoadOverrides) -> None:
+def write_overrides(path: Path, overrides: LoadOverrides) -> None:
     """Have the workload that looks at `path` do this from now on."""
-    skew = sway.skew and {
-        "of": sway.skew.of,
-        "times": sway.skew.times,
-        "partitions": sorted([tp.topic, tp.partition] for tp in sway.skew.partitions),
+    skew = overrides.skew and {
+        "of": overrides.skew.of,
+        "times": overrides.skew.times,
+        "partitions": sorted([tp.topic, tp.partition] for tp in overrides.skew.partitions),
     }
-    files.write_text(path, json.dumps({"skew": skew, "more": dict(sway.more)}))
+    files.write_text(path, json.dumps({"skew": skew, "more": dict(overrides.more)}))
 
 
 def overrides_path(mark: Path) -> Path:

@@ -105,7 +105,7 @@ def run_workload(
     settings: ConnectionSettings,
     workload: Workload,
     stop: threading.Event,
-    wanted: Path | None = None,
+    overrides: Path | None = None,
 ) -> None:
     """Create the topics, produce and consume until `stop` is set.
 
@@ -113,10 +113,10 @@ def run_workload(
     """
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
-        ours = wanted is not None and held.enter_context(
-            hold_lease(load_overrides.overrides_lease(wanted))
+        ours = overrides is not None and held.enter_context(
+            hold_lease(load_overrides.overrides_lease(overrides))
         )
-        followed = OverridesFile(wanted if ours else None)
+        followed = OverridesFile(overrides if ours else None)
         crowd = ConsumerPool(settings, workload.groups)
         try:
             crowd.resize(followed.overrides)
@@ -132,13 +132,13 @@ class ConsumerPool:
         self._settings, self._groups = settings, groups
         self._members: dict[str, list[tuple[threading.Thread, threading.Event]]] = {}
 
-    def resize(self, wanted: LoadOverrides) -> None:
+    def resize(self, overrides: LoadOverrides) -> None:
         """Have as many members in each group as it has by itself, and as are wanted beside."""
         for group in self._groups:
             members = self._members.setdefault(group.id, [])
-            while len(members) > group.members + wanted.more.get(group.id, 0):
+            while len(members) > group.members + overrides.more.get(group.id, 0):
                 members.pop()[1].set()
-            while len(members) < group.members + wanted.more.get(group.id, 0):
+            while len(members) < group.members + overrides.more.get(group.id, 0):
                 stop = threading.Event()
                 name = f"{group.id}-{len(members) + 1}"
                 given = (self._settings, group.id, group.topics, stop, name)
@@ -235,14 +235,14 @@ def consume(
 def main(arguments: Sequence[str]) -> int:
     """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
     bootstrap, brokers, bytes_per_s = arguments[:3]
-    wanted = load_overrides.overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
+    overrides = load_overrides.overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
     stop = threading.Event()
     set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     workload = skewed_workload(
         [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
     )
     try:
-        run_workload(ConnectionSettings(bootstrap), workload, stop, wanted)
+        run_workload(ConnectionSettings(bootstrap), workload, stop, overrides)
     except TrimtabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -153,17 +153,17 @@ class SimulatorClient:
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Fault | None]:
-        asked = codec.encode_partitions(partitions)
+        offsets_of = codec.encode_partitions(partitions)
         return codec.decode_by_partition(
-            self._ask("cancel_reassignments", asked), codec.decode_fault
+            self._ask("cancel_reassignments", offsets_of), codec.decode_fault
         )
 
     def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        asked = [codec.encode_resource(resource) for resource in resources]
+        offsets_of = [codec.encode_resource(resource) for resource in resources]
         return codec.decode_configs(
-            self._ask("describe_configs", asked, None if names is None else list(names))
+            self._ask("describe_configs", offsets_of, None if names is None else list(names))
         )
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
@@ -173,34 +173,36 @@ class SimulatorClient:
     def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        asked = [[codec.encode_resource(resource), name] for resource, name in lists]
+        offsets_of = [[codec.encode_resource(resource), name] for resource, name in lists]
         return {
             (codec.decode_resource(resource), name): (
                 fault if (fault := codec.decode_fault(refused)) else frozenset(entries)
             )
-            for resource, name, entries, refused in self._ask("fetch_list_entries", asked)
+            for resource, name, entries, refused in self._ask("fetch_list_entries", offsets_of)
         }
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        asked = codec.encode_partitions(partitions)
-        answers = self._ask("elect_leaders", asked, unclean)
+        offsets_of = codec.encode_partitions(partitions)
+        answers = self._ask("elect_leaders", offsets_of, unclean)
         return codec.decode_by_partition(answers, codec.decode_fault)
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
-        asked = [[topic.name, topic.replicas, dict(topic.describe_configs)] for topic in topics]
-        return self._by_topic("create_topics", asked)
+        offsets_of = [
+            [topic.name, topic.replicas, dict(topic.describe_configs)] for topic in topics
+        ]
+        return self._by_topic("create_topics", offsets_of)
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
-        asked = [[name, new.total, new.replicas] for name, new in additions.items()]
-        return self._by_topic("add_partitions", asked)
+        offsets_of = [[name, new.total, new.replicas] for name, new in additions.items()]
+        return self._by_topic("add_partitions", offsets_of)
 
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
         return self._by_topic("delete_topics", list(names))
 
-    def _by_topic(self, call: str, asked: Json) -> dict[str, Fault | None]:
-        return {name: codec.decode_fault(fault) for name, fault in self._ask(call, asked)}
+    def _by_topic(self, call: str, offsets_of: Json) -> dict[str, Fault | None]:
+        return {name: codec.decode_fault(fault) for name, fault in self._ask(call, offsets_of)}
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]
@@ -214,26 +216,26 @@ class SimulatorClient:
     def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
-        asked = codec.encode_partitions(partitions)
-        return codec.decode_by_partition(self._ask("fetch_offsets", asked, at.value), int)
+        offsets_of = codec.encode_partitions(partitions)
+        return codec.decode_by_partition(self._ask("fetch_offsets", offsets_of, at.value), int)
 
     def fetch_replica_offsets(
-        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+        self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return {**unsupported(asked)}
+        return {**unsupported(offsets_of)}
 
     def fetch_records(
-        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+        self, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
     ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
-        return {**unsupported(asked)}
+        return {**unsupported(offsets_of)}
 
     def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         return tuple(codec.decode_group(group) for group in self._ask("describe_groups", matching))
 
-    def describe_active_groups(self, most: int) -> ActiveGroups:
-        return ActiveGroups.from_groups(self.describe_groups(), most)
+    def describe_active_groups(self, limit: int) -> ActiveGroups:
+        return ActiveGroups.from_groups(self.describe_groups(), limit)
 
     def close(self) -> None:
         with self._lock:

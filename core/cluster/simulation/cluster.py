@@ -238,14 +238,14 @@ class SimulatedCluster:
             return found
 
     def fetch_replica_offsets(
-        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+        self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return {**unsupported(asked)}
+        return {**unsupported(offsets_of)}
 
     def fetch_records(
-        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+        self, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
     ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
-        return {**unsupported(asked)}
+        return {**unsupported(offsets_of)}
 
     def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
@@ -254,8 +254,8 @@ class SimulatedCluster:
             found = self._engine.readers.groups(self._engine)
         return tuple(group for group in found if is_whole(matching, group.id))
 
-    def describe_active_groups(self, most: int) -> ActiveGroups:
-        return ActiveGroups.from_groups(self.describe_groups(), most)
+    def describe_active_groups(self, limit: int) -> ActiveGroups:
+        return ActiveGroups.from_groups(self.describe_groups(), limit)
 
     def close(self) -> None:
         """Nothing to give back."""

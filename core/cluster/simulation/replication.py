@@ -70,7 +70,7 @@ class Throttles:
         alive: Collection[int],
         began: float,
         seconds: float,
-        made: Float64,
+        grown_bytes: Float64,
     ) -> None:
         """Count what in-sync followers of listed partitions copy; it is never held.
 
@@ -82,12 +82,14 @@ class Throttles:
         at = leader_column[led]
         followers = logs.follows[led].sum(axis=1) - 1
         listed = self.leader_listed[led, at]
-        sent = np.bincount(at, np.where(listed, made[led] * followers, 0.0), columns).tolist()
+        sent = np.bincount(
+            at, np.where(listed, grown_bytes[led] * followers, 0.0), columns
+        ).tolist()
         copied = [0.0] * columns
         if self.follower_listed.any():
             counted = self.follower_listed & logs.follows
             counted[led, at] = False
-            copied = (made @ counted).tolist()
+            copied = (grown_bytes @ counted).tolist()
         # Fetches come several times a second; a slot of the quota must see its late ones, too.
         portions = max(1, round(seconds / FETCH_SECONDS))
         for portion in range(portions):

@@ -131,10 +131,10 @@ def _read_only(array: Int32) -> Int32:
 
 
 def unsupported(
-    asked: Mapping[int, Iterable[TopicPartition]],
+    offsets_of: Mapping[int, Iterable[TopicPartition]],
 ) -> dict[tuple[TopicPartition, int], Fault]:
     """Return what each broker answers who asks for records of its replicas, or where they end."""
-    return {(tp, broker): _NO_RECORDS for broker, tps in asked.items() for tp in tps}
+    return {(tp, broker): _NO_RECORDS for broker, tps in offsets_of.items() for tp in tps}
 
 
 Layout = Sequence[tuple[int, ...]]

@@ -276,7 +276,7 @@ def collect(
     interval_seconds: float,
     first_seconds: float | None = None,
     keep_on: Callable[[], bool],
-    tell: Callable[[PollResult | TrimtabError], None],
+    report: Callable[[PollResult | TrimtabError], None],
 ) -> None:
     """Poll each `interval_seconds` until `keep_on` says no; an unreachable cluster is retried.
 
@@ -287,9 +287,9 @@ def collect(
     interval = first_seconds or interval_seconds
     while keep_on():
         try:
-            tell(collector.poll())
+            report(collector.poll())
         except TrimtabError as error:
-            tell(error)
+            report(error)
         due = max(due + interval, clock.monotonic())
         interval = interval_seconds
         while keep_on() and (left := due - clock.monotonic()) > 0:

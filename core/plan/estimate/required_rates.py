@@ -23,7 +23,7 @@ def min_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
     """
 
     fits = seconds - AROUND_RANGE[1]
-    within = task.dirs.least_rate(fits)
+    within = task.dirs.min_rate(fits)
     if fits <= 0 or within is None:
         return None
     if not task.what.copies:

@@ -39,7 +39,7 @@ def count_waiting_for_election(state: ClusterState, plan: Plan) -> int:
 
     Who leads and stays goes on leading until preferred leaders are elected.
     """
-    return sum(_waits_for_election(state, move) for move in plan)
+    return sum(_needs_election(state, move) for move in plan)
 
 
 def count_elected(state: ClusterState, plan: Plan) -> int:
@@ -57,7 +57,7 @@ def _loses_leader(state: ClusterState, move: Move) -> bool:
     return leader is not None and leader not in move.after
 
 
-def _waits_for_election(state: ClusterState, move: Move) -> bool:
+def _needs_election(state: ClusterState, move: Move) -> bool:
     leader = _leader(state, move)
     return leader in move.after and leader_after(move, leader) != leader
 

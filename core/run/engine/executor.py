@@ -190,7 +190,7 @@ class Executor:
         look = observe_once(self._client, self.state.min_insync)
         self._recorder.take_requests(lambda kind, p: retarget_objection(look, self.state, kind, p))
         self._on_look(self._recorder)
-        if self._waits_to_begin():
+        if self._waits_for_start():
             return Poll()
         observed = self._look()
         step = next_step(self.state, observed)
@@ -203,7 +203,7 @@ class Executor:
             self._last_step = step  # also one that is refused, and waited for
         return step
 
-    def _waits_to_begin(self) -> bool:
+    def _waits_for_start(self) -> bool:
         """Wait a little for the time that was asked for, unless it has come."""
         run = self.state
         if run.preflight or run.cancel_requested or run.start_at is None:
@@ -234,7 +234,7 @@ class Executor:
             retention_left=self._retention.left_alone,
             arrived=self._sampler.arrived,
             disks=self._sampler.disks,
-            lies=self._log_dirs.look(self.state, seen.alive),
+            locations=self._log_dirs.look(self.state, seen.alive),
             unplaced=self._log_dirs.unplaced,
             dirs_left_alone=self._log_dirs.left_alone,
             shorter=self._retention.shorter,

@@ -34,7 +34,7 @@ class LogDirMover:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
-        self._lies: dict[Place, ReplicaLocation] = {}
+        self._locations: dict[Place, ReplicaLocation] = {}
         self._unplaced: dict[Place, tuple[str, float]] = {}
         self._due = 0.0
         self._rests: dict[Place, tuple[str, float, float]] = {}
@@ -67,13 +67,17 @@ class LogDirMover:
         began = self._clock.monotonic()
         self._unplaced = {at: seen for at, seen in self._unplaced.items() if at[1] in alive}
         if began < self._due or not brokers:
-            return {place: lies for place, lies in self._lies.items() if place[1] in alive}
+            return {
+                place: locations
+                for place, locations in self._locations.items()
+                if place[1] in alive
+            }
         answers = self._client.describe_log_dirs(brokers)
-        self._lies = replica_locations(answers, places)
+        self._locations = replica_locations(answers, places)
         self._note_unplaced(answers, places)
         took = self._clock.monotonic() - began
         self._due = began + max(LOOK_SECONDS, DUTY * took)
-        return self._lies
+        return self._locations
 
     def _note_unplaced(self, answers: Collection[BrokerLogs], places: Collection[Place]) -> None:
         """Note since when brokers that answer show replicas in no log dir."""
@@ -83,7 +87,7 @@ class LogDirMover:
             failed = any(log_dir.error for log_dir in answer.log_dirs)
             is_ = "is offline" if failed else "is gone"
             for place in places:
-                if place[1] == answer.broker and place not in self._lies:
+                if place[1] == answer.broker and place not in self._locations:
                     since = before[place][1] if place in before else now
                     self._unplaced[place] = f"its log dir on broker {answer.broker} {is_}", since
 

@@ -34,12 +34,12 @@ def _due(run: RunState, observed: Observation) -> Iterator[tuple[int, int, str]]
             place = tp, broker
             if place in observed.dirs_left_alone:
                 continue
-            lies = observed.lies.get(place)
-            if lies is None:
+            location = observed.locations.get(place)
+            if location is None:
                 # Its broker is asked all the same: it may say for good that it cannot.
                 if place in observed.unplaced and m.request is not MoveRequest.CANCEL:
                     yield index, broker, path
-            elif (lies.future or lies.path) != path:
+            elif (location.future or location.path) != path:
                 yield index, broker, path
 
 
@@ -53,10 +53,10 @@ def _strayed(m: RunMove, observed: Observation) -> bool:
 def copies(m: RunMove, observed: Observation) -> dict[int, str]:
     """Return where replicas lie of which a copy that we asked for is under way, by broker."""
     return {
-        broker: lies.path
+        broker: location.path
         for broker, path in m.move.target_log_dirs.items()
-        if (lies := observed.lies.get((m.move.tp, broker))) is not None
-        and lies.future == path
+        if (location := observed.locations.get((m.move.tp, broker))) is not None
+        and location.future == path
         and broker not in m.dirs_refused
     }
 
@@ -74,13 +74,13 @@ def goals(m: RunMove, observed: Observation) -> dict[int, str]:
     found = {} if move.reassigns else move.base_log_dirs
     back = {}
     for broker in move.target_log_dirs:
-        lies = observed.lies.get((move.tp, broker))
+        location = observed.locations.get((move.tp, broker))
         stays = broker not in found or broker in m.dirs_refused
-        if lies is None:
+        if location is None:
             if not stays and (move.tp, broker) not in observed.unplaced:
                 back[broker] = found[broker]
         else:
-            back[broker] = lies.path if stays else found[broker]
+            back[broker] = location.path if stays else found[broker]
     return back
 
 
@@ -94,18 +94,18 @@ def ending(
     wanted, tp, cancelled = m.move.target_log_dirs, m.move.tp, m.request is MoveRequest.CANCEL
     if not wanted:
         return Ending(index, Phase.DONE, leader=leader)
-    lies = {broker: observed.lies.get((tp, broker)) for broker in wanted}
-    if all(_is_in(lies[broker], path) for broker, path in wanted.items()):
+    location = {broker: observed.locations.get((tp, broker)) for broker in wanted}
+    if all(_is_in(location[broker], path) for broker, path in wanted.items()):
         return Ending(index, Phase.DONE, leader=leader)
     over = {b: why for b in wanted if (why := _over(m, observed, b, left=left and cancelled))}
     open_ = {b: path for b, path in goals(m, observed).items() if not over.get(b)}
     known = all(broker in open_ or broker in over for broker in wanted)
-    if not known or not all(_is_in(lies[broker], path) for broker, path in open_.items()):
+    if not known or not all(_is_in(location[broker], path) for broker, path in open_.items()):
         return None
     if not cancelled:
         return Ending(index, Phase.FAILED, next(iter(m.dirs_refused.values())), leader)
     if m.move.reassigns:
-        elsewhere = next(b for b, path in wanted.items() if not _is_in(lies[b], path))
+        elsewhere = next(b for b, path in wanted.items() if not _is_in(location[b], path))
         why = f"done, but its replica on broker {elsewhere} is not in {wanted[elsewhere]}"
         return Ending(index, Phase.DONE, why, leader)
     said = [f"cancelled; {why}" for why in over.values()]
@@ -115,14 +115,14 @@ def ending(
 def _over(m: RunMove, observed: Observation, broker: int, *, left: bool) -> str:
     """Return why nothing more is to come of a replica that is not where it should be, or ""."""
     place = m.move.tp, broker
-    lies, refused = observed.lies.get(place), m.dirs_refused.get(broker, "")
+    location, refused = observed.locations.get(place), m.dirs_refused.get(broker, "")
     if m.request is not MoveRequest.CANCEL:
         return refused
-    if lies is None and place in observed.unplaced:
+    if location is None and place in observed.unplaced:
         return observed.unplaced[place]
-    if lies is not None and refused and lies.path != m.move.base_log_dirs.get(broker):
+    if location is not None and refused and location.path != m.move.base_log_dirs.get(broker):
         # A copy to where it was refused may be under way still: that goes first.
-        return "" if lies.future else f"its replica on broker {broker} stays in {lies.path}"
+        return "" if location.future else f"its replica on broker {broker} stays in {location.path}"
     if left and broker not in observed.alive:
         return copy_left(broker)
     return ""
@@ -133,14 +133,14 @@ def copy_left(broker: int) -> str:
     return f"broker {broker} is down: a copy that it had begun goes on when it returns"
 
 
-def _is_in(lies: ReplicaLocation | None, path: str) -> bool:
-    return lies is not None and lies.path == path and lies.future is None
+def _is_in(location: ReplicaLocation | None, path: str) -> bool:
+    return location is not None and location.path == path and location.future is None
 
 
 def silent_broker(m: RunMove, observed: Observation) -> int | None:
     """Return a broker that does not tell where a replica of a move lies, which is waited for."""
     for broker in m.move.target_log_dirs:
         place = m.move.tp, broker
-        if broker in observed.alive and place not in observed.lies.keys() | observed.unplaced:
+        if broker in observed.alive and place not in observed.locations.keys() | observed.unplaced:
             return broker
     return None

@@ -46,7 +46,7 @@ def document() -> str:
     lines += ["```", "", "## Steps", "", "| step | what it does |", "|---|---|"]
     used = [step for _, _, chosen in rows() for step in chosen]
     for step in dict.fromkeys(used):
-        lines.append(f"| `{step}` | {_said(getattr(steps, step))} |")
+        lines.append(f"| `{step}` | {_describe(getattr(steps, step))} |")
     phases = ", ".join(f"`{phase.value}`" for phase in Phase)
     kinds = ", ".join(f"`{kind.value}`" for kind in Kind)
     lines += ["", f"A move is one of {phases}.", "", f"Kinds of records: {kinds}."]
@@ -69,7 +69,7 @@ def _steps(rule: Rule) -> tuple[str, ...]:
     return tuple(part.__name__ for part in flat)
 
 
-def _said(step: type) -> str:
+def _describe(step: type) -> str:
     return _first_paragraph(step.__doc__)
 
 

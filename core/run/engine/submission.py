@@ -56,11 +56,11 @@ def begin_next_batch(
     | None
 ):
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
-    flying = run.in_flight
+    in_flight = run.in_flight
     fitting_ = _fitting(run)
     moves = guard.begins_within(run, observed.now, fitting_)
-    if flying and not (moves and _is_next(run, observed, moves)):
-        return Poll(_waiting_reason(run, observed, flying))
+    if in_flight and not (moves and _is_next(run, observed, moves)):
+        return Poll(_waiting_reason(run, observed, in_flight))
     if not fitting_:
         return None
     if run.paused:
@@ -78,24 +78,24 @@ def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bo
     if run.paused:
         return False
     batch = [_flight(run.moves[i]) for i in moves]
-    flying = [_flight(run.moves[i]) for i in run.in_flight]
+    in_flight = [_flight(run.moves[i]) for i in run.in_flight]
     since = observed.since_submission_seconds
     if run.guarded:  # parts of batches begin, one after the other, as soon as they may
         begun = {flight.batch for flight in batch}
-        batch += [flight for flight in flying if flight.batch in begun]
-        flying = [flight for flight in flying if flight.batch not in begun]
+        batch += [flight for flight in in_flight if flight.batch in begun]
+        in_flight = [flight for flight in in_flight if flight.batch not in begun]
         since = WINDOW_SECONDS
     if not run.explicit:
-        return not flying
-    return may_start(batch, flying, since, max_extra_bytes=run.max_extra_bytes)
+        return not in_flight
+    return may_start(batch, in_flight, since, max_extra_bytes=run.max_extra_bytes)
 
 
 def _fitting(run: RunState) -> tuple[int, ...]:
     """Return what of the next batch may begin beside what is in flight, as far as disk goes."""
     moves = run.next_batch
     batch = [_flight(run.moves[i]) for i in moves]
-    flying = [_flight(run.moves[i]) for i in run.in_flight]
-    return tuple(moves[at] for at in select_fitting(batch, flying, run.max_extra_bytes))
+    in_flight = [_flight(run.moves[i]) for i in run.in_flight]
+    return tuple(moves[at] for at in select_fitting(batch, in_flight, run.max_extra_bytes))
 
 
 def _flight(m: RunMove) -> InFlightMove:
@@ -210,11 +210,11 @@ def _patience_seconds(tries: int) -> float:
     return min(LONGEST_SECONDS, 2.0 ** max(0, tries - 1))
 
 
-def _waiting_reason(run: RunState, observed: Observation, flying: list[int]) -> str:
+def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) -> str:
     unclean = not_clean(run, observed)
     if unclean:
         return unclean
-    for index in flying:
+    for index in in_flight:
         m = run.moves[index]
         move = m.move
         listed = observed.reassignments.get(move.tp)
@@ -248,7 +248,7 @@ def _waiting_reason(run: RunState, observed: Observation, flying: list[int]) -> 
             silent = log_dirs.silent_broker(m, observed)
             if silent is not None:
                 return f"broker {silent} does not tell where {move.tp} lies: asked again"
-    for index in flying:
+    for index in in_flight:
         if run.moves[index].batch in observed.backing_off:
             return observed.backing_off[run.moves[index].batch]
     left = (
@@ -278,8 +278,8 @@ def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> st
         if down:
             return f"broker {down[0]} is down: no further batch starts"
     for tp, row in observed.rows.items():
-        flying = observed.reassignments.get(tp)
-        coming = flying.adding if flying else ()
+        in_flight = observed.reassignments.get(tp)
+        coming = in_flight.adding if in_flight else ()
         least = run.min_in_sync(tp.topic, len(row.replicas) - len(coming))
         late = [b for b in row.replicas if b not in row.isr and b not in coming]
         # A broker that is down has other reasons than our copies; moving off it is the remedy.

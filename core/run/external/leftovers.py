@@ -55,7 +55,7 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
         there = entries(throttle.own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 
-    def standing(rate: RateIntent) -> RateIntent | None:
+    def kept_rate(rate: RateIntent) -> RateIntent | None:
         answer = found.get(Resource.broker(rate.broker))
         if answer is None or isinstance(answer, Fault):
             return None if surely else rate
@@ -75,7 +75,7 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
     return Leftovers(
         moves=tuple(tp for tp in left.moves if tp in flying),
         lists=tuple(entry for entry in lists if entry[2]),
-        rates=tuple(rate for rate in map(standing, left.rates) if rate is not None),
+        rates=tuple(rate for rate in map(kept_rate, left.rates) if rate is not None),
         retention=tuple(filter(lowered, left.retention)),
     )
 

@@ -68,10 +68,10 @@ def fetch_throttles(
 
     Brokers that are down are left out: only they know their rates.
     """
-    flying = client.fetch_reassignments()
+    in_flight = client.fetch_reassignments()
     rates = fetch_rate_configs(client, state)
     lists = fetch_list_configs(client, [topic.name for topic in state.topics])
-    return explain_throttles({**rates, **lists}, flying, _dir_copies(client, rates), runs)
+    return explain_throttles({**rates, **lists}, in_flight, _dir_copies(client, rates), runs)
 
 
 def fetch_rate_configs(client: ClusterClient, state: ClusterState) -> Answers:
@@ -94,7 +94,7 @@ def any_rate(rates: Answers) -> bool:
 
 def explain_throttles(
     answers: Answers,
-    flying: Mapping[TopicPartition, Reassignment],
+    in_flight: Mapping[TopicPartition, Reassignment],
     copies: Mapping[int, int],
     runs: Iterable[KnownRun],
 ) -> Throttles:
@@ -107,9 +107,9 @@ def explain_throttles(
             if not is_missing(answer):  # deleted meanwhile
                 unread[resource] = answer
         elif resource.kind is ResourceKind.BROKER:
-            found += _rates(resource, answer, flying, copies.get(int(resource.name)), runs)
+            found += _rates(resource, answer, in_flight, copies.get(int(resource.name)), runs)
         else:
-            found += _lists(resource, answer, flying, runs)
+            found += _lists(resource, answer, in_flight, runs)
     return Throttles(tuple(found), unread)
 
 
@@ -144,12 +144,12 @@ def _limits(value: ConfigValue | None) -> bool:
 def _rates(
     resource: Resource,
     answer: Mapping[str, ConfigValue],
-    flying: Mapping[TopicPartition, Reassignment],
+    in_flight: Mapping[TopicPartition, Reassignment],
     copies: int | None,
     runs: tuple[KnownRun, ...],
 ) -> Iterator[Throttle]:
     broker = int(resource.name)
-    moving = sum(broker in r.replicas for r in flying.values())
+    moving = sum(broker in r.replicas for r in in_flight.values())
     for name in RATES:
         value = answer.get(name)
         if value is None or not value.value or not _limits(value):
@@ -194,7 +194,7 @@ def _does(words: str, count: int) -> str:
 def _lists(
     resource: Resource,
     answer: Mapping[str, ConfigValue],
-    flying: Mapping[TopicPartition, Reassignment],
+    in_flight: Mapping[TopicPartition, Reassignment],
     runs: tuple[KnownRun, ...],
 ) -> Iterator[Throttle]:
     for side in LISTED:
@@ -216,7 +216,7 @@ def _lists(
             yield throttle("", None, False, "set to nothing: it throttles no replica")
             continue
         if ALL in there:
-            moving = any(tp.topic == resource.name for tp in flying)
+            moving = any(tp.topic == resource.name for tp in in_flight)
             yield throttle(ALL, None, moving, "not ours; every replica of the topic")
             continue
         for run in runs:
@@ -224,16 +224,16 @@ def _lists(
             mine = there & set(intent.pairs) if intent else frozenset[str]()
             if mine:
                 there -= mine
-                needed = any(_in_flight(resource.name, pair, flying) for pair in mine)
+                needed = any(_in_flight(resource.name, pair, in_flight) for pair in mine)
                 yield throttle(joined(mine), run, needed, run.says)
-        used = {pair for pair in there if _in_flight(resource.name, pair, flying)}
+        used = {pair for pair in there if _in_flight(resource.name, pair, in_flight)}
         if used:
             yield throttle(joined(used), None, True, "not ours; for moves in flight")
         if there - used:
             yield throttle(joined(there - used), None, False, "not ours; matches no move in flight")
 
 
-def _in_flight(topic: str, pair: str, flying: Mapping[TopicPartition, Reassignment]) -> bool:
+def _in_flight(topic: str, pair: str, in_flight: Mapping[TopicPartition, Reassignment]) -> bool:
     partition, broker = (int(part) for part in pair.split(":"))
-    reassignment = flying.get(TopicPartition(topic, partition))
+    reassignment = in_flight.get(TopicPartition(topic, partition))
     return reassignment is not None and broker in reassignment.replicas

@@ -271,7 +271,7 @@ class RunState(Known):
             if not open_ or taken >= self.batch_size:
                 last, taken = last + 1, 0
                 self.late[last] = origin
-            self.moves[index].queue_again(last)
+            self.moves[index].requeue(last)
             taken += 1
 
     def _origin(self, batch: int) -> int:

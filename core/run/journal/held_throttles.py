@@ -85,7 +85,7 @@ class HeldThrottles:
         self._due(batch.rates)
         return batch.moves
 
-    def still_wanted(self, batch: int) -> BatchThrottles:
+    def still_needed(self, batch: int) -> BatchThrottles:
         """Return a batch's throttles but for what was given back since they were intended."""
         intended = self.throttles[batch]
         held = {key: frozenset(intent.pairs) for key, intent in self.lists.items()}

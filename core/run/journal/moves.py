@@ -134,7 +134,7 @@ class RunMove:
     leader: int | None = None
     """Who led it when it was submitted or ended."""
 
-    def queue_again(self, batch: int) -> None:
+    def requeue(self, batch: int) -> None:
         """Forget what became of it: it begins anew in another batch."""
         self.batch, self.phase, self.request, self.why = (
             batch,

@@ -25,20 +25,20 @@ class RateBounds:
     `spare_bytes_per_s` is what capacity leaves a broker's side, where it is known.
     """
 
-    least_bytes_per_s: int
-    most_bytes_per_s: int
+    min_bytes_per_s: int
+    max_bytes_per_s: int
     spare_bytes_per_s: Mapping[Key, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, least_bytes_per_s: int, most_bytes_per_s: int) -> RateBounds:
+    def of(cls, min_bytes_per_s: int, max_bytes_per_s: int) -> RateBounds:
         """Return the bounds that somebody asks for; raises UsageError where they are none."""
-        if not 1 <= least_bytes_per_s <= most_bytes_per_s:
-            least, most = format_rate(least_bytes_per_s), format_rate(most_bytes_per_s)
+        if not 1 <= min_bytes_per_s <= max_bytes_per_s:
+            least, most = format_rate(min_bytes_per_s), format_rate(max_bytes_per_s)
             raise UsageError(
                 f"{least} to {most} are no bounds of a rate.",
                 next="Say the lower one first, like auto:5MB/s-50MB/s.",
             )
-        return cls(least_bytes_per_s, most_bytes_per_s)
+        return cls(min_bytes_per_s, max_bytes_per_s)
 
     @classmethod
     def from_json(cls, p: Mapping[str, Any]) -> RateBounds:
@@ -47,8 +47,8 @@ class RateBounds:
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
-            "least_bytes_per_s": self.least_bytes_per_s,
-            "most_bytes_per_s": self.most_bytes_per_s,
+            "least_bytes_per_s": self.min_bytes_per_s,
+            "most_bytes_per_s": self.max_bytes_per_s,
         }
         if self.spare_bytes_per_s:
             document["spare"] = rates_to_json(self.spare_bytes_per_s)
@@ -75,14 +75,14 @@ class SideRate:
     rate_bytes_per_s: int
     changed_at: datetime
     troubled_at: datetime | None = None
-    most_bytes_per_s: int | None = None
+    max_bytes_per_s: int | None = None
     theirs: bool = False
     """Somebody else has changed it: left so until another rate is asked for."""
     refused_bytes_per_s: int | None = None
     """What the cluster refused instead: not tried again, nor beyond, until another is asked for."""
 
-    def at_most(self, rate: int) -> int:
-        most = self.most_bytes_per_s
+    def capped_at(self, rate: int) -> int:
+        most = self.max_bytes_per_s
         return rate if most is None else min(rate, most)
 
     def is_refused(self, rate: int) -> bool:
@@ -113,7 +113,7 @@ class RateControl:
     @property
     def first_bytes_per_s(self) -> int:
         """Return the rate that a side begins with: a pause meanwhile, or bounds, and it is low."""
-        return self.bounds.least_bytes_per_s if self.bounds else self.rate_bytes_per_s
+        return self.bounds.min_bytes_per_s if self.bounds else self.rate_bytes_per_s
 
     def rate_of(self, key: Key) -> int:
         """Return the rate of one side, where none is adapted."""

@@ -73,10 +73,10 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
                 bounds = RateBounds.from_json(p["auto"]) if p.get("auto") else None
             except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
                 return f"{wrong}: its bounds are none"
-            least = bounds.least_bytes_per_s if bounds else p.get("rate_bytes_per_s")
+            least = bounds.min_bytes_per_s if bounds else p.get("rate_bytes_per_s")
             if not _is_whole(least):
                 return f"{wrong}: it needs a rate in bytes/s"
-            if least < 1 or (bounds and bounds.most_bytes_per_s < least):
+            if least < 1 or (bounds and bounds.max_bytes_per_s < least):
                 return f"{least} bytes/s is no rate to go on at"
         case _:
             pass
@@ -121,7 +121,7 @@ def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
             run.limit_late |= run.rate_bytes_per_s == UNLIMITED
             run.rate_bytes_per_s = run.rate_control.rate_bytes_per_s
             if run.rate_control.bounds is not None:
-                run.rate_bytes_per_s = run.rate_control.bounds.most_bytes_per_s
+                run.rate_bytes_per_s = run.rate_control.bounds.max_bytes_per_s
         case "skip":
             for m in _named(run, p["moves"]):
                 if m.phase is Phase.QUEUED:

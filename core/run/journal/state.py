@@ -173,17 +173,17 @@ class Known(HeldThrottles):
         elif key in self.held_back:
             now = self.held_back[key]
         elif self.rate_control.bounds is not None:
-            least = self.rate_control.bounds.least_bytes_per_s
+            least = self.rate_control.bounds.min_bytes_per_s
             now = (
                 UNLIMITED
                 if held.rate_bytes_per_s == UNLIMITED
                 else max(held.rate_bytes_per_s, least)
             )
         else:
-            most = self.most_of(key) if key in self.rates else None
+            most = self.max_rate_of(key) if key in self.rates else None
             now = asked if most is None else most
         return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
 
-    def most_of(self, key: Key) -> int | None:
+    def max_rate_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""
         return None if self.override_rates else self.rates[key].found_bytes_per_s

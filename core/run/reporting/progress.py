@@ -20,9 +20,9 @@ from core.run.reporting.rates import (
     at_work,
     average_of,
     brokers_now,
-    least_seconds,
     left_range,
     left_seconds,
+    min_seconds,
     rate_now,
     recent,
     slowest_seconds,
@@ -99,11 +99,11 @@ def run_view(
         if model is not None:
             # It plays what followers fetch, and no copies between log dirs.
             on = (Side.LOG_DIRS,)
-            besides = max(least_seconds(run, moves, on), slowest_seconds(moves, recent_rate.of, on))
+            besides = max(min_seconds(run, moves, on), slowest_seconds(moves, recent_rate.of, on))
             left = max(model.seconds, besides)
             between = _around(left, None)
         else:
-            least = least_seconds(run, moves)
+            least = min_seconds(run, moves)
             left, between = _left(recent_rate, elapsed, due, moved, estimated, least)
             if between is not None:
                 left, between = _no_less(left, between, slowest_seconds(moves, recent_rate.of))

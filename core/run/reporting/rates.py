@@ -142,7 +142,7 @@ def _arriving(m: MoveProgress) -> list[tuple[int, Side]]:
     return [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
 
 
-def least_seconds(
+def min_seconds(
     run: RunState, moves: Sequence[MoveProgress], on: Collection[Side] = ARRIVING
 ) -> float:
     """Return the time that the limits leave no way around: the busiest destination's.
@@ -195,7 +195,7 @@ def heading_for(run: RunState, key: tuple[int, Side]) -> int | None:
     held = run.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
-    rate_control, most = run.rate_control, run.most_of(key)
+    rate_control, most = run.rate_control, run.max_rate_of(key)
     asked = rate_control.per_side_rates.get(key, rate_control.first_bytes_per_s)
     if key in rate_control.rates and rate_control.rates[key].is_refused(asked):
         return held.rate_bytes_per_s

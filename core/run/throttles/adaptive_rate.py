@@ -87,7 +87,7 @@ def next_rates(
             rate_control.rates.items(), key=lambda item: (item[0][0], item[0][1].value)
         )
         for rate, why in [
-            _wish(
+            _desired_rate(
                 rate_control,
                 key,
                 held,
@@ -121,7 +121,7 @@ def _raised(rate: int, wanted: int) -> int:
     return min(wanted, rate + max(1, round(min(step, wanted / 10))))
 
 
-def _wish(
+def _desired_rate(
     rate_control: RateControl,
     key: Key,
     held: SideRate,
@@ -135,10 +135,10 @@ def _wish(
         return held.rate_bytes_per_s, ""
     if rate_control.floored:
         if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
-            return held.at_most(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
+            return held.capped_at(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
         return held.rate_bytes_per_s, ""
     if rate_control.bounds is None:
-        wanted = held.at_most(rate_control.rate_of(key))
+        wanted = held.capped_at(rate_control.rate_of(key))
         if wanted < held.rate_bytes_per_s:
             return wanted, f"slowed down to {format_rate(wanted)}, as asked"
         why = f"on the way to {format_rate(wanted)}, little by little"
@@ -161,8 +161,8 @@ def _adapted(
     """
     rate = held.rate_bytes_per_s
     ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
-    least = held.at_most(min(bounds.most_bytes_per_s, max(bounds.least_bytes_per_s, ends_at)))
-    most = max(held.at_most(_ceiling(bounds, key, seen)), least)
+    least = held.capped_at(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, ends_at)))
+    most = max(held.capped_at(_ceiling(bounds, key, seen)), least)
     if rate > most:
         return most, _above(bounds, key, most)
     if rate < least:
@@ -199,14 +199,14 @@ def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
     """Return the most that a side may get; while nothing tells how it fares, the least."""
     blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
     if spare is None:
-        return bounds.least_bytes_per_s if blind else bounds.most_bytes_per_s
-    most = min(bounds.most_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
-    return max(bounds.least_bytes_per_s, most)
+        return bounds.min_bytes_per_s if blind else bounds.max_bytes_per_s
+    most = min(bounds.max_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
+    return max(bounds.min_bytes_per_s, most)
 
 
 def _above(bounds: RateBounds, key: Key, most: int) -> str:
     """Return why a side gets no more than this."""
-    if most == bounds.most_bytes_per_s:
+    if most == bounds.max_bytes_per_s:
         return f"{_name(key)} gets {format_rate(most)} at most"
     spare = bounds.spare_bytes_per_s.get(key)
     if spare is None:

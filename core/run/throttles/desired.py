@@ -94,7 +94,7 @@ def intend_rates(
     found: Configs,
     ours: Collection[tuple[int, Side]],
     *,
-    most_bytes_per_s: int | None = None,
+    max_bytes_per_s: int | None = None,
     per_side_rates: Mapping[tuple[int, Side], int] | None = None,
     override: bool = False,
 ) -> tuple[RateIntent, ...]:
@@ -107,7 +107,7 @@ def intend_rates(
     already.
     Brokers that `found` does not hold (they are down) are left out.
     """
-    most = rate_bytes_per_s if most_bytes_per_s is None else most_bytes_per_s
+    most = rate_bytes_per_s if max_bytes_per_s is None else max_bytes_per_s
     per_side_rates = per_side_rates or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []

@@ -167,7 +167,7 @@ def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
     if step is not None:
         return step
     held = {
-        key: replace(rate, most_bytes_per_s=run.most_of(key))
+        key: replace(rate, max_bytes_per_s=run.max_rate_of(key))
         for key, rate in run.rate_control.rates.items()
         if key[0] in observed.alive and key not in run.held_back
     }

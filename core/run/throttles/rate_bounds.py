@@ -58,7 +58,7 @@ def expected_rate(
 ) -> int:
     """Return the rate to reckon an adaptive run with: the recommended one, within its bounds."""
     wanted = default_rate(rate_table(state, load, plan, calibration=known))
-    least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
+    least, most = bounds.min_bytes_per_s, bounds.max_bytes_per_s
     return min(max(wanted or most, least), most)
 
 

@@ -105,14 +105,14 @@ READ_BACK_SECONDS = 10.0
 
 
 def subtract_changes(
-    intent: ListIntent, pairs: Collection[str], there: frozenset[str], *, unseen: bool = False
+    intent: ListIntent, pairs: Collection[str], there: frozenset[str], *, unverified: bool = False
 ) -> list[ConfigChange]:
     """Return what takes our `pairs` out of a list that holds `there`.
 
     Nothing when they are gone, as a SUBTRACT would make a list that is unset an empty one.
     `unseen` takes them out although they are not there: they may be on their way.
     """
-    ours = set(pairs) if unseen else there & set(pairs)
+    ours = set(pairs) if unverified else there & set(pairs)
     if not ours or ALL in there:
         return []
     resource, name = Resource.topic(intent.topic), intent.side.list_config
@@ -133,7 +133,7 @@ def delete_changes(intent: ListIntent, there: frozenset[str]) -> list[ConfigChan
 
 
 def restore_changes(
-    intent: RateIntent, found: Configs, *, unseen: bool = False
+    intent: RateIntent, found: Configs, *, unverified: bool = False
 ) -> list[ConfigChange]:
     """Return what puts a rate back: SET what somebody had set on the broker, else DELETE.
 
@@ -146,7 +146,7 @@ def restore_changes(
     intent = as_it_stands(intent, answer)
     if intent.rate_bytes_per_s is None:
         return []
-    if not is_ours(intent, answer) and not (unseen and is_as_found(intent, answer)):
+    if not is_ours(intent, answer) and not (unverified and is_as_found(intent, answer)):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:

@@ -87,14 +87,17 @@ class ThrottleRestorer:
         changes: list[ConfigChange] = []
         missing: list[list[str]] = []
         for topic, side, pairs in lists:
-            intent, unseen = self._state.lists[topic, side], self._not_described(topic, side, pairs)
+            intent, unverified = (
+                self._state.lists[topic, side],
+                self._not_described(topic, side, pairs),
+            )
             there = held.get((topic, side))
             if there is None:
                 continue
-            changes += putting_back.subtract_changes(intent, pairs, there, unseen=unseen)
+            changes += putting_back.subtract_changes(intent, pairs, there, unverified=unverified)
             ours = {p for p in pairs if (topic, side, p) not in self._state.away}
             again = Resource.topic(topic) in self.backoff
-            if not (unseen or again or ALL in there or ours <= there):
+            if not (unverified or again or ALL in there or ours <= there):
                 missing.append([topic, side.value])
         return _in_words(failed) | self.apply_restoring(changes, throttle.LISTS, {}), missing
 
@@ -150,7 +153,7 @@ class ThrottleRestorer:
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
         due = self._state.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
-            i: putting_back.restore_changes(i, found, unseen=(i.broker, i.side) in due)
+            i: putting_back.restore_changes(i, found, unverified=(i.broker, i.side) in due)
             for i in intents
         }
         flat = [change for of_one in changes.values() for change in of_one]
@@ -177,7 +180,7 @@ class ThrottleRestorer:
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
         """
-        others = {(i.broker, i.side) for i in intents if _is_others(i, found)}
+        others = {(i.broker, i.side) for i in intents if _is_foreign(i, found)}
         new = others - self._last_bytes
         self._last_bytes |= others
         return {
@@ -236,7 +239,7 @@ def _stands(intent: throttle.RateIntent, found: throttle.Configs) -> throttle.Ra
     return intent if isinstance(answer, Fault) else throttle.as_it_stands(intent, answer)
 
 
-def _is_others(intent: throttle.RateIntent, found: throttle.Configs) -> bool:
+def _is_foreign(intent: throttle.RateIntent, found: throttle.Configs) -> bool:
     """Return whether a broker shows a rate that is neither of ours nor what was found."""
     answer = found.get(Resource.broker(intent.broker), {})
     if isinstance(answer, Fault):

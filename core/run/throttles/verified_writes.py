@@ -243,7 +243,7 @@ class VerifiedThrottles:
             run.rate_control.first_bytes_per_s,
             found,
             known,
-            most_bytes_per_s=run.rate_bytes_per_s,
+            max_bytes_per_s=run.rate_bytes_per_s,
             per_side_rates=run.rate_control.per_side_rates,
             override=run.override_rates,
         )

@@ -110,9 +110,9 @@ class ThrottleWriter:
 
     def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        wanted = self._state.still_wanted(batch).rates
+        wanted = self._state.still_needed(batch).rates
         self._verified.reread_rates(batch, moves, [r for r in wanted if r.broker in observed.alive])
-        intent = self._state.still_wanted(batch)
+        intent = self._state.still_needed(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
         refusal = self._verified.apply_and_verify(
             intent.lists, [r for r in intent.rates if r not in down]
@@ -136,7 +136,7 @@ class ThrottleWriter:
             self._verified.wait_to_retry(
                 f"{refusal.why}: whether it acts late is waited for", UNANSWERED_SECONDS
             )
-        self._take_back_unseen(intent)
+        self._restore_unverified(intent)
         unknown = refusal.unknown
         self._recorder.write(
             Kind.THROTTLE_FAILED,
@@ -268,7 +268,7 @@ class ThrottleWriter:
             self._restorer.record_outcome(Kind.PAIRS_PUT, lists=payload)
         self._restorer.backoff.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
 
-    def _take_back_unseen(self, intent: BatchThrottles) -> None:
+    def _restore_unverified(self, intent: BatchThrottles) -> None:
         """Undo a batch's throttles though they do not show: a broker that lags shows them later.
 
         What is refused here was refused before; what shows is given back step by step.
@@ -279,9 +279,9 @@ class ThrottleWriter:
         for i in intent.lists:
             there = held.get((i.topic, i.side))
             if there is not None:
-                changes += putting_back.subtract_changes(i, i.pairs, there, unseen=True)
+                changes += putting_back.subtract_changes(i, i.pairs, there, unverified=True)
         for r in intent.rates:
-            changes += putting_back.restore_changes(r, found, unseen=True)
+            changes += putting_back.restore_changes(r, found, unverified=True)
         with suppress(AccessDeniedError):
             self._verified.alter(changes)
 

@@ -147,7 +147,7 @@ def _probe(service: Service) -> None:
             connection,
             service.options.root,
             keep_on=service.keep_on,
-            tell=_note,
+            on_report=_note,
             say=log.warning,
         )
 

@@ -161,7 +161,7 @@ def run_probe(
     root: Path,
     *,
     keep_on: Callable[[], bool],
-    tell: Callable[[ProbeReport], None],
+    on_report: Callable[[ProbeReport], None],
     say: Callable[[str], None],
 ) -> None:
     """Probe until `keep_on` says no; for whoever holds the cluster's lease in this role.
@@ -179,7 +179,7 @@ def run_probe(
 
         def report(found: ProbeReport) -> None:
             kept.take(found)
-            tell(found)
+            on_report(found)
 
         try:
             ProbeLoop(pinger, follower.layout, state.cluster_id, connection.clock).run(

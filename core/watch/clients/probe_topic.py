@@ -130,9 +130,9 @@ class LayoutFollower:
     """Looks until `close`; `changer` is used by this thread alone."""
 
     def __init__(
-        self, looks: LayoutSource, changer: ClusterClient, say: Callable[[str], None]
+        self, layout_source: LayoutSource, changer: ClusterClient, say: Callable[[str], None]
     ) -> None:
-        self._looks, self._extender = looks, PartitionAdder(changer, say)
+        self._looks, self._extender = layout_source, PartitionAdder(changer, say)
         self._seen: SimpleQueue[ProbeLayout] = SimpleQueue()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)

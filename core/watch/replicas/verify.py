@@ -123,9 +123,9 @@ class Verifier:
         rows: Iterable[int],
         bounds: VerifyLimits,
         clock: Clock,
-        tell: OnProgress = lambda share, read: None,
+        report: OnProgress = lambda share, read: None,
     ) -> None:
-        self._client, self._state, self._clock, self._tell = client, state, clock, tell
+        self._client, self._state, self._clock, self._report = client, state, clock, report
         self._bounds = bounds
         self._began = clock.monotonic()
         self._read_bytes = 0
@@ -228,7 +228,7 @@ class Verifier:
             hurried = self._round(taken)
             waiting.extend(work for work in taken if work.open and work not in hurried)
             waiting.extendleft(reversed([work for work in hurried if work.open]))
-            self._tell(self._share(), self._read_bytes)
+            self._report(self._share(), self._read_bytes)
         for work in waiting:
             work.leave(None, ended)
         return ended if waiting else ""

@@ -64,7 +64,7 @@ def _record(service: Service) -> None:
         timeline = Timeline.write(paths.timeline_file(options.cluster_id))
         try:
             about = (options.cluster_id, timeline, options.snapshots)
-            record_cluster(connection, *about, keep_on=service.keep_on, tell=RecorderLog())
+            record_cluster(connection, *about, keep_on=service.keep_on, report=RecorderLog())
         finally:
             timeline.close()
 

@@ -111,7 +111,7 @@ class LoadEvents:
         self,
         snapshot: Callable[[], LoadSnapshot | None],
         clock: Clock,
-        told: Iterable[Event] = (),
+        already_known: Iterable[Event] = (),
     ) -> None:
         self._snapshot, self._clock = snapshot, clock
         self._due = float("-inf")
@@ -119,7 +119,7 @@ class LoadEvents:
         self._out: set[_Key] = set()
         self._turned: dict[_Key, datetime] = {}
         """Since when a broker has been on the other side of the band's edge."""
-        for event in told:
+        for event in already_known:
             if isinstance(event.after, Note) and event.after.brokers:
                 key = (event.after.brokers[0], event.after.by.rpartition(" ")[2])
                 (self._out.add if event.after.text.startswith(_LEFT) else self._out.discard)(key)
@@ -145,12 +145,12 @@ class LoadEvents:
                 if since is not None:
                     text = f"{ratio:.1f} × its fair share, {format_rate(float(values[column]))}"
                     left = (broker, metric.value) in self._out
-                    told = Note(
+                    already_known = Note(
                         f"broker {broker} {metric.value}",
                         f"{_LEFT if left else _CAME_BACK}: {text}",
                         (broker,),
                     )
-                    found.append(Event(since, Kind.LOAD, None, told))
+                    found.append(Event(since, Kind.LOAD, None, already_known))
         return found
 
     def _since(self, key: _Key, ratio: float, at: datetime) -> datetime | None:

@@ -96,7 +96,7 @@ def watch_in_thread(
     client: ClusterClient,
     cluster_id: str,
     keep_on: Callable[[], bool],
-    tell: Callable[[list[Event]], None],
+    report: Callable[[list[Event]], None],
 ) -> Iterator[Callable[[], bool]]:
     """Watch the groups of a cluster in a thread of its own, until `keep_on` says no, or this ends.
 
@@ -114,7 +114,7 @@ def watch_in_thread(
         try:
             with Publisher(cluster_id) as publisher:
                 watch = GroupEvents(client, SystemClock(), publisher)
-                watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
+                watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), report)
         except BaseException as error:  # noqa: BLE001 - raised below, where it is dealt with
             failed.append(error)
 
@@ -133,7 +133,7 @@ def watch_groups(
     watch: GroupEvents,
     clock: Clock,
     keep_on: Callable[[], bool],
-    tell: Callable[[list[Event]], None] = lambda events: None,
+    report: Callable[[list[Event]], None] = lambda events: None,
 ) -> None:
     """Look until `keep_on` says no; what fails is logged once, and tried again."""
     failed = ""
@@ -149,7 +149,7 @@ def watch_groups(
         else:
             failed = ""
             if found:
-                tell(found)
+                report(found)
             took = clock.monotonic() - began
             wait = max(POLL_SECONDS - took, COST * took if took > POLL_SECONDS / COST else 0.0)
         due = clock.monotonic() + wait

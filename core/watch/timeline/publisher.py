@@ -45,7 +45,7 @@ class Publisher:
             self._timeline.close()
             self._timeline = None
 
-    def tell(
+    def report(
         self,
         kind: Kind,
         *,
@@ -67,7 +67,7 @@ class Publisher:
         try:
             if self._timeline is None:
                 self._timeline = Timeline.write(self._path)
-            self._timeline.tell(events)
+            self._timeline.report(events)
             self.trouble = None
         except TimelineError as error:
             if self.trouble is None:
@@ -88,5 +88,5 @@ def run_drill(ground: DrillTarget, drill: Drill) -> str | None:
     if ground.timeline_id is not None:
         with Publisher(ground.timeline_id) as publisher:
             brokers = () if drill.broker is None else (drill.broker,)
-            publisher.tell(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
+            publisher.report(Kind.FAULT, by="sandbox", text=text, brokers=brokers, at=began)
     return text

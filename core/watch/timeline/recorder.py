@@ -93,7 +93,7 @@ class Recorder:
         self._last = state
         self._interval_seconds = self._observer.metadata_interval_seconds
         self._untold += self._poll_sources(state)
-        self._timeline.tell(self._untold)
+        self._timeline.report(self._untold)
         news, self._untold = self._untold, []
         self._note_poll(state)
         self._forget()
@@ -132,20 +132,20 @@ def run_recorder(
     clock: Clock,
     *,
     keep_on: Callable[[], bool],
-    tell: Callable[[list[Event] | TrimtabError], None],
+    report: Callable[[list[Event] | TrimtabError], None],
 ) -> None:
     """Look until `keep_on` says no; what fails is told, and tried again."""
     while keep_on():
         try:
             found = recorder.look()
         except TrimtabError as error:
-            tell(error)
+            report(error)
             wait = RETRY_SECONDS
         else:
             if found:
-                tell(found)
+                report(found)
             for trouble in recorder.troubles:
-                tell(trouble)
+                report(trouble)
             wait = recorder.until_due()
         due = clock.monotonic() + wait
         while keep_on() and (left := due - clock.monotonic()) > 0:
@@ -159,7 +159,7 @@ def record_cluster(
     snapshots: str | None = None,
     *,
     keep_on: Callable[[], bool],
-    tell: Callable[[list[Event] | TrimtabError], None],
+    report: Callable[[list[Event] | TrimtabError], None],
 ) -> None:
     """Record a cluster until `keep_on` says no; what fails is told, and tried again.
 
@@ -174,8 +174,8 @@ def record_cluster(
         ThrottleEvents(connection.client, cluster_id, clock, throttles),
     )
     recorder = Recorder(connection.client, connection.clock, timeline, event_sources)
-    with watch_in_thread(connection.client, cluster_id, keep_on, tell) as going:
-        run_recorder(recorder, clock, keep_on=going, tell=tell)
+    with watch_in_thread(connection.client, cluster_id, keep_on, report) as going:
+        run_recorder(recorder, clock, keep_on=going, report=report)
 
 
 def _event_sources(

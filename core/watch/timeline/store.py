@@ -117,7 +117,7 @@ class Timeline:
                 "INSERT OR REPLACE INTO seen VALUES (1, ?)", (to_milliseconds(at),)
             )
 
-    def tell(self, events: Sequence[Event]) -> None:
+    def report(self, events: Sequence[Event]) -> None:
         """Keep what somebody tells of; `after` of each is Told. Raises TimelineError."""
         if not events:
             return

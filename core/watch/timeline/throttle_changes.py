@@ -54,7 +54,7 @@ class ThrottleEvents:
         client: ClusterClient,
         cluster_id: str,
         clock: Clock,
-        told: Iterable[Event] = (),
+        already_known: Iterable[Event] = (),
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._cluster_id, self._clock = client, cluster_id, clock
@@ -65,7 +65,7 @@ class ThrottleEvents:
         self._first = True
         self._access = AccessNotice(Kind.CONFIG, "brokers' throttle rates")
         self._known: dict[_Key, str] = {}
-        for event in told:
+        for event in already_known:
             self._remember(event)
 
     def _remember(self, event: Event) -> None:
@@ -88,7 +88,7 @@ class ThrottleEvents:
             answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
             return self._access.seen(state.fetched_at, error.title)
-        told = self._access.seen(state.fetched_at, authorization_fault(answers.values()))
+        already_known = self._access.seen(state.fetched_at, authorization_fault(answers.values()))
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, POLL_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
@@ -97,7 +97,7 @@ class ThrottleEvents:
             self._lists_due = self._after(now, begun, POLL_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_SECONDS)
             answers |= lists
-        return [*told, *self._changed_notes(state, answers)]
+        return [*already_known, *self._changed_notes(state, answers)]
 
     def _after(self, now: float, begun: float, seconds: float) -> float:
         return now + max(seconds, COST * (self._stopwatch() - begun))
@@ -165,8 +165,8 @@ def _event(state: ClusterState, key: _Key, text: str) -> Event:
     of, config = key
     is_topic = of.kind is ResourceKind.TOPIC
     brokers = () if is_topic else (int(of.name),)
-    told = Note(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
-    return Event(state.fetched_at, Kind.CONFIG, None, told, of.name if is_topic else None)
+    already_known = Note(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
+    return Event(state.fetched_at, Kind.CONFIG, None, already_known, of.name if is_topic else None)
 
 
 def _exists(state: ClusterState, of: Resource) -> bool:

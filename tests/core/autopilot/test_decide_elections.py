@@ -336,7 +336,7 @@ def test_elections_count_in_the_hours_budget_and_rest_nothing(home: Path) -> Non
     for entries in ([ACT], [ACT, done]):
         known = build_history(entries)
         assert known.spent(NOON) == (0.0, 2)
-        assert known.resting(NOON) == frozenset()
+        assert known.backing_off(NOON) == frozenset()
         assert not known.is_starting_run, "nobody has to wait for a run that none will be"
         assert known.acts[-1].ended_at == NOON
     assert build_history([ACT, replace(done, what=EntryKind.FAILED)]).spent(NOON) == (0.0, 0)

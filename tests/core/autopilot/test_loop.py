@@ -67,7 +67,7 @@ class Hangar:
             start=self.start,
             elect=self.elect,
             suggest=self.suggest,
-            tell=self.told.append,
+            report=self.told.append,
         )
 
     def fly(self, *, looks: int = 1, every: float = 15) -> list[str]:
@@ -252,13 +252,13 @@ def test_off_as_it_is_written_down_is_obeyed(
 ) -> None:
     """Who turns it off and finds nothing in the log relies on that nothing follows."""
 
-    def tell(entry: Entry) -> None:
+    def report(entry: Entry) -> None:
         hangar.told.append(entry)
         if entry.what is EntryKind.ACT:
             hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
     hangar.fly(looks=2)
-    monkeypatch.setattr(hangar.autopilot, "_tell", tell)
+    monkeypatch.setattr(hangar.autopilot, "_report", report)
     assert hangar.autopilot.look() is False
     assert not hangar.runs
     assert [entry.what for entry in hangar.told[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
@@ -340,7 +340,7 @@ def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
         start=hangar.start,
         elect=hangar.elect,
         suggest=hangar.suggest,
-        tell=hangar.told.append,
+        report=hangar.told.append,
         patient=False,
     )
     assert hangar.autopilot.look() is False
@@ -395,7 +395,7 @@ def test_another_process_remembers_what_the_one_before_did(hangar: Hangar) -> No
     known = hangar.another().history
     assert known.acts == hangar.autopilot.history.acts
     assert known.spent(hangar.time) == (9e6, 4)
-    assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
+    assert known.backing_off(hangar.time) == {tp(f"t-{n}") for n in range(4)}
 
 
 def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
@@ -404,7 +404,7 @@ def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
     hangar.fly(looks=3)
     entries = list(hangar.log.entries())
     known = build_history(entry for entry in entries if entry.what is not EntryKind.STARTED)
-    assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
+    assert known.backing_off(hangar.time) == {tp(f"t-{n}") for n in range(4)}
     assert known.spent(hangar.time) == (4e6, 4)
 
 

@@ -67,7 +67,7 @@ def test_a_summary_has_a_line_for_what_belongs_together(timeline: Any) -> None:
 
 def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
     with Publisher("told-only") as teller:
-        teller.tell(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
+        teller.report(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
     code, out, err = timeline("--cluster-id", "told-only")
     assert (code, texts(out)) == (0, ["probe: transport failure"])
     assert "This cluster was not recorded" in err
@@ -109,7 +109,7 @@ def test_what_is_gone_may_still_be_asked_for(timeline: Any) -> None:
     opened.append(find_changes(before, after), after)
     opened.close()
     with Publisher(RECORDED) as teller:
-        teller.tell(Kind.CLIENT, by="probe", text="timed out", brokers=(6,), topic="told")
+        teller.report(Kind.CLIENT, by="probe", text="timed out", brokers=(6,), topic="told")
     for words in (
         ("--topics", "old"),
         ("--brokers", "5"),

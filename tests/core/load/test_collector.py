@@ -402,7 +402,7 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    def tell(event: PollResult | TrimtabError) -> None:
+    def report(event: PollResult | TrimtabError) -> None:
         heard.append(event)
         if len(heard) == 1:
             monkeypatch.setattr(files, "write_whole", full)
@@ -410,7 +410,7 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
             monkeypatch.undo()
 
     one = collector(cluster, tmp_path)
-    collect(one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 3, tell=tell)
+    collect(one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 3, report=report)
     assert isinstance(heard[1], TrimtabError)
     assert "No space left" in str(heard[1])
     last = heard[2]
@@ -461,7 +461,7 @@ def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
     monkeypatch.setattr(one, "read", sometimes)
     began = cluster.elapsed_seconds
     collect(
-        one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 4, tell=heard.append
+        one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 4, report=heard.append
     )
     assert [type(event).__name__ for event in heard] == [
         "PollResult", "UnreachableError", "PollResult", "PollResult",

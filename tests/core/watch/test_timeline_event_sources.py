@@ -228,7 +228,7 @@ def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
         Connection(client, client.clock, Address("sim:x")),
         *("c", timeline, "/mnt/load"),
         keep_on=lambda: not asked,
-        tell=lambda _: None,
+        report=lambda _: None,
     )
     (throttle,) = timeline.told(kinds=Kind.CONFIG)
     assert throttle.brokers == {2}

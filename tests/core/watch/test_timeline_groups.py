@@ -119,11 +119,11 @@ def test_the_watch_ends_whoever_keeps_it_when_it_fails(
     monkeypatch.setattr(group_watch, "POLL_SECONDS", 0.01)
     asked = Asked(Time(), iter([seen(), seen(group("a"))]))
 
-    def tell(_: object) -> None:
+    def report(_: object) -> None:
         raise BrokenPipeError
 
     def watched() -> None:
-        with watch_in_thread(cast(ClusterClient, asked), "of", lambda: True, tell) as going:
+        with watch_in_thread(cast(ClusterClient, asked), "of", lambda: True, report) as going:
             until = time.monotonic() + 30
             while going():
                 assert time.monotonic() < until

@@ -26,8 +26,8 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     timeline = Timeline.write(path)
     seen = recorded(timeline, restless(20))
     with Publisher("x", path) as publisher:
-        publisher.tell(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
-        publisher.tell(
+        publisher.report(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
+        publisher.report(
             Kind.CLIENT,
             by="probe",
             text="transport failure",
@@ -57,7 +57,7 @@ def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
     pictures = restless(20)
     recorded(timeline, pictures)
     before = timeline.state_at(at(100))
-    timeline.tell([Event(at(50), Kind.RUN, None, Note("run 1", "began"))])
+    timeline.report([Event(at(50), Kind.RUN, None, Note("run 1", "began"))])
     after = timeline.state_at(at(100))
     assert before is not None
     assert after is not None
@@ -82,7 +82,7 @@ def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> No
     path = tmp_path / "a.timeline"
     path.symlink_to(tmp_path / "another disk.timeline")
     with Publisher("x", path) as publisher:
-        publisher.tell(Kind.RUN, by="run", text="began")
+        publisher.report(Kind.RUN, by="run", text="began")
         assert publisher.trouble is None
     assert path.is_symlink()
     with closing(Timeline.read(path)) as timeline:
@@ -97,7 +97,7 @@ from core.watch.timeline.events import Kind
 path = Path(sys.argv[1])
 if sys.argv[2] == "tell":
     with Publisher("x", path) as teller:
-        teller.tell(Kind.RUN, by="another process", text="told")
+        teller.report(Kind.RUN, by="another process", text="told")
 else:
     print(*(event.after.text for event in Timeline.read(path).events()))
 """
@@ -113,9 +113,9 @@ def test_who_tells_beside_a_recorder_does_not_take_the_file_from_under_it(tmp_pa
 
     path = tmp_path / "a.timeline"
     with closing(Timeline.write(path)) as recorder, Publisher("x", path) as publisher:
-        publisher.tell(Kind.GROUP, by="group g", text="first")
+        publisher.report(Kind.GROUP, by="group g", text="first")
         elsewhere("tell")
-        recorder.tell([Event(at(50), Kind.RUN, None, Note("run 1", "last"))])
+        recorder.report([Event(at(50), Kind.RUN, None, Note("run 1", "last"))])
         assert sorted(elsewhere("read").split()) == ["first", "last", "told"]
 
 
@@ -134,7 +134,7 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
             together.wait()
             with Publisher("x", path) as publisher:
                 for n in range(3):
-                    publisher.tell(Kind.CLIENT, by=who, text=f"error {n}")
+                    publisher.report(Kind.CLIENT, by=who, text=f"error {n}")
                     if publisher.trouble is not None:
                         troubles.append(str(publisher.trouble))
 
@@ -154,10 +154,10 @@ def test_what_cannot_be_told_is_known_and_nobody_is_stopped(tmp_path: Path) -> N
     path = tmp_path / "a.timeline"
     path.write_bytes(b"not a timeline, but long enough to be taken for a database file" * 20)
     with Publisher("x", path) as publisher:
-        publisher.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
+        publisher.report(Kind.FAULT, by="sandbox", text="killed broker 2")
         assert isinstance(publisher.trouble, TimelineError)
         path.unlink()
-        publisher.tell(Kind.FAULT, by="sandbox", text="killed broker 2")
+        publisher.report(Kind.FAULT, by="sandbox", text="killed broker 2")
         assert publisher.trouble is None
 
 
@@ -172,14 +172,14 @@ def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path
     reader = Timeline.read(path)
     assert (list(reader.events()), reader.last_note) == (seen, 0)
     with Publisher("x", path) as publisher:
-        publisher.tell(Kind.RUN, by="run 1", text="began")
+        publisher.report(Kind.RUN, by="run 1", text="began")
     assert reader.last_note == 1
     reader.close()
 
 
 def test_what_was_told_long_ago_is_let_go(tmp_path: Path) -> None:
     timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.tell([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
+    timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
     timeline.forget(at(6))
     assert [format_event(event) for event in timeline.told()] == [
         "run: 6",
@@ -193,7 +193,7 @@ def test_what_was_told_long_ago_is_let_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (4, 4), (10, 10), (11, 10)])
 def test_the_newest_of_what_was_told(tmp_path: Path, count: int, found: int) -> None:
     timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.tell([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
+    timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
     since = timeline.since_newest_notes(count)
     assert len(list(timeline.told(since))) == found
     assert (since is None) is (count >= 10)

@@ -44,7 +44,7 @@ class Recorded:
         until = self.client.elapsed_seconds + seconds
         found: list[Event] = []
 
-        def tell(what: list[Event] | TrimtabError) -> None:
+        def report(what: list[Event] | TrimtabError) -> None:
             if isinstance(what, TrimtabError):
                 self.troubles.append(what)
             else:
@@ -54,7 +54,7 @@ class Recorded:
             self.recorder,
             self.client.clock,
             keep_on=lambda: self.client.elapsed_seconds < until,
-            tell=tell,
+            report=report,
         )
         return found
 

@@ -74,7 +74,7 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     pictures = restless(200)
     recorded(timeline, pictures)
     seen_alone = timeline.bytes
-    timeline.tell([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
+    timeline.report([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
     timeline.forget(at(-1), max_bytes=2 * seen_alone)
     assert timeline.bytes <= 2 * seen_alone
     assert timeline.note_span is not None
@@ -94,7 +94,7 @@ def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
-    timeline.tell([said(n // 10, "x" * 100) for n in range(19_900)])
+    timeline.report([said(n // 10, "x" * 100) for n in range(19_900)])
     timeline.forget(at(-1), max_bytes=timeline.bytes // 2)
     assert timeline.span is not None
     assert timeline.note_span is not None
@@ -110,7 +110,7 @@ def test_the_room_of_what_was_let_go_is_given_back(
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     timeline = Timeline.write(tmp_path / "a.timeline")
     if told_alone:
-        timeline.tell([said(n, "x" * 100) for n in range(2_000)])
+        timeline.report([said(n, "x" * 100) for n in range(2_000)])
         timeline.forget(at(1_990))
     else:
         recorded(timeline, restless(100))

@@ -211,7 +211,7 @@ def test_a_damaged_timeline_is_told_in_a_sentence(
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     recorded(timeline, restless(20))
-    timeline.tell([Event(at(0), Kind.RUN, None, Note("run 1", "began"))])
+    timeline.report([Event(at(0), Kind.RUN, None, Note("run 1", "began"))])
     timeline.close()
     damage(path)
     timeline = Timeline.read(path)

@@ -41,7 +41,7 @@ STANDING = AutopilotStatus(
         lambda: ConfirmDialog("Sure?", MUCH, no="No", yes="Yes"),
         lambda: ConfirmByNameDialog("Sure?", MUCH, name="prod-eu", no="No", yes="Yes"),
         lambda: ChoiceDialog("Sure?", MUCH, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
-        lambda: AutopilotDialog("prod-eu", STANDING, writable=True, because=""),
+        lambda: AutopilotDialog("prod-eu", STANDING, writable=True, reason=""),
     ],
     ids=["confirm", "typed", "choice", "autopilot"],
 )

@@ -138,8 +138,8 @@ async def test_an_adaptive_run_is_followed_by_another_one(
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
     [(_, _, _, options, _)] = started
-    assert options.auto.least_bytes_per_s == AUTO.least_bytes_per_s
-    assert options.auto.most_bytes_per_s == AUTO.most_bytes_per_s
+    assert options.auto.min_bytes_per_s == AUTO.min_bytes_per_s
+    assert options.auto.max_bytes_per_s == AUTO.max_bytes_per_s
 
 
 async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...]]) -> None:

@@ -196,7 +196,7 @@ async def test_a_plan_is_applied_with_an_adaptive_rate(monkeypatch: pytest.Monke
         await pressed(pilot, "enter", "enter")
     [(_, _, _, options, estimate)] = calls
     assert options.auto is not None
-    least, most = options.auto.least_bytes_per_s, options.auto.most_bytes_per_s
+    least, most = options.auto.min_bytes_per_s, options.auto.max_bytes_per_s
     assert least <= options.rate_bytes_per_s <= most
     assert estimate["rate_bytes_per_s"] == options.rate_bytes_per_s
     assert most < GB

@@ -64,7 +64,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
         BLANK,
         *_headroom(found, width),
         rule("groups that read them", width),
-        *_said_of_groups(found, width),
+        *_group_lines(found, width),
         *_groups(found.groups or (), width),
         BLANK,
         rule("topics that are written to", width),
@@ -93,7 +93,7 @@ def _wrapped(sentence: str, width: int) -> list[Line]:
     return [(plain("  "), plain(part)) for part in wrap_text(sentence, width - 4)]
 
 
-def _said_of_groups(found: Impact, width: int) -> Lines:
+def _group_lines(found: Impact, width: int) -> Lines:
     said = groups_sentence(found)
     return tuple((dim("  "), dim(part)) for part in wrap_text(said, width - 4)) if said else ()
 

@@ -138,5 +138,5 @@ def _range(estimate: Estimate) -> str:
 
 def bounds_words(bounds: RateBounds) -> str:
     """Return between which rates an adaptive one stays."""
-    least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+    least, most = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
     return f"{least} to {most}"

@@ -128,7 +128,7 @@ def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
     rate, bounds = _expected_rate(state, load, plan, "auto", NOTHING_LEARNED)
     assert bounds is not None
     assert rate is not None
-    assert bounds.least_bytes_per_s <= rate <= bounds.most_bytes_per_s
+    assert bounds.min_bytes_per_s <= rate <= bounds.max_bytes_per_s
     narrow = RateBounds(1 * MB, 2 * MB)
     assert _expected_rate(state, load, plan, narrow, NOTHING_LEARNED) == (2 * MB, narrow)
     assert _expected_rate(state, load, plan, 7, NOTHING_LEARNED) == (7, None)

@@ -400,9 +400,9 @@ def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
     quiet = usual_bounds(state, load_of(state, MB), plan)
     busy = usual_bounds(state, load_of(state, {"t-0": 20e6, "t-1": 50e6}), plan)
 
-    assert (quiet.least_bytes_per_s, quiet.most_bytes_per_s) == (3 * MB, 200 * MB)
-    assert busy.least_bytes_per_s == 75 * MB
-    assert usual_bounds(state, load_of(state), Plan()).least_bytes_per_s == 2 * MB
+    assert (quiet.min_bytes_per_s, quiet.max_bytes_per_s) == (3 * MB, 200 * MB)
+    assert busy.min_bytes_per_s == 75 * MB
+    assert usual_bounds(state, load_of(state), Plan()).min_bytes_per_s == 2 * MB
     slow, fast, swamped = (
         usual_bounds(state, load, plan, chosen)
         for load, chosen in (
@@ -411,6 +411,6 @@ def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
             (load_of(state, {"t-0": 20e6, "t-1": 50e6}), 2 * MB),
         )
     )
-    assert (slow.least_bytes_per_s, slow.most_bytes_per_s) == (MB, 200 * MB)
-    assert (fast.least_bytes_per_s, fast.most_bytes_per_s) == (3 * MB, 300 * MB)
-    assert swamped.least_bytes_per_s == busy.least_bytes_per_s
+    assert (slow.min_bytes_per_s, slow.max_bytes_per_s) == (MB, 200 * MB)
+    assert (fast.min_bytes_per_s, fast.max_bytes_per_s) == (3 * MB, 300 * MB)
+    assert swamped.min_bytes_per_s == busy.min_bytes_per_s

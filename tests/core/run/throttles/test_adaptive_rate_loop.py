@@ -56,7 +56,7 @@ class Loop:
 
     def run(self) -> float:
         """Copy to the end; return how long it took."""
-        rate_control = RateControl(BOUNDS.most_bytes_per_s, BOUNDS)
+        rate_control = RateControl(BOUNDS.max_bytes_per_s, BOUNDS)
         keys = [(b, Side.LEADER) for b in FLOWS] + [(d, Side.FOLLOWER) for d in FLOWS.values()]
         rate_control = self._apply(
             rate_control, dict.fromkeys(keys, rate_control.first_bytes_per_s)
@@ -127,9 +127,9 @@ def test_a_strong_broker_gets_much_more_and_the_producers_of_a_weak_one_wait_lit
     most = {broker: max(rate for _, rate in rates) for broker, rates in loop.rates.items()}
     assert median(waited) < 1.25
     assert waited[int(len(waited) * 0.9)] < 1.3 * by_chance
-    assert most[WEAK] < 0.3 * BOUNDS.most_bytes_per_s
-    assert most[STRONG] >= (0.75 if noise > 0.1 else 1) * BOUNDS.most_bytes_per_s
-    assert seconds < 0.45 * 12 * 400 * MB / BOUNDS.least_bytes_per_s
+    assert most[WEAK] < 0.3 * BOUNDS.max_bytes_per_s
+    assert most[STRONG] >= (0.75 if noise > 0.1 else 1) * BOUNDS.max_bytes_per_s
+    assert seconds < 0.45 * 12 * 400 * MB / BOUNDS.min_bytes_per_s
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

@@ -85,10 +85,10 @@ def test_cruise_controls_case_is_set_and_restored() -> None:
     ],
 )
 def test_a_list_is_put_back(
-    prior: str | None, now: str, unseen: bool, taken: str | None, unset: bool
+    prior: str | None, now: str, unverified: bool, taken: str | None, unset: bool
 ) -> None:
     intent, there = ListIntent("t", Side.LEADER, prior, ("0:1",)), entries(now)
-    changes = subtract_changes(intent, intent.pairs, there, unseen=unseen)
+    changes = subtract_changes(intent, intent.pairs, there, unverified=unverified)
     assert [c.value for c in changes] == ([] if taken is None else [taken])
     assert bool(delete_changes(intent, there)) is unset
 

@@ -29,7 +29,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.errors import UnreachableError

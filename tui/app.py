@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from core.passwords import MissingPassword
-    from core.run.reporting.notices import Notice, NoticeTracker
+    from core.run.reporting.alerts import Notice, NoticeTracker
     from core.run.reporting.views import RunView
     from tui.shutdown import Shutdown
 
@@ -320,7 +320,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
 
     @cached_property
     def _notices(self) -> NoticeTracker:
-        from core.run.reporting.notices import NoticeTracker
+        from core.run.reporting.alerts import NoticeTracker
 
         return NoticeTracker()
 

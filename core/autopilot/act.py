@@ -10,15 +10,15 @@ from core.autopilot.plan_choice import estimate_run
 from core.autopilot.switch import Switch
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault, is_leader_elected
+from core.cluster.kafka_errors import Fault, is_leader_elected
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.plan.checks.catalogue import refuse
 from core.plan.checks.check_plan import CheckedPlan
 from core.plan.plan import Plan
 from core.run.audited_client import audited
-from core.run.engine.completion import MAX_ELECTED_AT_ONCE
 from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
+from core.run.engine.run_completion import MAX_ELECTED_AT_ONCE
 from core.run.launch import launch
 from core.run.options import RunOptions
 from core.units import counted

@@ -17,7 +17,7 @@ from core.clock import SystemClock
 from core.cluster.connect import Connection
 from core.errors import DocumentError
 from core.load.daemon import start_load
-from core.load.lookup import load_root
+from core.load.load_source import load_root
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.watch.timeline.daemon import start_recording

@@ -23,8 +23,8 @@ from core.daemons.process import Process
 from core.daemons.service import Service, build_parser, run_service
 from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import DocumentError, TrimtabError, UsageError
-from core.load import layout
-from core.run import logout
+from core.load import load_paths as layout
+from core.run import logout_survival as logout
 from core.run.control import request
 from core.run.journal.journal import JournalError, journal_path
 from core.run.reporting.runs import read_run

@@ -22,7 +22,7 @@ from core.cluster.leaders import preferred_elections
 from core.cluster.state import ClusterState, Int64
 from core.errors import UsageError
 from core.plan.planner.actual_leaders import select_elections
-from core.plan.planner.request import PlanRequest, frozen_partitions
+from core.plan.planner.plan_request import PlanRequest, frozen_partitions
 from core.units import counted, format_duration
 
 AUTO_REBALANCES_AWAITED = 2

@@ -31,8 +31,8 @@ from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.move_order import order_moves
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.plan_request import Limits, PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
 from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import expected_rate, usual_bounds
 from core.units import counted, format_bytes, format_duration

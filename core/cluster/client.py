@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Protocol
 
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
-from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import NO_LEADER, TopicPartition
 from core.cluster.observer import alive_brokers
 from core.cluster.state import ClusterState, Int64

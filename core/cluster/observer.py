@@ -14,8 +14,8 @@ from core import bug_log
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, REMOTE_STORAGE, ConfigValue, Resource, is_remote
-from core.cluster.faults import Fault
 from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, with_log_dirs
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState

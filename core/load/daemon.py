@@ -18,7 +18,7 @@ from core.cluster.connect import (
 )
 from core.daemons.supervisor import Daemon, Supervisor
 from core.errors import TrimtabError
-from core.load import layout
+from core.load import load_paths as layout
 
 if TYPE_CHECKING:
     from core.daemons.service import Service

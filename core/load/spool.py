@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from core import files, paths
 from core.daemons.lease import lease_file
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.samples import COLUMNS, FORMAT
 from core.units import format_time
 

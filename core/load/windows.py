@@ -21,7 +21,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState, Int32, Int64
 from core.errors import DocumentError
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Float64, Load, Source
 from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 

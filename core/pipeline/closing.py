@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from core import files
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot.format import BrokerLoad
 from core.load.windows import (
     LENGTH,

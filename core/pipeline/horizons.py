@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Float64
 from core.load.snapshot.format import RATES
 from core.load.windows import LENGTH, window_files, window_floor

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from core import files
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot.format import RATES
 from core.load.windows import LENGTH, read_metadata, window_files
 from core.load.windows import RETENTION as WINDOWS_KEPT

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from core import files
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.pipeline import judging, samples
 from core.pipeline.judging import CLOSED_AFTER
 from core.pipeline.ledger import Batch, Ledger

@@ -20,7 +20,8 @@ from pyspark.errors import StreamingQueryException
 
 from core.clock import Clock
 from core.errors import TrimtabError
-from core.load import layout, spool
+from core.load import load_paths as layout
+from core.load import spool
 from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import Manifest
 from core.load.snapshot.writer import claim_epoch

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 
 from core import files, paths
 from core.errors import DocumentError, UsageError
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.samples import latest_sample_time
 from core.load.snapshot.format import Counts
 from core.units import format_time, parse_time

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from core import files
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Float64
 from core.load.snapshot.aggregates import broker_loads
 from core.load.snapshot.format import BrokerLoad

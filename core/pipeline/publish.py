@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Source
 from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, Counts, LoadSnapshot, Quality
 from core.load.snapshot.manifest import Manifest

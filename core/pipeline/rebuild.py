@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from core import files
 from core.clock import Clock
 from core.errors import DocumentError, NewerFormatError, UsageError
-from core.load import layout, spool
+from core.load import load_paths as layout
+from core.load import spool
 from core.load.snapshot.manifest import Manifest, read_manifest
 from core.load.windows import LENGTH, window_floor
 from core.pipeline import checkpoint

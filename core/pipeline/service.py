@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core import files
 from core.clock import SystemClock
 from core.daemons.service import ChangeLog, Service, build_parser, run_service
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.daemon import PIPELINE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
 from core import paths
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.samples import COLUMNS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.configs import ConfigChange, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.run import audit
 

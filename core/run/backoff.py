@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
-from core.cluster.faults import AllDeniedError, Fault
+from core.cluster.kafka_errors import AllDeniedError, Fault
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -16,14 +16,14 @@ from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
 from core.run.audit import requester
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, journal_path
-from core.run.journal.moves import Phase, Role, RunMove
+from core.run.journal.move_state import Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
-from core.run.throttles import removal as guard
+from core.run.throttles import external_removal as guard
 from core.run.throttles.inflow import expected_sides, inflow_bytes_per_s
 from core.units import UNLIMITED, format_rate
 

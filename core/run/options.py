@@ -13,7 +13,7 @@ from core.errors import UsageError
 from core.plan.plan import Plan
 from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
-from core.run.journal.moves import move_to_json
+from core.run.journal.move_state import move_to_json
 from core.run.journal.rates import Key, RateBounds, rates_to_json
 from core.run.journal.records import Kind, Record
 from core.settings import load_settings

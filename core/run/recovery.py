@@ -9,8 +9,8 @@ from dataclasses import replace
 from core.cluster.connect import Address, connect
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, journal_path
+from core.run.journal.replay import RunState
 from core.run.options import address_of, with_configured_timeout, without_configured_timeout
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus

@@ -16,7 +16,7 @@ from core import files, passwords, paths
 from core.cluster.connect import Address
 from core.daemons.process import running_with
 from core.errors import ExitCode, TrimtabError
-from core.run import logout
+from core.run import logout_survival as logout
 from core.run.audit import requester
 from core.run.journal.journal import SUFFIX, Journal, JournalError
 from core.run.options import address_to_json

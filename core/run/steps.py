@@ -12,7 +12,7 @@ from core.cluster.configs import ConfigSource, Resource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.journal.held_throttles import Key
-from core.run.journal.moves import Outcome, Phase, Role, move_to_json
+from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
 from core.run.journal.throttle_values import Configs, Side
 

@@ -30,8 +30,8 @@ from core.cluster.metadata import Broker, PartitionRow, TopicPartition
 from core.cluster.state import ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.plan import Plan
+from core.plan.planner.plan_request import PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import PlanRequest
 from tests.bench.report import leave
 
 BROKERS, PARTITIONS, REPLICAS, RACKS, TOPICS = 12, 2_000, 3, 3, 40

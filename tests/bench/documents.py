@@ -14,7 +14,7 @@ from typing import Any
 
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
-from core.text.json import json_text
+from core.text.json_output import json_text
 from tests.bench.measured import run_measured
 from tests.bench.report import leave
 from tests.bench.skewed import Shape, skewed
@@ -25,7 +25,7 @@ CASES = (("JSON", 100_000, None), ("Arrow", 100_000, None), ("Arrow", 1_000_000,
 READ = """
 import sys
 from pathlib import Path
-from core.load.lookup import picture_of_document
+from core.load.load_source import picture_of_document
 state, load = picture_of_document(Path(sys.argv[1]))
 print(state.replica_count)
 """

@@ -35,19 +35,19 @@ from chaos.orders import Orders
 from waiting import eventually
 
 from core.cluster.configs import ConfigChange, ConfigOp, Resource, ResourceKind
-from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
 from core.daemons.process import Process, running_with
 from core.errors import UnreachableError
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError, journal_path
-from core.run.journal.moves import Phase
+from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import MoveStatus, RunView
 from core.run.run_process import log_path

@@ -15,16 +15,16 @@ from typing import Any
 
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.connect import Address
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.daemons.process import Process
 from core.errors import UnreachableError
 from core.plan.plan import Plan
 from core.run.engine.executor import Executor
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
 
 

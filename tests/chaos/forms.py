@@ -36,7 +36,7 @@ from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import ANY
 from core.run.control import request
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 
 Script = Iterator[None]

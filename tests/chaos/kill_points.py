@@ -24,7 +24,7 @@ from chaos.world import (
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.options import RunOptions
 
 HOUR = 3600.0

@@ -13,8 +13,8 @@ from chaos.brokers import Brokers
 from chaos.forms import Form
 from chaos.orders import Order
 
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
+from core.run.journal.replay import RunState
 
 TICK_SECONDS = 0.2
 DOWN_SECONDS = 2.0

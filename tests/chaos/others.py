@@ -20,7 +20,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 

@@ -39,7 +39,7 @@ from chaos.stopping import stops_in_order
 from chaos.storm import Storm
 
 from core import paths
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
 UNHARMED = (*CANCELLED, Outcome.FAILED, Outcome.INCOMPLETE)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from core.cluster.configs import ConfigChange, ConfigOp, ConfigValue, Resource, ResourceKind
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 
 Answer = dict[str, ConfigValue] | Fault

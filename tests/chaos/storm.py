@@ -19,9 +19,9 @@ from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.engine.endings import GONE
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase
+from core.run.engine.move_outcome import GONE
+from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions
 
 MB = 1_000_000

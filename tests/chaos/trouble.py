@@ -34,7 +34,7 @@ from core.cluster.configs import (
 )
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.topics import delete_topics
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 
 TROUBLE_SECONDS = 25.0
 EDITS = (

@@ -11,7 +11,7 @@ from typing import Any
 from chaos.dying import Stuck
 
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState

@@ -23,12 +23,12 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Phase
+from core.run.journal.move_state import Phase
+from core.run.journal.replay import RunState
 
 MB = 1_000_000
 RATE = 1 * MB

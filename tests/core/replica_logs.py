@@ -9,10 +9,10 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from run_help import MB, Faulty, cluster
 
 from core.cluster.client import OffsetAt, ReplicaRecords
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedClock, SimulatedCluster
-from core.watch.replicas.batches import batches
+from core.watch.replicas.record_batches import batches
 
 TP = TopicPartition("orders", 0)
 GZIP = 1

@@ -21,16 +21,16 @@ from core.cluster.configs import (
     Resource,
 )
 from core.cluster.connect import Address
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
 from core.run.engine.executor import Executor
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateControl
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.progress import run_view
 from core.run.reporting.runs import RunReading

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text.json import MANY, compact, json_line, json_text
+from core.text.json_output import MANY, compact, json_line, json_text
 
 SHOWN = st.text(st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \n\t\x1b"))
 VALUES = st.recursive(

@@ -15,10 +15,10 @@ from clusters import tp
 from core.cli.main import run
 from core.cluster.client import OffsetAt
 from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
-from core.cluster.faults import Fault
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics

@@ -21,7 +21,7 @@ from core.errors import DocumentError
 from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_kafka
 from core.plan.plan import Plan
 from core.plan.verify import VerifyStatus, verify
-from core.text.json import compact
+from core.text.json_output import compact
 
 TOPIC = "plan-files"
 LAYOUT = [[1, 2], [2, 3], [3, 4]]

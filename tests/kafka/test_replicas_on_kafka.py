@@ -19,7 +19,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
 from core.cluster.sandbox.workload import fill
-from core.watch.replicas.batches import Record, batches, read_records
+from core.watch.replicas.record_batches import Record, batches, read_records
 
 TOPIC = "verified"
 BATCHES_FROM = 300_000

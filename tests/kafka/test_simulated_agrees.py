@@ -27,9 +27,9 @@ from core.cluster.configs import (
     ConfigSource,
     Resource,
 )
-from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import PartitionRow, TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics

@@ -38,7 +38,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
     from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address
     from core.run.engine.executor import Executor
-    from core.run.journal.fold import RunState
+    from core.run.journal.replay import RunState
     from core.run.options import RunOptions, create_journal
     from core.run.reporting.progress import run_view
     from core.run.reporting.runs import RunReading

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.load import layout, spool
+from core.load import load_paths as layout
+from core.load import spool
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.reader import read_snapshot
 from core.pipeline.job import Job, Published

@@ -25,7 +25,7 @@ from feeding import (
     windows_by_hand,
 )
 
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.windows import SAMPLES
 from core.pipeline import closing, source
 from core.pipeline.closing import Windows

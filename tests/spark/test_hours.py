@@ -28,7 +28,7 @@ from feeding import (
     windows_by_hand,
 )
 
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.windows import RETENTION as WINDOWS_KEPT
 from core.pipeline import hours, rolls
 from core.pipeline.hours import HOUR, KEPT, Hours

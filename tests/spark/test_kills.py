@@ -22,7 +22,7 @@ from feeding import (
 )
 from killing import killed_after
 
-from core.load import layout
+from core.load import load_paths as layout
 from core.pipeline import checkpoint
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from pyspark.errors import StreamingQueryException
 
 from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError
-from core.load import layout
-from core.load import lookup as locate
+from core.load import load_paths as layout
+from core.load import load_source as locate
 from core.load.load import Source
 from core.load.snapshot.format import Counts, Quality
 from core.load.snapshot.writer import claim_epoch

@@ -14,7 +14,7 @@ from feeding import CLUSTER, START, Row, StillClock, feed, messages, newest, row
 from core.cli.main import run as command_line
 from core.daemons.lease import hold_lease, lease_file
 from core.errors import DocumentError, UsageError
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.manifest import snapshot_ids
 from core.load.snapshot.verify import verify_snapshot

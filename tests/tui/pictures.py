@@ -194,7 +194,7 @@ def a_run(state: RunStatus = RunStatus.RUNNING, **other: object) -> RunView:
 
 
 class Clock:
-    """Goes on only with what is told, so that each picture is studied."""
+    """Goes on only with what is told, so that each picture is assessed."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -21,8 +21,8 @@ from core import paths
 from core.cluster.client import ClusterClient
 from core.cluster.connect import Address, Connection
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.faults import Fault
 from core.cluster.groups import Group, Member
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError, UnreachableError
@@ -49,7 +49,7 @@ def test_groups_are_ordered_by_lag_with_the_unknown_last_or_by_name() -> None:
     ids = [g.group.id for g in listed(groups, "", Order.LAG)]
     assert ids == ["d", "c", "b", "a"]
     assert [g.group.id for g in listed(groups, "!d", Order.NAME)] == ["a", "b", "c"]
-    assert [g.group.id for g in listed(groups, "b", Order.NAME, keeping="d")] == ["b", "d"]
+    assert [g.group.id for g in listed(groups, "b", Order.NAME, kept_id="d")] == ["b", "d"]
 
 
 def test_members_are_counted_on() -> None:

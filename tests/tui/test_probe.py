@@ -18,7 +18,7 @@ from core import paths
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import TrimtabError
-from core.load import layout
+from core.load import load_paths as layout
 from core.watch.clients import daemon as background
 from core.watch.clients.health_detector import BrokerHealth, Health
 from core.watch.clients.latency import Latency

@@ -23,7 +23,7 @@ from core.autopilot.decision import Reason
 from core.autopilot.log import Clause, Entry, EntryKind, clause_of, timeline_clause
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Load
 from core.load.windows import Window, write_window
 from core.watch.timeline.changes import find_changes
@@ -38,7 +38,7 @@ from tui.session import Session
 from tui.timeline import comparison as comparing
 from tui.timeline import reader as past_reading
 from tui.timeline.history import Comparison, RecordedTimeline, TimelineFilter, rows_of
-from tui.timeline.lanes import AUTOPILOT, Lane
+from tui.timeline.lane_data import AUTOPILOT, Lane
 from tui.timeline.page import TimelineView, timeline_lines
 from tui.timeline.reader import read_timeline
 

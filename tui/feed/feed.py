@@ -161,7 +161,7 @@ class Feed:
 
     def _read_document(self) -> None:
         from core.cluster.documents.reader import read_document
-        from core.load.lookup import document_load
+        from core.load.load_source import document_load
 
         assert self._target.from_file is not None
         document = read_document(self._target.from_file)

@@ -85,7 +85,7 @@ class GlobalActions(AppBase):
         if not self.session.problems:
             screen.say("Nothing went wrong so far.", "fine")
             return
-        from tui.dialogs.problem import ProblemDialog
+        from tui.dialogs.error_dialog import ProblemDialog
 
         self.session.has_new_trouble = False
         screen.clear_message()

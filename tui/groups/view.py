@@ -27,7 +27,7 @@ class Order(Enum):
 def listed(
     groups: Iterable[GroupView], words: str, order: Order, kept_id: str | None = None
 ) -> tuple[GroupView, ...]:
-    """Return the groups that the words find, and `keeping`, in order; unknown lag comes last."""
+    """Return the groups that the words find, and `kept_id`, in order; unknown lag comes last."""
     found = [g for g in groups if g.group.id == kept_id or matches(g.group.id, words)]
     if order is Order.NAME:
         return tuple(sorted(found, key=lambda g: g.group.id))

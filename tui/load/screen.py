@@ -124,7 +124,7 @@ class LoadScreen(DashboardScreen):
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> None:
-                from core.load.lookup import read_history
+                from core.load.load_source import read_history
 
                 try:
                     found = read_history(cluster_id, place, of=of, until=until)

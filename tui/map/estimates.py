@@ -18,7 +18,7 @@ from core.load.view.heat import Metric, carried_values
 from core.plan.effect import BrokerTotals, compute_effect, current_totals
 from core.plan.plan import Plan
 from tui.map.drawing.preview import Preview
-from tui.plan.study_worker import StudyWorker
+from tui.plan.assessment_worker import AssessmentWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ class MapEstimates:
         self._screen = screen
         self._suggestion: EstimateReady | None = None
         self._rates: EstimateReady | None = None
-        self._studying = StudyWorker(screen, "rates", rest_seconds=0.0)
+        self._assessing = AssessmentWorker(screen, "rates", rest_seconds=0.0)
         self._asked_rates: RatesKey | None = None
         self._asked_suggestion: object = None
         self._timer: Timer | None = None
@@ -220,7 +220,7 @@ class MapEstimates:
         """Work out what is missing once the cursor rests."""
         self._stop_timer()
         if not self.plan.moves:
-            self._studying.forget()
+            self._assessing.forget()
             self._asked_rates = None
         if any(self._missing):
             self._timer = self._screen.set_timer(REST_SECONDS, self.compute)
@@ -258,7 +258,7 @@ class MapEstimates:
             return EstimateReady(key, held, rates=found)
 
         session = screen.session
-        if self._studying.ask(plan, session.rate_bytes_per_s, session.now, rates, known=True):
+        if self._assessing.ask(plan, session.rate_bytes_per_s, session.now, rates, known=True):
             self._asked_rates = key
 
     def _ask_suggestion(self) -> None:
@@ -289,7 +289,7 @@ class MapEstimates:
         """Take an answer; return False when something else has been asked meanwhile."""
         if message.rates is not None and message.key == self._asked_rates:
             self._rates, self._asked_rates = message, None
-            self._studying.done(self._screen.session.now)
+            self._assessing.done(self._screen.session.now)
             if self._screen.drag is None:
                 from core.plan.estimate.rate_table import default_rate
 

@@ -14,7 +14,7 @@ from textual.widgets import Button, Input, Label
 from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_bytes
 from tui.dialogs.base import Ask, ChoiceDialog, ConfirmDialog, Question, Words, body, button
-from tui.dialogs.naming import NamedButtonDialog
+from tui.dialogs.confirm_name import NamedButtonDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
 
 if TYPE_CHECKING:

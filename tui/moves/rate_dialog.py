@@ -32,10 +32,10 @@ from tui.drawing.spans import (
     wrap_text,
 )
 from tui.moves.drawing.status import accepts_requests
+from tui.plan.assessment import PlanAssessment, assess_plan
+from tui.plan.assessment_diff import Picture, is_similar
+from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
-from tui.plan.study import Study, study
-from tui.plan.study_diff import Picture, is_similar
-from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
     from tui.session import Session
@@ -65,23 +65,23 @@ class RateDialog(TableDialog[int | RateBounds | None]):
     ]
     KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
 
-    class Studied(Message):
+    class Assessed(Message):
         """A worker knows what is left at each rate, and what bounds would suit."""
 
-        def __init__(self, run: RunView, study: Study, bounds: RateBounds) -> None:
+        def __init__(self, run: RunView, assessment: PlanAssessment, bounds: RateBounds) -> None:
             super().__init__()
-            self.run, self.study, self.bounds = run, study, bounds
+            self.run, self.assessment, self.bounds = run, assessment, bounds
 
     def __init__(self, run: RunView, state: ClusterState, load: Load, step: int) -> None:
         super().__init__()
         self._run, self._state, self._load = run, state, load
         self._steps = [step]
-        self._studying = StudyWorker(self)
+        self._assessing = AssessmentWorker(self)
         self._looked_at: tuple[Picture, Plan] | None = None
-        """What was last asked to be studied."""
-        self._study: Study | None = None
+        """What was last asked to be assessed."""
+        self._assessment: PlanAssessment | None = None
         self._failed = ""
-        """Why the newest picture could not be studied."""
+        """Why the newest picture could not be assessed."""
         self._read_only = ""
         """Why no run may be asked for anything."""
         self._bounds: RateBounds | None = None
@@ -98,7 +98,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-        self._have_studied()
+        self._have_assessed()
         self.draw()
 
     def follow(self, session: Session) -> None:
@@ -110,10 +110,10 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             self._state, self._load = session.state, session.load
         self._read_only = session.read_only_words
         if accepts_requests(self._run):
-            self._have_studied()
+            self._have_assessed()
         self.draw()
 
-    def _have_studied(self) -> None:
+    def _have_assessed(self) -> None:
         run, state, load, plan = self._run, self._state, self._load, remaining_plan(self._run)
         seen = self._looked_at
         if seen is not None and seen[1] == plan and is_similar(seen[0], (state, load), plan):
@@ -121,28 +121,28 @@ class RateDialog(TableDialog[int | RateBounds | None]):
 
         def work(go_on: Callable[[], None]) -> Message:
             bounds = run.bounds or usual_bounds(state, load, plan, run.rate_bytes_per_s)
-            found = study(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
-            return self.Studied(run, found, bounds)
+            found = assess_plan(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
+            return self.Assessed(run, found, bounds)
 
         # One plan to whom it asks: that a move has ended is no reason to begin once more.
         now = self.dashboard.monotonic()
-        if self._studying.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
+        if self._assessing.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
             self._looked_at = (state, load), plan
 
-    def on_study_failed(self, message: StudyFailed) -> None:
-        self._studying.done(self.dashboard.monotonic())
-        self._failed = f"What is left could not be studied: {message.error}"
+    def on_assessment_failed(self, message: AssessmentFailed) -> None:
+        self._assessing.done(self.dashboard.monotonic())
+        self._failed = f"What is left could not be assessed: {message.error}"
         self.draw()
 
-    def on_rate_dialog_studied(self, message: Studied) -> None:
+    def on_rate_dialog_assessed(self, message: Assessed) -> None:
         """Take what is left at each rate; the rate that was chosen stays chosen."""
-        self._studying.done(self.dashboard.monotonic())
-        before = self._study
+        self._assessing.done(self.dashboard.monotonic())
+        before = self._assessment
         rate = message.run.rate_bytes_per_s
         if before is not None and before.table:
             rate = before.table[self._at].rate_bytes_per_s
-        self._study, self._bounds, self._failed = message.study, message.bounds, ""
-        self._at = message.study.row_of(rate)
+        self._assessment, self._bounds, self._failed = message.assessment, message.bounds, ""
+        self._at = message.assessment.row_of(rate)
         if before is None:
             for step in self._steps:
                 self._move(step)
@@ -157,9 +157,9 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             return None
         if self._adapt:
             return None if self._run.bounds else self._bounds
-        if self._study is None or not self._study.table:
+        if self._assessment is None or not self._assessment.table:
             return None
-        estimate = self._study.table[self._at]
+        estimate = self._assessment.table[self._at]
         rate = estimate.rate_bytes_per_s
         as_it_is = self._run.bounds is None and rate == self._run.rate_bytes_per_s
         usable = estimate.never is None and rate != UNLIMITED and not as_it_is
@@ -203,9 +203,9 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         if self._failed:
             words = wrap_text(self._failed, width, 3)
             return (fit(now, width), (), *((Span(part, Tone.ACT),) for part in words))
-        if self._study is None:
+        if self._assessment is None:
             return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
-        found = self._study
+        found = self._assessment
         if not found.table:
             return (fit(now, width), (), fit((dim("what is left is not known"),), width))
         at = -1 if self._adapt else self._at
@@ -229,11 +229,11 @@ class RateDialog(TableDialog[int | RateBounds | None]):
 
     def _meaning(self, width: int) -> Lines:
         """Say what the rate under the cursor would do."""
-        assert self._study is not None
+        assert self._assessment is not None
         if self._adapt:
             words = "as it is" if self._run.bounds else "each broker by how long its producers wait"
             return ((dim(words),),)
-        estimate = self._study.table[self._at]
+        estimate = self._assessment.table[self._at]
         rate = estimate.rate_bytes_per_s
         if estimate.never is not None:
             words = f"never: {estimate.never}"
@@ -265,7 +265,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             return
         event.stop()
         event.prevent_default()
-        if self._study is None:
+        if self._assessment is None:
             self._steps.append(step)
         else:
             self._move(step)
@@ -273,9 +273,9 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             self._go_to_change()
 
     def _move(self, step: int) -> None:
-        assert self._study is not None
+        assert self._assessment is not None
         self._adapt = False
-        self._at = min(max(self._at + step, 0), max(len(self._study.table) - 1, 0))
+        self._at = min(max(self._at + step, 0), max(len(self._assessment.table) - 1, 0))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(self.chosen if event.button.id == "yes" else None)

@@ -35,8 +35,8 @@ from tui.drawing.spans import (
 )
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.questions import moves_words
-from tui.plan.study_diff import Picture, is_similar
-from tui.plan.study_worker import StudyFailed, StudyWorker
+from tui.plan.assessment_diff import Picture, is_similar
+from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
 
 if TYPE_CHECKING:
     from tui.session import Session
@@ -178,8 +178,8 @@ class RetargetDialog(TableDialog[int | None]):
         self._newest = run
         """Which run was the newest as it was opened: an older one that died may be asked, too."""
         self._picture: Picture | None = picture
-        """What was last asked to be studied."""
-        self._studying = StudyWorker(self, rest_seconds=REST_SECONDS)
+        """What was last asked to be assessed."""
+        self._assessing = AssessmentWorker(self, rest_seconds=REST_SECONDS)
         self._at = 0
         self._gone = ""
         """Why what was chosen cannot be any more, until another is."""
@@ -213,7 +213,7 @@ class RetargetDialog(TableDialog[int | None]):
             return self.Looked(found)
 
         now = self.dashboard.monotonic()
-        if self._studying.ask(Plan(), 0, now, work, known=True):
+        if self._assessing.ask(Plan(), 0, now, work, known=True):
             self._picture = state, load
 
     def _left(self, run: RunView) -> Mapping[int, MoveProgress]:
@@ -238,14 +238,14 @@ class RetargetDialog(TableDialog[int | None]):
             self.query_one(".title", Label).update(self._title)
         return left
 
-    def on_study_failed(self, message: StudyFailed) -> None:
-        self._studying.done(self.dashboard.monotonic())
-        self._failed = f"Where it may go now could not be studied: {message.error}"
+    def on_assessment_failed(self, message: AssessmentFailed) -> None:
+        self._assessing.done(self.dashboard.monotonic())
+        self._failed = f"Where it may go now could not be assessed: {message.error}"
         self.draw()
 
     def on_retarget_dialog_looked(self, message: Looked) -> None:
         """Keep the broker that was chosen; where it may not be any more, none is."""
-        self._studying.done(self.dashboard.monotonic())
+        self._assessing.done(self.dashboard.monotonic())
         self._failed = ""
         before = self._choices[self._at] if self._legal else None
         meant = {i: move for i, move in message.targets.moves.items() if i in self.targets.moves}

@@ -24,8 +24,8 @@ from tui.moves.drawing.rows import MoveHit, sort_moves
 from tui.moves.drawing.run import run_lines
 from tui.moves.drawing.runs import RunHit, runs_lines
 from tui.moves.drawing.status import accepts_requests, is_paused
-from tui.moves.followup import FollowupRuns
 from tui.moves.history import RunHistory
+from tui.moves.retry_rollback import FollowupRuns
 from tui.screen.list_screen import EDGE, CursorKeys, Filtering
 from tui.screen.services import ShowInFlight
 from tui.session import Session

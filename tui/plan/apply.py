@@ -16,9 +16,9 @@ from core.run.launch import launch
 from core.run.options import RunOptions
 from core.run.throttles.rate_bounds import side_rates
 from tui.dialogs.base import Words, body, button
-from tui.dialogs.ticks import Tick
+from tui.dialogs.checkboxes import Tick
+from tui.plan.assessment_diff import ReviewedPlan, alive, describe_worse, is_similar
 from tui.plan.review import PlanReview, PlanToApply
-from tui.plan.study_diff import ReviewedPlan, alive, describe_worse, is_similar
 from tui.screen.app_base import guarded
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ class ApplyDialog(PlanReview):
         self._blocked = ""
         """Why nothing can be applied just now, whatever the plan."""
         self._failed = False
-        """Whether the newest picture could not be studied."""
+        """Whether the newest picture could not be assessed."""
         self._starting = False
         self._pressed: ReviewedPlan | None = None
-        """What was shown as Apply was pressed, while the newest picture is being studied."""
+        """What was shown as Apply was pressed, while the newest picture is being assessed."""
         self._entered = False
         """Enter came before it was known whether this may be applied."""
 
@@ -122,7 +122,7 @@ class ApplyDialog(PlanReview):
         self._draw()
 
     def follow(self, session: Session) -> None:
-        """Have each new picture studied, and say at once why nothing can be applied just now."""
+        """Have each new picture assessed, and say at once why nothing can be applied just now."""
         if self._starting:
             return
         if (blocked := why_not_applicable(session)) != self._blocked:
@@ -133,26 +133,26 @@ class ApplyDialog(PlanReview):
             return
         if seen is None or not is_similar(seen, (state, load), self._order.plan):
             urgent = seen is not None and alive(seen[0]) != alive(state)
-            self._have_studied(at_once=urgent)
+            self._have_assessed(at_once=urgent)
 
     def renewed(self, unticked: list[str]) -> None:
-        read, studied = self._read, self._studied
+        read, assessed = self._read, self._assessed
         assert read is not None
-        assert studied is not None
+        assert assessed is not None
         if self._failed:
             self._failed = False
             self._say_problem(self._blocked)
-        if self._pressed is not None and studied.picture == self._looked_at:
-            self._pressed_and_studied(read)
+        if self._pressed is not None and assessed.picture == self._looked_at:
+            self._pressed_and_assessed(read)
         elif unticked:
             self._say_problem(f"Read it again: {', '.join(unticked)} is not what was ticked.")
         self._say_how()
 
-    def study_failed(self, error: TrimtabError) -> None:
+    def assessment_failed(self, error: TrimtabError) -> None:
         self._pressed, self._failed = None, True
-        self._say_problem(f"Nothing can be applied: the plan could not be studied. {error}")
+        self._say_problem(f"Nothing can be applied: the plan could not be assessed. {error}")
 
-    def _pressed_and_studied(self, read: ReviewedPlan) -> None:
+    def _pressed_and_assessed(self, read: ReviewedPlan) -> None:
         """Apply what was read, now that it holds for the newest picture; else ask again."""
         before, self._pressed = self._pressed, None
         assert before is not None
@@ -217,7 +217,7 @@ class ApplyDialog(PlanReview):
             self.dismiss(None)
 
     def _call_off(self) -> None:
-        """Have nothing started by a study that is still to come."""
+        """Have nothing started by an assessment that is still to come."""
         if self._pressed is not None:
             self._pressed = None
             self._say_problem(self._blocked)
@@ -234,22 +234,22 @@ class ApplyDialog(PlanReview):
             self.action_leave()
 
     def _apply(self) -> None:
-        """Start what was read; where the picture is newer, it is studied once more before that."""
+        """Start what was read; where the picture is newer, it is assessed once more before that."""
         session, read = self._session, self._read
         if session.address is None or read is None or self._starting or self._pressed is not None:
             return
-        state, load, studied = session.state, session.load, self._studied
-        if state is None or load is None or studied is None:
+        state, load, assessed = session.state, session.load, self._assessed
+        if state is None or load is None or assessed is None:
             return
-        if is_similar(studied.picture, (state, load), self._order.plan):
+        if is_similar(assessed.picture, (state, load), self._order.plan):
             self._start()
             return
         self._pressed = read
         self._say_problem("looking once more")
-        self._have_studied(at_once=True)
+        self._have_assessed(at_once=True)
 
     def _start(self) -> None:
-        session, found, plan = self._session, self._study, self._order.plan
+        session, found, plan = self._session, self._assessment, self._order.plan
         address, state, load = session.address, self._state, self._load
         assert address is not None
         assert found is not None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from core.plan.checks.catalogue import Finding
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.messages import format_per_side_rates
+from core.plan.estimate.estimate_text import format_per_side_rates
 from core.run.journal.rates import RateBounds
 from core.units import counted, format_duration
-from tui.dialogs.ticks import Tick
+from tui.dialogs.checkboxes import Tick
 from tui.plan.drawing.throttle_table import bounds_words
 
 

@@ -13,8 +13,8 @@ from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.quick_estimate import estimate_plan_time
 from core.plan.plan import Plan
+from core.plan.planner.plan_result import explain_no_plan
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.result import explain_no_plan
 from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.plan.suggest_dialog import SuggestDialog

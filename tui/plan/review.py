@@ -1,4 +1,4 @@
-"""What applying a plan comes to, studied against each new picture: a summary, and boxes to tick."""
+"""What applying a plan comes to, assessed against each new picture; summary and checkboxes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED
-from tui.dialogs.naming import ClusterNameDialog
-from tui.dialogs.ticks import Tick
+from tui.dialogs.checkboxes import Tick
+from tui.dialogs.confirm_name import ClusterNameDialog
 from tui.drawing.spans import Lines
 from tui.plan.apply_options import AdaptRate, AllowCheck, ElectLeaders, PauseIfRemoved, SpareBrokers
+from tui.plan.assessment import PlanAssessment, assess_plan, is_refused
+from tui.plan.assessment_diff import Picture, ReviewedPlan, changed
+from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
 from tui.plan.drawing.apply_summary import summary_lines
-from tui.plan.study import Study, is_refused, study
-from tui.plan.study_diff import Picture, ReviewedPlan, changed
-from tui.plan.study_worker import StudyFailed, StudyWorker
 
 if TYPE_CHECKING:
     from tui.session import Session
 
 SCROLLBAR = 1
 REST_SECONDS = 1.0
-"""How long an open dialog rests after a study, where that took less than a quarter of it."""
+"""How long an open dialog rests after an assessment, where that took less than a quarter of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class PlanReview(ClusterNameDialog[str | None]):
     Nothing is applied here.
     """
 
-    class Studied(Message):
-        """The plan was studied against a picture.
+    class Assessed(Message):
+        """The plan was assessed against a picture.
 
         `bounds` would suit an adaptive rate; `sparing` is with lower rates where they will do.
         """
@@ -69,23 +69,28 @@ class PlanReview(ClusterNameDialog[str | None]):
         def __init__(
             self,
             picture: Picture,
-            study: Study,
+            assessment: PlanAssessment,
             bounds: RateBounds,
             sparing: Estimate | None,
         ) -> None:
             super().__init__()
-            self.picture, self.study, self.bounds, self.sparing = picture, study, bounds, sparing
+            self.picture, self.assessment, self.bounds, self.sparing = (
+                picture,
+                assessment,
+                bounds,
+                sparing,
+            )
 
     def __init__(self, session: Session, order: PlanToApply) -> None:
         super().__init__()
         self._session, self._order = session, order
-        self._studying = StudyWorker(self, rest_seconds=REST_SECONDS)
+        self._assessing = AssessmentWorker(self, rest_seconds=REST_SECONDS)
         self._looked_at: Picture | None = None
-        """The picture that was last asked to be studied."""
+        """The picture that was last asked to be assessed."""
         self._state, self._load = session.state, session.load
-        """What the newest study is of."""
-        self._study: Study | None = None
-        self._studied: PlanReview.Studied | None = None
+        """What the newest assessment is of."""
+        self._assessment: PlanAssessment | None = None
+        self._assessed: PlanReview.Assessed | None = None
         self._first: ReviewedPlan | None = None
         """What was read as it was opened."""
         self._drawn: Lines = ()
@@ -94,32 +99,32 @@ class PlanReview(ClusterNameDialog[str | None]):
 
     @abstractmethod
     def renewed(self, unticked: list[str]) -> None:
-        """Take another study in, which left these boxes unticked; called before it is drawn."""
+        """Take in another assessment, which left these boxes unticked; called before drawing."""
 
     @abstractmethod
-    def study_failed(self, error: TrimtabError) -> None:
-        """Say that the newest picture could not be studied: one that differs will be."""
+    def assessment_failed(self, error: TrimtabError) -> None:
+        """Say that the newest picture could not be assessed: one that differs will be."""
 
     @abstractmethod
     def enable(self) -> None:
         """Enable what may be done now."""
 
-    # -- the study -------------------------------------------------------------------------------
+    # -- the assessment ----------------------------------------------------------------------------
 
-    def _have_studied(self, *, at_once: bool = False) -> None:
+    def _have_assessed(self, *, at_once: bool = False) -> None:
         session = self._session
         state, load = session.state, session.load
         assert state is not None
         assert load is not None
         plan, rate, known = self._order.plan, self._rate, session.calibration
-        proposes = self._order.rate_bytes_per_s is None and self._study is None
+        proposes = self._order.rate_bytes_per_s is None and self._assessment is None
         fixed = not proposes or session.rate_chosen
         spared = None if self._sparing is None else self._sparing.per_side_rates
         bounds_before = self._order.bounds
 
         def work(go_on: Callable[[], None]) -> Message:
             bounds = bounds_before or usual_bounds(state, load, plan, rate)
-            found = study(state, load, plan, rate, None, known, go_on=go_on)
+            found = assess_plan(state, load, plan, rate, None, known, go_on=go_on)
             plain = found.estimate((not fixed and found.default_rate_bytes_per_s) or rate)
             learned = known or NOTHING_LEARNED
             sparing: Estimate | None
@@ -129,26 +134,28 @@ class PlanReview(ClusterNameDialog[str | None]):
                 )
             else:
                 sparing = plain and estimate_per_side(state, load, plan, plain, calibration=learned)
-            return self.Studied((state, load), found, bounds, sparing)
+            return self.Assessed((state, load), found, bounds, sparing)
 
-        if self._studying.ask(plan, rate, self._now, work, known=True, at_once=at_once):
+        if self._assessing.ask(plan, rate, self._now, work, known=True, at_once=at_once):
             self._looked_at = state, load
 
     @property
     def _now(self) -> float:
         return self.dashboard.monotonic()
 
-    def on_study_failed(self, message: StudyFailed) -> None:
-        self._studying.done(self._now)
-        self.study_failed(message.error)
+    def on_assessment_failed(self, message: AssessmentFailed) -> None:
+        self._assessing.done(self._now)
+        self.assessment_failed(message.error)
 
-    async def on_plan_review_studied(self, message: Studied) -> None:
-        self._studying.done(self._now)
-        first = self._study is None
-        (self._state, self._load), self._study = message.picture, message.study
-        self._studied = message
+    async def on_plan_review_assessed(self, message: Assessed) -> None:
+        self._assessing.done(self._now)
+        first = self._assessment is None
+        (self._state, self._load), self._assessment = message.picture, message.assessment
+        self._assessed = message
         if first and self._order.rate_bytes_per_s is None:
-            self._session.take_rates(message.study.rates, message.study.default_rate_bytes_per_s)
+            self._session.take_rates(
+                message.assessment.rates, message.assessment.default_rate_bytes_per_s
+            )
             self._rate = self._session.rate_bytes_per_s
         unticked = await self._put_ticks(message)
         if self._first is None:
@@ -159,14 +166,14 @@ class PlanReview(ClusterNameDialog[str | None]):
     @property
     def _read(self) -> ReviewedPlan | None:
         """Return what is shown, as far as it is known."""
-        if self._study is None or self._state is None:
+        if self._assessment is None or self._state is None:
             return None
-        return ReviewedPlan(self._state, self._study, self._expected)
+        return ReviewedPlan(self._state, self._assessment, self._expected)
 
     # -- the boxes -------------------------------------------------------------------------------
 
-    async def _put_ticks(self, message: Studied) -> list[str]:
-        """Show the boxes of a study; return those that are not ticked any more, as it is another.
+    async def _put_ticks(self, message: Assessed) -> list[str]:
+        """Show the boxes of an assessment; return those that it left unticked.
 
         Boxes that stay are the same widgets, so that nothing that was ticked or focused is lost.
         """
@@ -187,7 +194,7 @@ class PlanReview(ClusterNameDialog[str | None]):
                 await boxes.mount(tick, before=at if at < len(boxes.children) else None)
         return unticked
 
-    def _ticks_of(self, message: Studied) -> list[Tick]:
+    def _ticks_of(self, message: Assessed) -> list[Tick]:
         ticks: list[Tick] = []
         if any(move.receiving for move in self._order.plan):
             adapt = AdaptRate(message.bounds)
@@ -204,7 +211,7 @@ class PlanReview(ClusterNameDialog[str | None]):
         if any(move.receiving for move in self._order.plan) and self._expected != UNLIMITED:
             ticks.append(PauseIfRemoved(ticked=self._order.pause_if_removed))
         unsafe: dict[str, list[Finding]] = {}
-        for finding in message.study.findings_at(self._expected):
+        for finding in message.assessment.findings_at(self._expected):
             if finding.severity is Severity.UNSAFE:
                 unsafe.setdefault(finding.id, []).append(finding)
         return [*ticks, *(AllowCheck(*findings) for findings in unsafe.values())]
@@ -223,8 +230,8 @@ class PlanReview(ClusterNameDialog[str | None]):
             for other in self.query(Tick):  # a rate that adapts itself is each broker's own
                 if isinstance(other, AdaptRate | SpareBrokers) and other is not message.tick:
                     other.turn(False)
-        if self._studied is not None:  # at another rate something else may stand in the way
-            await self._put_ticks(self._studied)
+        if self._assessed is not None:  # at another rate something else may stand in the way
+            await self._put_ticks(self._assessed)
         self._draw()
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -236,7 +243,7 @@ class PlanReview(ClusterNameDialog[str | None]):
         lines = summary_lines(
             self._state,
             self._order.plan,
-            self._study,
+            self._assessment,
             self._expected,
             self.width - SCROLLBAR,
             bounds=self._bounds,
@@ -306,8 +313,8 @@ class PlanReview(ClusterNameDialog[str | None]):
 
     @property
     def _is_clear(self) -> bool:
-        """Return whether nothing stands in the way, as far as it was studied."""
+        """Return whether nothing stands in the way, as far as it was assessed."""
         sparing = self._sparing
-        if self._study is None or (sparing is not None and sparing.never):
+        if self._assessment is None or (sparing is not None and sparing.never):
             return False
-        return not is_refused(self._study.findings_at(self._expected), self._allowed)
+        return not is_refused(self._assessment.findings_at(self._expected), self._allowed)

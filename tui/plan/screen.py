@@ -21,15 +21,15 @@ from core.plan.rebase import rebase
 from tui.actions.table import PLAN, bindings_of
 from tui.drawing.page import Page
 from tui.memoize import memoize_last
+from tui.plan.assessment import PlanAssessment, assess_plan
+from tui.plan.assessment_diff import alive, is_similar
+from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
 from tui.plan.drawing.diff import MoveHit
 from tui.plan.drawing.impact import impact_lines
 from tui.plan.drawing.page import PlanView, plan_lines
 from tui.plan.drawing.throttle_table import RateHit
 from tui.plan.editing import PlanEditing
 from tui.plan.planner_worker import PlannerDone, PlannerWorker
-from tui.plan.study import Study, study
-from tui.plan.study_diff import alive, is_similar
-from tui.plan.study_worker import StudyFailed, StudyWorker
 from tui.plan.suggested_plan import SuggestedPlan, evenness_of, helpful_first
 from tui.screen.list_screen import CursorKeys
 from tui.session import Session
@@ -37,7 +37,7 @@ from tui.session import Session
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Basis:
-    """What a study rests on beside its plan and rate."""
+    """What an assessment rests on beside its plan and rate."""
 
     state: ClusterState
     load: Load
@@ -52,14 +52,17 @@ class PlanScreen(CursorKeys, PlanEditing):
     PLACE = PLAN
     BINDINGS = bindings_of(PLAN)
 
-    class Studied(Message):
-        """A worker has studied a plan; `order` is what helps most first, None by topic."""
+    class Assessed(Message):
+        """A worker has assessed a plan; `order` is what helps most first, None by topic."""
 
         def __init__(
-            self, study: Study, even: Evenness, order: tuple[TopicPartition, ...] | None
+            self,
+            assessment: PlanAssessment,
+            even: Evenness,
+            order: tuple[TopicPartition, ...] | None,
         ) -> None:
             super().__init__()
-            self.study, self.even, self.order = study, even, order
+            self.assessment, self.even, self.order = assessment, even, order
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,14 +73,14 @@ class PlanScreen(CursorKeys, PlanEditing):
         self._on_impact = False
         self._top = 0
         self.planner = PlannerWorker(self)
-        self._study: Study | None = None
+        self._assessment: PlanAssessment | None = None
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
-        self._studying = StudyWorker(self)
+        self._assessing = AssessmentWorker(self)
         self._basis: Basis | None = None
-        """What the study rests on that was begun last."""
+        """What the assessment rests on that was begun last."""
         self._failed: tuple[Plan, int] | None = None
-        """What could not be studied, and at which rate, as things are in `_basis`."""
+        """What could not be assessed, and at which rate, as things are in `_basis`."""
         self._is_alike = memoize_last(_is_alike)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -91,16 +94,16 @@ class PlanScreen(CursorKeys, PlanEditing):
             page.show((), self.palette, self.glyphs)
             return
         self._cursor = min(self._cursor, max(len(session.plan) - 1, 0))
-        self._have_studied(session, session.state, session.load)
+        self._have_assessed(session, session.state, session.load)
         view = PlanView(
             session.state,
             session.plan,
-            self._study,
+            self._assessment,
             session.rate_bytes_per_s,
             self._order[self._cursor] if len(session.plan) else 0,
             self._on_throttle,
             wished=bool(session.rate_steps),
-            even=self._even if self._study is not None else None,
+            even=self._even if self._assessment is not None else None,
             suggested=self.planner.suggested,
             planner=self.planner.words,
             on_brokers=self._on_brokers,
@@ -118,7 +121,7 @@ class PlanScreen(CursorKeys, PlanEditing):
         words = {"throttle": "moves" if self._on_throttle else "throttle", "drop_move": "drop"}
         if empty:
             words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers", "impact"), "")
-        if empty or self._study is None or not self._study.rebased.changes:
+        if empty or self._assessment is None or not self._assessment.rebased.changes:
             words["rebase"] = ""
         if self._on_brokers:
             words |= {"brokers": "moves", "drop_move": ""}
@@ -130,17 +133,17 @@ class PlanScreen(CursorKeys, PlanEditing):
             words["undo"] = ""
         return words
 
-    def _have_studied(self, session: Session, state: ClusterState, load: Load) -> None:
-        """Start a study unless this plan and rate have one that holds, or is young enough."""
+    def _have_assessed(self, session: Session, state: ClusterState, load: Load) -> None:
+        """Start an assessment unless this plan and rate have one that holds, or is young enough."""
         plan, rate = session.plan, session.rate_bytes_per_s
         if not len(plan):
-            self._study = self._helpful = None
-            self._studying.forget()
+            self._assessment = self._helpful = None
+            self._assessing.forget()
             return
-        if self._study is not None and self._study.plan.moves != plan.moves:
-            self._study = None  # what it says is of another plan
-        known = self._study is not None and any(
-            row.rate_bytes_per_s == rate for row in self._study.table
+        if self._assessment is not None and self._assessment.plan.moves != plan.moves:
+            self._assessment = None  # what it says is of another plan
+        known = self._assessment is not None and any(
+            row.rate_bytes_per_s == rate for row in self._assessment.table
         )
         suggested, groups, learned = self.planner.suggested, session.groups, session.calibration
         basis, before = Basis(state, load, suggested, learned, groups), self._basis
@@ -148,26 +151,30 @@ class PlanScreen(CursorKeys, PlanEditing):
         same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
         if same and before is not None and before.groups is groups:
             return
-        had, even, order = self._study if same and not failed else None, self._even, self._helpful
+        had, even, order = (
+            self._assessment if same and not failed else None,
+            self._even,
+            self._helpful,
+        )
         if same and before is not None:
             basis = replace(before, groups=groups)
 
         def work(go_on: Callable[[], None]) -> Message:
             if had is not None and even is not None:  # lags are read twice a minute
                 impact = estimate_impact(state, load, plan, groups)
-                return self.Studied(replace(had, impact=impact), even, order)
-            found = study(state, load, plan, rate, groups, learned, go_on=go_on)
+                return self.Assessed(replace(had, impact=impact), even, order)
+            found = assess_plan(state, load, plan, rate, groups, learned, go_on=go_on)
             evenness = evenness_of(state, load, plan, suggested)
             go_on()
-            return self.Studied(found, evenness, helpful_first(state, load, plan, suggested))
+            return self.Assessed(found, evenness, helpful_first(state, load, plan, suggested))
 
         # What is said of a broker that has died since cannot wait for its turn.
         urgent = before is not None and alive(before.state) != alive(state)
-        if self._studying.ask(plan, rate, session.now, work, known=known, at_once=urgent):
+        if self._assessing.ask(plan, rate, session.now, work, known=known, at_once=urgent):
             self._basis = basis
 
     def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
-        """Return whether a study of the plan would come to the same now, but for its groups."""
+        """Return whether an assessment of the plan would come to the same now, groups apart."""
         return (
             before.suggested is now.suggested
             and before.calibration == now.calibration
@@ -175,17 +182,19 @@ class PlanScreen(CursorKeys, PlanEditing):
             and self._is_alike(before.state, before.load, now.state, now.load, plan)
         )
 
-    def on_study_failed(self, message: StudyFailed) -> None:
-        self._studying.done(self.session.now)
+    def on_assessment_failed(self, message: AssessmentFailed) -> None:
+        self._assessing.done(self.session.now)
         self._failed = message.plan, message.rate_bytes_per_s
 
-    def on_plan_screen_studied(self, message: Studied) -> None:
-        self._studying.done(self.session.now)
+    def on_plan_screen_assessed(self, message: Assessed) -> None:
+        self._assessing.done(self.session.now)
         self._failed = None
-        if message.study.plan.moves == self.session.plan.moves:
-            self._study, self._even = message.study, message.even
+        if message.assessment.plan.moves == self.session.plan.moves:
+            self._assessment, self._even = message.assessment, message.even
             self._helpful = message.order
-            self.session.take_rates(message.study.rates, message.study.default_rate_bytes_per_s)
+            self.session.take_rates(
+                message.assessment.rates, message.assessment.default_rate_bytes_per_s
+            )
             self.show(self.session)
 
     @property
@@ -225,26 +234,26 @@ class PlanScreen(CursorKeys, PlanEditing):
             count = len(self._even.brokers) if self._even is not None else 1
             self._broker = min(max(self._broker + rows, 0), count - 1)
             self.show(self.session)
-        elif self._on_throttle and self._study is None:
+        elif self._on_throttle and self._assessment is None:
             self.session.rate_steps += (rows,)
             self.show(self.session)
-        elif self._on_throttle and self._study is not None:
-            at = self._study.row_of(self.session.rate_bytes_per_s)
-            self._choose(min(max(at + rows, 0), len(self._study.table) - 1))
+        elif self._on_throttle and self._assessment is not None:
+            at = self._assessment.row_of(self.session.rate_bytes_per_s)
+            self._choose(min(max(at + rows, 0), len(self._assessment.table) - 1))
         elif len(self.session.plan):
             self._cursor = min(max(self._cursor + rows, 0), len(self.session.plan) - 1)
             self.show(self.session)
 
     def _scroll(self, rows: int) -> None:
-        if self._study is not None:
+        if self._assessment is not None:
             room = self.query_one("#plan-page", Page).size
-            lines = len(impact_lines(self._study.impact, room.width))
+            lines = len(impact_lines(self._assessment.impact, room.width))
             self._top = min(max(self._top + rows, 0), max(lines - room.height, 0))
             self.show(self.session)
 
     def _choose(self, row: int) -> None:
-        if self._study is not None and row < len(self._study.table):
-            self.session.choose_rate(self._study.table[row].rate_bytes_per_s)
+        if self._assessment is not None and row < len(self._assessment.table):
+            self.session.choose_rate(self._assessment.table[row].rate_bytes_per_s)
             self.show(self.session)
 
     def on_page_hit(self, message: Page.Hit) -> None:

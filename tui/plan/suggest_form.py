@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.plan.effect import BAND
 from core.plan.plan import Plan
 from core.plan.planner.conflicts import find_conflicts
-from core.plan.planner.request import (
+from core.plan.planner.plan_request import (
     Field,
     Limits,
     Names,

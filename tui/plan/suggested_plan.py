@@ -12,7 +12,7 @@ from core.plan.move_order import order_moves
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.model.scope import brokers_outside
-from core.plan.planner.result import MoveReason, PlanResult, is_reached
+from core.plan.planner.plan_result import MoveReason, PlanResult, is_reached
 from tui.plan.suggest_form import SuggestRequest
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from core.watch.timeline.events import KIND_FILTERS, Event, Kind
 from core.watch.timeline.text import EventGroup, format_event
-from tui.timeline.lanes import Lanes
+from tui.timeline.lane_data import Lanes
 
 
 @dataclass(frozen=True, slots=True)

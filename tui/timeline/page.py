@@ -28,7 +28,7 @@ from tui.drawing.spans import (
 )
 from tui.session import Session
 from tui.timeline.history import Comparison, RecordedTimeline, TimelineRow
-from tui.timeline.lane_lines import lane_lines
+from tui.timeline.lane_rendering import lane_lines
 
 
 def why_nothing(session: Session, error: TrimtabError | None, *, looked: bool) -> tuple[str, ...]:

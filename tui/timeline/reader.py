@@ -15,7 +15,7 @@ from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import group_events
 from tui.timeline.history import Comparison, RecordedTimeline, TimelineFilter
-from tui.timeline.lanes import lanes_of
+from tui.timeline.lane_data import lanes_of
 
 MAX_EVENTS = 20_000
 """So many changes are held, the newest; the command line has them all."""

@@ -32,7 +32,7 @@ from tui.timeline.history import (
     row_at,
     rows_of,
 )
-from tui.timeline.lane_lines import HORIZONS, BrokerHit, LaneHit, usual_horizon
+from tui.timeline.lane_rendering import HORIZONS, BrokerHit, LaneHit, usual_horizon
 from tui.timeline.page import RowHit, TimelineView, dated, timeline_lines, why_nothing
 from tui.timeline.reader import read_timeline
 

@@ -41,7 +41,7 @@ class TimeTravel(DashboardScreen):
 
         def work() -> None:
             # Here, and not for the first paint, which needs no timeline.
-            from core.load.lookup import load_at
+            from core.load.load_source import load_at
             from tui.session import PastMoment
             from tui.timeline.reader import read_state
 

@@ -238,7 +238,7 @@ def _on(
     from core.clock import SystemClock
     from core.errors import DocumentError
     from core.run.audit import user
-    from core.run.logout import look
+    from core.run.logout_survival import look
 
     parse_limits(
         AutopilotSettings(), wanted
@@ -296,7 +296,7 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core.autopilot.log import Entry
     from core.daemons.lease import hold_lease, lease_file
     from core.daemons.process import stop_signals
-    from core.load import layout
+    from core.load import load_paths as layout
 
     def report(entry: Entry) -> None:
         if as_json:

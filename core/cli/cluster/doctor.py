@@ -28,8 +28,8 @@ from core.units import format_bytes
 if TYPE_CHECKING:
     from core.cluster.configs import ConfigValue, Resource
     from core.cluster.connect import Address
-    from core.cluster.faults import Fault
     from core.cluster.hidden_topics import HiddenTopics
+    from core.cluster.kafka_errors import Fault
     from core.cluster.log_dirs import BrokerLogs
     from core.cluster.state import ClusterState
 
@@ -187,7 +187,7 @@ def data_folder(folder: Path) -> Finding:
 
 def logout() -> Finding:
     """Where the login manager kills user processes at logout, a run would die with the session."""
-    from core.run.logout import look
+    from core.run.logout_survival import look
 
     found = look()
     if found.ends_runs:
@@ -292,7 +292,7 @@ def _right_to_moves(state: ClusterState) -> Finding:
 def _right_to_configs(
     configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
 ) -> Finding:
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
 
     name = "right to see topics' configs"
     try:

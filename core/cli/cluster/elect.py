@@ -16,7 +16,7 @@ from core.cli.common.prompts import confirm
 from core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.leaders import BrokerLeaders, Election
     from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState, Int64
@@ -215,7 +215,7 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _outcome(election: Election, fault: Fault | None) -> _Outcome:
-    from core.cluster.faults import is_leader_elected
+    from core.cluster.kafka_errors import is_leader_elected
 
     if fault is None or is_leader_elected(fault):
         return _Outcome(election, "elected", "" if fault is None else "it leads already")
@@ -234,7 +234,7 @@ def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
 
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     unknown = str(answer) if isinstance(answer, Fault) else None
@@ -271,7 +271,7 @@ def _imbalance_text(
 
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
     """Return a line for each config, with the brokers that say so where they differ."""
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     lines = []

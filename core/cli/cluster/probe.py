@@ -56,7 +56,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
     from core import paths
     from core.daemons.lease import hold_lease, lease_file
     from core.daemons.process import stop_signals
-    from core.load import layout
+    from core.load import load_paths as layout
     from core.watch.clients.daemon import ROLE
     from core.watch.clients.probe import run_probe as work
     from core.watch.clients.probe_topic import TOPIC, describe_probe

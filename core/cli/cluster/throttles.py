@@ -18,7 +18,7 @@ from core.units import parse_id
 
 if TYPE_CHECKING:
     from core.cluster.configs import Resource
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
     from core.run.external.throttles import Throttle
 

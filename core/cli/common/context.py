@@ -181,7 +181,7 @@ class Context:
         Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
         """
         from core.cluster.observer import fetch_cluster_state
-        from core.load.lookup import newest_load, read_saved_cluster
+        from core.load.load_source import newest_load, read_saved_cluster
 
         self.require_target()
         if self.target.from_file is not None:

@@ -17,7 +17,7 @@ from typing import IO, Any
 import click
 
 from core.errors import UsageError
-from core.text.json import json_line, json_text
+from core.text.json_output import json_line, json_text
 from core.text.terminal import printable
 
 CLEAR = "\r\033[2K"

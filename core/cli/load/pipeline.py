@@ -62,7 +62,7 @@ def run(
 @click.pass_obj
 def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
     """Publish a snapshot of the samples collected so far, and exit."""
-    from core.load import layout
+    from core.load import load_paths as layout
 
     root = root or paths.load_root()
     cluster_id = resolve_cluster_id(context, root, cluster_id)

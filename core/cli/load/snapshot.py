@@ -215,7 +215,7 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    from core.load.lookup import load_root
+    from core.load.load_source import load_root
 
     root = load_root(context.target.snapshots)
     return root, resolve_cluster_id(context, root, cluster_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.estimate.near_capacity import NEAR_CAPACITY
-from core.plan.estimate.timeline import DiskLane, PlanTimeline, SideLane
+from core.plan.estimate.plan_over_time import DiskLane, PlanTimeline, SideLane
 from core.text.tables import text_table
 from core.units import format_bytes, format_duration, format_rate
 

@@ -77,7 +77,7 @@ def _picture(
     """Return the cluster, its load and its groups; None where it is not known which."""
     from core.cluster.documents.cluster_document import fetch_document_groups
     from core.cluster.documents.reader import read_document
-    from core.load.lookup import document_load
+    from core.load.load_source import document_load
 
     context.require_target()
     if context.target.from_file is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from core.load.load import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.plan import Plan
-    from core.plan.planner.request import PlanRequest
+    from core.plan.planner.plan_request import PlanRequest
 
 
 STEADY_SECONDS = 0.1
@@ -189,9 +189,14 @@ def suggest(
     one found.
     """
     from core.plan.estimate.quick_estimate import estimate_plan_time
+    from core.plan.planner.plan_request import (
+        Limits,
+        PlanRequest,
+        parse_broker_ids,
+        parse_broker_pairs,
+    )
+    from core.plan.planner.plan_result import brokers_reached, is_reached
     from core.plan.planner.planner import suggest_plan as find_plan
-    from core.plan.planner.request import Limits, PlanRequest, parse_broker_ids, parse_broker_pairs
-    from core.plan.planner.result import brokers_reached, is_reached
 
     if topics is not None and topics_to_move is not None:
         raise UsageError(
@@ -266,7 +271,7 @@ def _even_dirs(
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
     from core.plan.estimate.quick_estimate import estimate_plan_time
-    from core.plan.planner.log_dirs import balance_log_dirs
+    from core.plan.planner.log_dir_balancing import balance_log_dirs
 
     found = balance_log_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
@@ -322,7 +327,7 @@ def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -
 
 def _until(time_budget: str | None, began: float) -> Callable[[], float]:
     """Return what says how many seconds are left of a budget that began with the command."""
-    from core.plan.planner.request import NO_LIMITS
+    from core.plan.planner.plan_request import NO_LIMITS
 
     if time_budget is None:
         return NO_LIMITS.seconds_left

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
     from core.plan.estimate.estimate import Estimate
     from core.plan.planner.broker_log_dirs import DirShare
-    from core.plan.planner.log_dirs import DirReason, LogDirPlan
-    from core.plan.planner.result import PlanResult
+    from core.plan.planner.log_dir_balancing import DirReason, LogDirPlan
+    from core.plan.planner.plan_result import PlanResult
 
 ROWS = 15
 

@@ -17,8 +17,8 @@ from core.units import counted, format_bytes, format_duration, format_rate, id_l
 if TYPE_CHECKING:
     from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.metadata import TopicPartition
-    from core.plan.planner.request import PlanRequest
-    from core.plan.planner.result import PlanResult
+    from core.plan.planner.plan_request import PlanRequest
+    from core.plan.planner.plan_result import PlanResult
 
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
@@ -110,7 +110,7 @@ def text(
     reached: bool,
     within: float | None,
 ) -> str:
-    from core.plan.planner.result import explain_no_plan
+    from core.plan.planner.plan_result import explain_no_plan
 
     lines = [f"{note}\n" for note in found.notes]
     if not found.reasons:

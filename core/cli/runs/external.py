@@ -57,7 +57,7 @@ def show_external(context: Context, *, as_json: bool, output: Path | None) -> in
 
 def follow_external(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
-    from core.cli.runs.follow import DETACHED
+    from core.cli.runs.follow_progress import DETACHED
     from core.cluster.observer import fetch_cluster_state
     from core.run.external.moves import ForeignWatch
 

@@ -124,17 +124,17 @@ def launch(
     Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes, and
     where no rate was given and none can be recommended.
     """
-    from core.cli.runs.follow import follow_run
-    from core.load.lookup import newest_load
+    from core.cli.runs.follow_progress import follow_run
+    from core.load.load_source import newest_load
     from core.plan.checks.catalogue import Severity, refuse
     from core.plan.checks.check_plan import CheckedPlan
     from core.plan.estimate.estimate import estimate_at
-    from core.plan.estimate.messages import format_per_side_rates
+    from core.plan.estimate.estimate_text import format_per_side_rates
     from core.plan.estimate.peak_usage import estimate_peak_usage
     from core.plan.impact.precautions import find_precautions
     from core.plan.impact.retention import check_retention
     from core.run.launch import launch as launch_run
-    from core.run.logout import look
+    from core.run.logout_survival import look
     from core.run.options import RunOptions
     from core.run.reporting.runs import calibration
     from core.run.throttles.rate_bounds import side_rates

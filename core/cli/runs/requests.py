@@ -209,7 +209,7 @@ def request_and_follow(
     context: Context, cluster_id: str, run: str, kind: str, doing: str, yes: bool, as_json: bool
 ) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
-    from core.cli.runs.follow import follow_run
+    from core.cli.runs.follow_progress import follow_run
     from core.run.control import request
     from core.run.reporting.runs import read_run
     from core.run.reporting.views import RunStatus

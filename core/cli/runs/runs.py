@@ -14,8 +14,8 @@ from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import ask_passwords, confirm
-from core.cli.runs import followup as again
 from core.cli.runs import requests as run_requests
+from core.cli.runs import retry_rollback as again
 from core.cli.runs.external import FOREIGN, follow_external, report_external, show_external
 from core.cli.runs.run_lookup import (
     require_writable,
@@ -149,7 +149,7 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     The process of a run that died is restarted first and continues from the journal. With -b, the
     run connects to those brokers.
     """
-    from core.cli.runs.follow import follow_run
+    from core.cli.runs.follow_progress import follow_run
     from core.run.reporting.runs import read_journal
     from core.run.reporting.views import RunStatus
 

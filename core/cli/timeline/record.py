@@ -41,7 +41,7 @@ def kind_name(kind: Kind) -> str:
 def record_here(context: Context, as_json: bool) -> None:
     from core.daemons.lease import hold_lease, lease_file
     from core.daemons.process import stop_signals
-    from core.load import layout
+    from core.load import load_paths as layout
     from core.watch.timeline.daemon import ROLE
     from core.watch.timeline.recorder import record_cluster
     from core.watch.timeline.store import Timeline

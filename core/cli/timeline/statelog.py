@@ -17,7 +17,7 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import StatusLine, say, write_stream
 from core.errors import ExitCode, UsageError
 from core.patterns import nearly, pattern
-from core.text.json import json_line
+from core.text.json_output import json_line
 from core.text.terminal import printable
 from core.units import format_bytes
 

@@ -39,7 +39,7 @@ from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 if TYPE_CHECKING:
     from core.cli.topics.topic_data import Configs
     from core.cluster.configs import ConfigChange
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Replicas
 
@@ -219,7 +219,7 @@ def alter(
     )
     from core.cluster.client import NewPartitions
     from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.run.audited_client import audited
     from core.run.external.conflicts import ALLOW, refuse_if_moving
 

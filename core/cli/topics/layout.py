@@ -107,7 +107,7 @@ def plan_replicas(
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         return place_round_robin(racks, partitions, rf, start=start % len(racks))
     from core.cluster.observer import fetch_cluster_state
-    from core.load.lookup import newest_load
+    from core.load.load_source import newest_load
 
     state = fetch_cluster_state(client)
     load = newest_load(state, context.target.snapshots)

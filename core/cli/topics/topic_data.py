@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
     from core.cluster.configs import ConfigValue
     from core.cluster.connect import Connection
-    from core.cluster.faults import Fault
     from core.cluster.groups import Group
+    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
 
 SETTLE_SECONDS = 10.0
@@ -57,7 +57,7 @@ def wait_until_visible(
 def fetch_topic_configs(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
     """Return each topic's configs, or why they are not known; the rest is told all the same."""
     from core.cluster.configs import Resource
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
 
     if not names:
         return {}
@@ -75,7 +75,7 @@ def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) ->
     None where none of them tells.
     """
     from core.cluster.configs import Resource
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
 
     try:
         answers = client.describe_configs(

@@ -20,7 +20,7 @@ from core.cluster.configs import MIN_INSYNC
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
     from core.cluster.topics import TopicHealth
 
@@ -100,7 +100,7 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
-    from core.cluster.faults import Fault
+    from core.cluster.kafka_errors import Fault
     from core.cluster.topics import topic_health
 
     (health,) = topic_health(state, [name])

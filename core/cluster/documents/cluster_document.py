@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from core.cluster import hidden_topics as hidden
 from core.cluster.client import ClusterClient, OffsetAt
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group, Member
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import UNKNOWN, Broker, TopicPartition
 from core.cluster.state import ClusterState
 from core.units import format_time

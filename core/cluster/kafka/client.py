@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.configs import (
@@ -45,6 +44,7 @@ from core.cluster.kafka.offsets import fetch_offsets, fetch_records, fetch_repli
 from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, fetch_reassignments
 from core.cluster.kafka.topics import add_partitions, create_topics, delete_topics
 from core.cluster.kafka.wire import Wire
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState

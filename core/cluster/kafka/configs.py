@@ -22,9 +22,9 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
 from core.cluster.kafka.admin import Admin, result_or_fault
 from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka_errors import Fault
 
 Configs = dict[str, ConfigValue]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, SHARE, UNDESCRIBABLE, ActiveGroups, Group, Member
 from core.cluster.kafka.admin import Admin, result_or_fault, to_fault
 from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.patterns import is_whole
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from core.cluster.faults import Fault
 from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.metadata import LogDir, TopicPartition
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from core.cluster.client import OffsetAt, ReplicaRecords
-from core.cluster.faults import Fault
 from core.cluster.kafka.admin import Admin, result_or_fault
 from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 
 NOT_LEADER_ERRORS = (

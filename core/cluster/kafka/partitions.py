@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from core.cluster.faults import Fault
 from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault_from_code, raise_for_error
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import TrimtabError
 

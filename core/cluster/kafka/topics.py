@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from core.cluster.client import NewPartitions, NewTopic
-from core.cluster.faults import Fault
 from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault_from_code
+from core.cluster.kafka_errors import Fault
 
 _MILLISECONDS = int(CONTROLLER_SECONDS * 1000)
 

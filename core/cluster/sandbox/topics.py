@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
 from core.cluster.client import NewTopic
-from core.cluster.faults import Fault
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
-from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation import codec

@@ -14,8 +14,8 @@ import numpy as np
 
 from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
-from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import NO_LEADER, Reassignment, TopicPartition
 from core.cluster.simulation import controller, requests

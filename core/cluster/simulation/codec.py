@@ -19,8 +19,8 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
 from core.cluster.groups import Group, Member
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.metadata import Broker, LogDir, Topic, TopicPartition
 from core.cluster.state import ClusterState

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import NO_LEADER
 
 NO_REASSIGNMENT = Fault("NO_REASSIGNMENT_IN_PROGRESS", "No partition reassignment is in progress.")

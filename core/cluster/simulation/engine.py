@@ -22,7 +22,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import NO_LEADER, TopicPartition
 from core.cluster.simulation import controller
 from core.cluster.simulation.configs import SimulatedConfigs

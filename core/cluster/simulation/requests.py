@@ -13,7 +13,7 @@ import numpy as np
 
 from core.cluster.client import NewPartitions, NewTopic
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.metadata import UNKNOWN, Broker, LogDir, Topic, TopicPartition
 from core.cluster.simulation import controller

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from core.cluster.client import NewPartitions, NewTopic, OffsetAt
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation import codec
 from core.cluster.simulation.cluster import SimulatedCluster

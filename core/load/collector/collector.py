@@ -13,8 +13,8 @@ import numpy as np
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, OffsetAt
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import UNKNOWN, TopicPartition
 from core.cluster.state import ClusterState, Int64

@@ -12,7 +12,7 @@ from typing import Any
 
 from core import files, paths
 from core.errors import DocumentError, UsageError
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Source
 from core.load.snapshot.format import BrokerLoad, Counts
 from core.units import format_time, parse_time

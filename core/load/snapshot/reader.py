@@ -12,7 +12,7 @@ import pyarrow.ipc
 
 from core.errors import DocumentError
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Source
 from core.load.snapshot.format import (
     HORIZONS,

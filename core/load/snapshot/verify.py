@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import DocumentError
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot.format import PARTITIONS
 from core.load.snapshot.manifest import DataFile, Manifest, read_manifest, snapshot_ids
 from core.load.snapshot.reader import read_columns, read_table

@@ -21,7 +21,7 @@ from core import files
 from core.daemons.lease import lease_file
 from core.errors import RefusedError
 from core.load import arrow as columns
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot.aggregates import broker_skew, hot_partitions, topic_skew
 from core.load.snapshot.format import (
     PARTITIONS,

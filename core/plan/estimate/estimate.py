@@ -17,7 +17,7 @@ from core.load.load import Load
 from core.plan.checks.catalogue import partition_list
 from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates, Side, SideLoad
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibrated, Calibration
-from core.plan.estimate.messages import (
+from core.plan.estimate.estimate_text import (
     explain_never,
     explain_no_rate,
     explain_not_counted,

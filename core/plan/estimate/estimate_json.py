@@ -6,7 +6,7 @@ from typing import Any
 
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.peak_usage import PeakUsage
-from core.plan.estimate.timeline import PlanTimeline
+from core.plan.estimate.plan_over_time import PlanTimeline
 
 
 def format_estimate(estimate: Estimate) -> dict[str, Any]:

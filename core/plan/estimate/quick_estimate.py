@@ -11,7 +11,7 @@ from core.load.load import Load
 from core.plan.copies import min_seconds
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within, side_rows
-from core.plan.estimate.messages import explain_never, explain_no_rate
+from core.plan.estimate.estimate_text import explain_never, explain_no_rate
 from core.plan.estimate.near_capacity import find_near_capacity
 from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table
 from core.plan.estimate.uncertainty import AROUND_RANGE, Task

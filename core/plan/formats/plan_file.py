@@ -33,7 +33,7 @@ from core.plan.formats.json_values import (
     read_document_text,
 )
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
-from core.text.json import compact
+from core.text.json_output import compact
 
 FORMAT = "trimtab.plan"
 MAJOR = 1

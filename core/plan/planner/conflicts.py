@@ -9,7 +9,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.plan.planner.request import FLAGS, INF, Field, Names, PlanRequest
+from core.plan.planner.plan_request import FLAGS, INF, Field, Names, PlanRequest
 from core.units import counted
 
 

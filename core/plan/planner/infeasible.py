@@ -12,7 +12,7 @@ from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.plan.planner.model.measures import LEADER_MEASURES, SHOWN, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.problem import Problem
-from core.plan.planner.request import (
+from core.plan.planner.plan_request import (
     Field,
     Names,
     PlanRequest,

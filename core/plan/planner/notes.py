@@ -15,7 +15,7 @@ from core.plan.planner.infeasible import NAMED, broker_list, brokers_have, held_
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.problem import Problem
-from core.plan.planner.request import INF, Field, Names, PlanRequest, chosen_partitions
+from core.plan.planner.plan_request import INF, Field, Names, PlanRequest, chosen_partitions
 from core.units import counted, format_rate
 
 

@@ -19,12 +19,12 @@ from core.plan.planner import infeasible, notes
 from core.plan.planner.actual_leaders import election_notes
 from core.plan.planner.conflicts import refuse_conflicts
 from core.plan.planner.infeasible import keep_number, kept_topics, stay, stay_doubled
-from core.plan.planner.log_dirs import balance_log_dirs
+from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import Problem, build_problem, with_replica_counts
 from core.plan.planner.model.scope import brokers_outside, scoped, with_moves, without_racks
-from core.plan.planner.request import (
+from core.plan.planner.plan_request import (
     FLAGS,
     Limits,
     Names,
@@ -33,7 +33,7 @@ from core.plan.planner.request import (
     frozen_partitions,
     kept_partitions,
 )
-from core.plan.planner.result import PlanResult, build_result
+from core.plan.planner.plan_result import PlanResult, build_result
 from core.plan.planner.search import mandatory_moves
 from core.plan.planner.search.fewer_replicas import exchange_dropped
 from core.plan.planner.search.leader_changes import balance_leaders

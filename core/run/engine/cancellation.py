@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from core.run.engine.endings import needs_order, never_ends
-from core.run.journal.fold import RunState
-from core.run.journal.moves import MoveRequest, Phase, Role, RunMove
+from core.run.engine.move_outcome import needs_order, never_ends
+from core.run.journal.move_state import MoveRequest, Phase, Role, RunMove
+from core.run.journal.replay import RunState
 from core.run.steps import AddedMove, AddMoves, Cancel, Observation, Reorder
 
 

@@ -37,11 +37,11 @@ from core.run.engine.preflight import (
 )
 from core.run.engine.retention import LoweredRetention
 from core.run.engine.sampler import Sampler
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal, JournalError
-from core.run.journal.moves import MoveRequest, Outcome, Role
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
+from core.run.journal.move_state import MoveRequest, Outcome, Role
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.steps import (
     AddMoves,
     Cancel,

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault, is_transient
+from core.cluster.kafka_errors import Fault, is_transient
 from core.cluster.log_dirs import BrokerLogs
-from core.run.journal.fold import RunState
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.steps import SETTLE_SECONDS, Place, ReplicaLocation
 
 LOOK_SECONDS = 1.0

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault, is_leader_elected, is_missing, is_settled, is_transient
+from core.cluster.kafka_errors import Fault, is_leader_elected, is_missing, is_settled, is_transient
 from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
 from core.run.backoff import RETRY_SECONDS, Backoff
-from core.run.engine.completion import next_to_elect
-from core.run.engine.endings import GONE
 from core.run.engine.log_dir_mover import NOT_YET
+from core.run.engine.move_outcome import GONE
+from core.run.engine.run_completion import next_to_elect
 from core.run.engine.submission import MAX_JOURNALLED_TRIES
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Phase
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
+from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.steps import Ending
 
 

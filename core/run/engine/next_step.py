@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from core.run.engine.cancellation import add_moves, cancel_moves
-from core.run.engine.completion import elect, finish, restore_retention, shorten_logs
-from core.run.engine.endings import STOPPING, endings
-from core.run.engine.log_dirs import move_dirs
+from core.run.engine.log_dir_moves import move_dirs
+from core.run.engine.move_outcome import STOPPING, endings
+from core.run.engine.run_completion import elect, finish, restore_retention, shorten_logs
 from core.run.engine.submission import begin_next_batch, retry_submission
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Phase
+from core.run.journal.move_state import Phase
 from core.run.journal.produce_latency import BaselineMeasurement
+from core.run.journal.replay import RunState
 from core.run.steps import NoteBaseline, NoteEnded, Observation, Poll, Preflight, Step
 from core.run.throttles.drift import adjust_pairs, change_rates, note_drift, set_missing_throttles
-from core.run.throttles.release import release_throttles
+from core.run.throttles.restore_changes import release_throttles
 
 MEASURING = "measuring what producers wait, to compare with"
 BEGUN = "what producers waited before the run is not known: it has begun"

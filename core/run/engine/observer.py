@@ -9,14 +9,14 @@ from core.clock import Clock
 from core.cluster.balancers import find_balancer, likely_config_editor
 from core.cluster.client import ClusterClient
 from core.cluster.configs import FOLLOWER_LIST, ConfigValue, Resource
-from core.cluster.faults import Fault, is_missing
+from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.plan.plan import Move
 from core.run.backoff import with_denials_as_faults
-from core.run.journal.fold import RunState
-from core.run.journal.moves import RunMove
+from core.run.journal.move_state import RunMove
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import LISTS, RATES
 from core.run.steps import SETTLE_SECONDS, Observation
 from core.run.throttles.drift import required_lists

@@ -13,13 +13,13 @@ import numpy as np
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, Resource
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.observer import fetch_topic_configs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
 from core.load.load import Load
-from core.load.lookup import newest_load
+from core.load.load_source import newest_load
 from core.plan.checks.broker_load import has_capacities
 from core.plan.checks.catalogue import OWN_RUN_CHECKS, Finding, Severity, refuse
 from core.plan.checks.check_plan import check_plan
@@ -31,7 +31,7 @@ from core.plan.estimate.uncertainty import Task
 from core.plan.impact.retention import check_retention
 from core.plan.plan import Move, Plan
 from core.run.backoff import with_denials_as_faults
-from core.run.journal.fold import RunState
+from core.run.journal.replay import RunState
 
 Look = Callable[[], ClusterState]
 

@@ -15,12 +15,12 @@ from core.cluster.configs import (
     Resource,
     is_remote,
 )
-from core.cluster.faults import Fault, is_missing, is_transient
+from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
-from core.run.journal.fold import RunState
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.journal.retention import RETENTION, Retention, RetentionIntent
 
 CLEANUP = "cleanup.policy"

@@ -12,7 +12,7 @@ import typing
 
 from core.run import steps
 from core.run.engine.next_step import RULES, Rule
-from core.run.journal.moves import Phase
+from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
 
 HEAD = """\

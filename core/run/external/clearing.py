@@ -20,14 +20,14 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.external.throttles import Throttle, fetch_throttles
 from core.run.journal import throttle_values as throttle
 from core.run.journal.throttle_values import Configs, ListKey, Side
 from core.run.reporting.runs import KnownRun
-from core.run.throttles import release as putting_back
+from core.run.throttles import restore_changes as putting_back
 from core.run.throttles.lists import fetch_lists
 
 

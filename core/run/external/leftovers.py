@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource, ResourceKind
-from core.cluster.faults import Fault, is_missing
+from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.cluster.state import ClusterState

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from core.cluster.client import ClusterClient
 from core.cluster.configs import LOG_DIRS_RATE, ConfigSource, ConfigValue, Resource, ResourceKind
-from core.cluster.faults import Fault, is_missing
+from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined

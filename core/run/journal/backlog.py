@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.run.journal.held_throttles import Key
-from core.run.journal.moves import RunMove
+from core.run.journal.move_state import RunMove
 from core.run.journal.throttle_values import Side
 from core.units import UNLIMITED
 

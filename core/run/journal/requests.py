@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from core.run.journal.moves import MoveRequest, Phase, Role, RunMove
+from core.run.journal.move_state import MoveRequest, Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import RunState
+    from core.run.journal.replay import RunState
 
 KINDS = frozenset(
     ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")

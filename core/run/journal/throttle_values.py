@@ -21,7 +21,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.plan.throttle_lists import entries
 from core.units import NO_LIMIT
 

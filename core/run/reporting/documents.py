@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import RunState
 from core.run.reporting.config_changes import changes
 from core.run.reporting.runs import RunReading, read_journal
 from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView

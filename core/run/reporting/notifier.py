@@ -24,11 +24,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
-from core.run.journal.moves import Phase
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
+from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.reporting.rates import RATE_SECONDS
 from core.run.reporting.stuck_moves import is_held, waiting_their_turn
 from core.settings import NotifyBy

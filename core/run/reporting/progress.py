@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from core.plan.estimate.uncertainty import START_SECONDS
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase, RunMove
+from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.records import Kind, Record, Request, Sample
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side
+from core.run.reporting.event_text import story
 from core.run.reporting.rates import (
     RecentRate,
     SamplePoint,
@@ -29,7 +30,6 @@ from core.run.reporting.rates import (
     tracks,
 )
 from core.run.reporting.request_words import run_requests
-from core.run.reporting.story import story
 from core.run.reporting.stuck_moves import QuotaTurns, is_held, never_sides, slowed, stuck
 from core.run.reporting.time_left import TimeLeft, time_left
 from core.run.reporting.views import (
@@ -42,7 +42,7 @@ from core.run.reporting.views import (
     RunStatus,
     RunView,
 )
-from core.run.throttles import removal as guard
+from core.run.throttles import external_removal as guard
 
 FAIR_SHARE = 0.1
 """Of a run's bytes: before as many have come, its pace may be that of its easiest moves."""

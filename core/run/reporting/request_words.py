@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record, Request
+from core.run.journal.replay import RunState
 from core.run.journal.requests import unreadable
 from core.run.reporting.views import RunRequest
 from core.units import format_rate

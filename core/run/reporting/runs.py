@@ -18,12 +18,12 @@ from typing import Any
 from core import files, paths
 from core.errors import IncompleteError, UsageError
 from core.plan.estimate.calibration import Calibration, Lesson, build_calibration
-from core.run.journal.fold import RunState
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.journal.records import Kind, Record
-from core.run.reporting import lessons
-from core.run.reporting.lessons import lesson_of
+from core.run.journal.replay import RunState
+from core.run.reporting import run_calibration as lessons
 from core.run.reporting.progress import run_view
+from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.views import RunStatus, RunSummary, RunView, summary
 from core.units import format_time, parse_time
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from core.plan.copies import PARTITION_FETCH_BYTES
-from core.run.journal.fold import RunState
-from core.run.journal.moves import RunMove
+from core.run.journal.move_state import RunMove
 from core.run.journal.records import Sample
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side
 from core.run.reporting.rates import (
     RATE_SECONDS,

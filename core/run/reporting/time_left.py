@@ -22,8 +22,8 @@ from core.plan.copies import Side as CopySide
 from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
 from core.plan.estimate.fluid_model import share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
-from core.run.journal.fold import RunState
-from core.run.journal.moves import MoveRequest, RunMove
+from core.run.journal.move_state import MoveRequest, RunMove
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side
 from core.run.reporting.rates import SamplePoint, heading_for, passed, size_changes
 from core.run.throttles.inflow import Key, growth_bytes_per_s

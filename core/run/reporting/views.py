@@ -12,7 +12,7 @@ from enum import Enum
 
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import ANY, Move
-from core.run.journal.moves import Role
+from core.run.journal.move_state import Role
 from core.run.journal.rates import RateBounds
 from core.run.journal.throttle_values import RateIntent
 from core.units import format_duration

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from core.cluster.configs import ConfigChange, ConfigOp, ConfigSource, ConfigValue, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL, batch_lists, entries, joined, missing
 from core.run.journal.throttle_values import (

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from core.cluster.configs import ConfigSource, ConfigValue, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.throttle_lists import batch_lists, missing
-from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import Key, Pair, PairState
-from core.run.journal.moves import MoveRequest, Phase, RunMove
+from core.run.journal.move_state import MoveRequest, Phase, RunMove
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import (
     ListKey,
     RateIntent,
@@ -35,7 +35,7 @@ from core.run.steps import (
     SetThrottles,
     SuspendPairs,
 )
-from core.run.throttles import removal as guard
+from core.run.throttles import external_removal as guard
 from core.run.throttles.adaptive_rate import next_rates
 from core.run.throttles.desired import sides
 

@@ -12,13 +12,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from core.run.journal.fold import RunState
-from core.run.journal.moves import MoveRequest, RunMove
+from core.run.journal.move_state import MoveRequest, RunMove
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side
 from core.units import format_rate
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import RunState
+    from core.run.journal.replay import RunState
 
 
 GROWTH_SECONDS = 2.0

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource
-from core.cluster.faults import Fault, is_missing
+from core.cluster.kafka_errors import Fault, is_missing
 from core.plan.throttle_lists import entries
 from core.run.journal.throttle_values import LISTS, ListKey, own_list
 

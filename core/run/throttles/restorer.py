@@ -11,16 +11,16 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
-from core.cluster.faults import Fault, is_missing
+from core.cluster.kafka_errors import Fault, is_missing
 from core.plan.throttle_lists import ALL, joined
 from core.run.backoff import Backoff, with_denials_as_faults
 from core.run.journal import throttle_values as throttle
-from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import PairState
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import ListKey
-from core.run.throttles import release as putting_back
+from core.run.throttles import restore_changes as putting_back
 from core.run.throttles.lists import fetch_lists
 
 ListEntry = tuple[str, throttle.Side, tuple[str, ...]]

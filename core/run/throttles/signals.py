@@ -28,7 +28,7 @@ from core.run.journal.throttle_values import Side
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
 
 if TYPE_CHECKING:
-    from core.run.journal.fold import RunState
+    from core.run.journal.replay import RunState
     from core.run.steps import Observation
 
 

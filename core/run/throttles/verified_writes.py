@@ -13,20 +13,26 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, Resource
-from core.cluster.faults import Fault, is_invalid_value, is_missing, is_transient, is_unanswered
+from core.cluster.kafka_errors import (
+    Fault,
+    is_invalid_value,
+    is_missing,
+    is_transient,
+    is_unanswered,
+)
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
 from core.run.journal import throttle_values as throttle
-from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import Key
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent
 from core.run.steps import LostPairs, LostRate
 from core.run.throttles import desired as intents
 from core.run.throttles.drift import is_freed, lost_rate
 from core.run.throttles.lists import fetch_lists
-from core.run.throttles.release import READ_BACK_SECONDS
+from core.run.throttles.restore_changes import READ_BACK_SECONDS
 from core.run.throttles.restorer import ThrottleRestorer, faults_of
 
 RETURNED_SECONDS = 1.0

@@ -12,18 +12,18 @@ from typing import Any
 
 from core.clock import Clock
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
-from core.cluster.faults import Fault, is_missing, is_transient
+from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries
 from core.run.journal import throttle_values as throttle
-from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import BatchThrottles, Key
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import ListIntent
 from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles import desired as intents
-from core.run.throttles import release as putting_back
+from core.run.throttles import restore_changes as putting_back
 from core.run.throttles.drift import lost_rate, note_drift, required_lists
 from core.run.throttles.lists import LAG_SECONDS
 from core.run.throttles.restorer import Lists, ThrottleRestorer

@@ -18,7 +18,7 @@ from core.daemons.lease import is_leased, lease_file, lease_holder
 from core.daemons.process import Process
 from core.daemons.supervisor import Daemon, start_daemon, stop_daemons
 from core.errors import DocumentError, TrimtabError
-from core.load import layout
+from core.load import load_paths as layout
 from core.watch.clients.report import ProbeReport, report_from_json
 
 if TYPE_CHECKING:

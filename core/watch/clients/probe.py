@@ -13,7 +13,7 @@ from core.clock import Clock
 from core.cluster.connect import Connection
 from core.cluster.probe.round_trip import ProbeLayout, ProbeResult, RoundTripProbe
 from core.errors import AccessDeniedError, IncompleteError
-from core.load import layout
+from core.load import load_paths as layout
 from core.run.audited_client import audited
 from core.watch.clients.health_detector import HealthDetector
 from core.watch.clients.probe_topic import (

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.observer import alive_brokers
 from core.cluster.probe.probe_config import TOPIC_CONFIGS
 from core.cluster.probe.round_trip import ProbeLayout

@@ -14,8 +14,8 @@ from functools import cached_property
 from core.clock import Clock
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.faults import Fault
 from core.cluster.groups import CONSUMERS, GROUPS_HIDDEN, Group, Member
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from core.watch.replicas.batches import (
+from core.watch.replicas.record_batches import (
     Batch,
     OldFormatError,
     UnreadableError,

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from core.clock import Clock
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.configs import Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 from core.plan.checks.catalogue import partition_list
-from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.record_batches import OldFormatError
 from core.watch.replicas.result import MAX_DIFFERENCES, Comparison, Verification
 
 CORRUPT = "CORRUPT_MESSAGE"

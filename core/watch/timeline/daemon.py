@@ -11,7 +11,7 @@ from core import paths
 from core.cluster.connect import Address, add_address_options, address_arguments, connected_by
 from core.daemons.supervisor import Daemon, Supervisor
 from core.errors import TrimtabError
-from core.load import layout
+from core.load import load_paths as layout
 
 if TYPE_CHECKING:
     from core.daemons.service import Service

@@ -10,7 +10,7 @@ import numpy as np
 
 from core import paths
 from core.clock import Clock
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import LoadSnapshot
 from core.load.view.heat import Metric

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from core import paths
 from core.cluster.drills.drill import Drill, DrillTarget, describe_drill
-from core.watch.timeline.database import TimelineError
+from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
 

@@ -12,7 +12,7 @@ from core.cluster.connect import Connection
 from core.cluster.observer import Observer
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from core.load.lookup import newest_snapshot
+from core.load.load_source import newest_snapshot
 from core.watch.timeline.changes import find_changes, keep_moves
 from core.watch.timeline.event_sources import (
     ConfigAccess,

@@ -18,11 +18,16 @@ from typing import Any, Final
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import codec as packing
-from core.watch.timeline import database as forgetting
+from core.watch.timeline import database_file as forgetting
 from core.watch.timeline import notes_table as notes_table
 from core.watch.timeline.changes import apply_changes
 from core.watch.timeline.codec import from_milliseconds, to_milliseconds
-from core.watch.timeline.database import open_to_read, open_to_write, sqlite_errors, transaction
+from core.watch.timeline.database_file import (
+    open_to_read,
+    open_to_write,
+    sqlite_errors,
+    transaction,
+)
 from core.watch.timeline.events import ALL_KINDS, Event, Kind
 
 STATE_CHANGES: Final = 5_000

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot.reader import read_snapshot
 from core.pipeline.hours import floor_hour
 from core.pipeline.job import Job

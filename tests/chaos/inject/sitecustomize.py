@@ -65,8 +65,8 @@ def _arm(folder: str) -> None:
 def _refuse(refused) -> None:
     """Let the next changes of brokers' configs be answered as by a broker that refuses them."""
     from core.cluster.configs import ResourceKind
-    from core.cluster.faults import Fault
     from core.cluster.kafka.client import KafkaClient
+    from core.cluster.kafka_errors import Fault
 
     alter = KafkaClient.alter_configs
 

@@ -21,7 +21,7 @@ from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
 from core.autopilot.observation import Observation
 from core.autopilot.observer import ClusterObserver
 from core.autopilot.settings import AutopilotSettings, Hours, Mode
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.run import audit

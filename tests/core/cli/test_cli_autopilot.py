@@ -32,9 +32,9 @@ from core.cluster.connect import Address
 from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process
 from core.errors import UnreachableError
-from core.run import logout
-from core.run.journal.moves import Outcome
-from core.run.logout import Logout
+from core.run import logout_survival as logout
+from core.run.journal.move_state import Outcome
+from core.run.logout_survival import Logout
 from core.run.steps import Submit
 
 NOWHERE = "127.0.0.1:1"

@@ -33,7 +33,7 @@ from core.cluster.sandbox.nodes import plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
 from core.daemons.lease import hold_lease
 from core.daemons.process import Process
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.simulator import Simulator, start_simulator
 from core.load.snapshot import writer as published
 from core.load.snapshot.manifest import read_manifest

@@ -24,8 +24,8 @@ from run_help import Faulty
 from run_help import cluster as simulated
 
 from core.cli.main import run
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError

@@ -23,8 +23,8 @@ from core.cluster.documents.cluster_document import (
 )
 from core.cluster.documents.json_object import InvalidDocumentError, JsonObject
 from core.cluster.documents.reader import read_document
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group, Member
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import UNKNOWN, Broker, LogDir, PartitionRow, Topic, TopicPartition
 from core.cluster.state import ClusterState

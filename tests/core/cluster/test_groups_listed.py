@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from core.cluster.client import OffsetAt
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
 from core.cluster.kafka import client as kafka
 from core.cluster.kafka.admin import Admin
@@ -26,6 +25,7 @@ from core.cluster.kafka.groups import (
 )
 from core.cluster.kafka.offsets import fetch_offsets
 from core.cluster.kafka.wire import Wire
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
 

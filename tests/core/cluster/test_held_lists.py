@@ -8,8 +8,8 @@ import pytest
 from run_help import Faulty, cluster, set_config
 
 from core.cluster.configs import LEADER_LIST, Resource
-from core.cluster.faults import Fault
 from core.cluster.kafka.configs import parse_list_entries
+from core.cluster.kafka_errors import Fault
 from core.run.journal.throttle_values import Side
 from core.run.throttles.lists import fetch_list_answers
 

@@ -21,7 +21,7 @@ from core.cluster.configs import (
     ConfigSource,
     Resource,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation import controller
 from core.cluster.simulation.controller import Registration
 

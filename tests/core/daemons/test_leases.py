@@ -30,7 +30,7 @@ from core.daemons.process import Process, stop_signals
 from core.daemons.service import Service, build_parser, run_service, work_while_read
 from core.errors import ExitCode, RefusedError, TrimtabError
 from core.load import daemon as background
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot import writer as published
 from core.pipeline import service
 from core.pipeline.ledger import Batch, Ledger

@@ -21,7 +21,7 @@ from core.daemons.process import LOG_BYTES, Process, spawn
 from core.errors import TrimtabError
 from core.load import daemon as background
 from core.load import daemon as collecting
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.collector.collector import PollResult
 from core.load.snapshot.manifest import forget_cluster
 from core.pipeline import service

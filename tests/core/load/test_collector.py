@@ -18,14 +18,15 @@ from simulated import small_spec
 
 from core import files, paths
 from core.cluster.client import OffsetAt
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import TrimtabError, UnreachableError
-from core.load import layout, spool
-from core.load import lookup as locate
+from core.load import load_paths as layout
+from core.load import load_source as locate
+from core.load import spool
 from core.load.collector.collector import Collector, PollResult, collect
 from core.load.collector.interval import measure_interval
 from core.load.load import Source

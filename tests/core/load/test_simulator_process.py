@@ -21,7 +21,7 @@ from core.cluster.simulation.demo import demo_spec
 from core.daemons.process import Process
 from core.errors import UnreachableError, UsageError
 from core.load.load import Source
-from core.load.lookup import newest_load, newest_snapshot, read_history
+from core.load.load_source import newest_load, newest_snapshot, read_history
 from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
 from core.load.simulator import Simulator, start_simulator
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from snapshots import AT, make_snapshot
 
 from core.errors import DocumentError, RefusedError, UsageError
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Source
 from core.load.snapshot import manifest, reader
 from core.load.snapshot import manifest as clusters

@@ -13,7 +13,7 @@ import pytest
 from snapshots import make_snapshot
 
 from core.cli.main import run
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.snapshot import writer as published
 from core.load.snapshot.format import PARTITIONS
 

@@ -15,8 +15,9 @@ from snapshots import AT, make_snapshot
 from core.cluster.metadata import Broker, PartitionRow, TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
-from core.load import layout, windows
-from core.load import lookup as locate
+from core.load import load_paths as layout
+from core.load import load_source as locate
+from core.load import windows
 from core.load.load import Source
 from core.load.snapshot import writer as published
 from core.load.snapshot.format import BrokerLoad, LoadSnapshot

@@ -13,8 +13,8 @@ from core.plan.batches import plan_batches
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move, Plan
 from core.plan.planner.model.problem import build_problem
+from core.plan.planner.plan_request import PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import PlanRequest
 
 ONE = LogDir("/d1", 1000 * MB, 300 * MB)
 OTHER = LogDir("/d2", 1000 * MB, 350 * MB)

@@ -17,7 +17,7 @@ from run_help import Faulty, cluster
 from core import paths
 from core.cli.main import run as command_line
 from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.run import audit

@@ -13,7 +13,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, submi
 from core import paths
 from core.cluster.configs import LEADER_RATE, ConfigSource, Resource
 from core.cluster.connect import Address, Connection
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import IncompleteError, RefusedError, UnreachableError
 from core.run import launch, service
@@ -21,7 +21,7 @@ from core.run.audit import AuditError
 from core.run.external import conflicts as beside
 from core.run.external.clearing import clear, plan_clearing
 from core.run.journal.journal import Journal
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import RateIntent, Side
 from core.run.launch import start_run

@@ -13,7 +13,7 @@ from clients_help import Pings
 from full_disk import files_of_at_most
 from run_help import Faulty, cluster
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.probe.round_trip import ClientSide, ProbeLayout, ProbeResult
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError

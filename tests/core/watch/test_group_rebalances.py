@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from clusters import tp
 
-from core.cluster.faults import Fault
 from core.cluster.groups import Group, Member
+from core.cluster.kafka_errors import Fault
 from core.watch.groups.rebalances import WatchedGroups, format_shares, start_watching
 
 AT = datetime(2026, 3, 1, 3, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from replica_logs import GZIP, batch
 
-from core.watch.replicas.batches import read_records
+from core.watch.replicas.record_batches import read_records
 
 PLAIN = batch(0, ["a" * 500, "b" * 500])
 

@@ -11,10 +11,10 @@ from replica_logs import GZIP, TP, Replicas, batch, flipped
 
 from core.cluster.client import ReplicaRecords
 from core.cluster.configs import ConfigSource, ConfigValue
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
-from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.record_batches import OldFormatError
 from core.watch.replicas.result import MAX_DIFFERENCES, PartitionResult, ReplicaStatus, Verification
 from core.watch.replicas.verify import Verifier, VerifyLimits
 

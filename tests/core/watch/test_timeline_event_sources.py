@@ -29,7 +29,7 @@ from core.run.journal.journal import JournalError
 from core.run.reporting.runs import RunReading
 from core.watch.timeline import event_sources as run_news_module
 from core.watch.timeline.daemon import start_recording
-from core.watch.timeline.database import TimelineError
+from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.event_sources import MIN_DURATION, POLL_SECONDS, LoadEvents, RunEvents
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.recorder import record_cluster

@@ -14,8 +14,8 @@ import pytest
 from clusters import tp
 
 from core.cluster.client import ClusterClient
-from core.cluster.faults import Fault
 from core.cluster.groups import ActiveGroups, Group, Member
+from core.cluster.kafka_errors import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.timeline import group_changes as group_watch
 from core.watch.timeline.events import Kind, Note

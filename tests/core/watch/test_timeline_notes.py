@@ -14,7 +14,7 @@ import pytest
 from test_timeline_store import recorded, restless
 from watch_help import at
 
-from core.watch.timeline.database import TimelineError
+from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import KIND_FILTERS, Event, Kind, LogNote, Note
 from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline

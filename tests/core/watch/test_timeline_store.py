@@ -21,7 +21,7 @@ from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.codec import decode_topic, encode
-from core.watch.timeline.database import TimelineError
+from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
 

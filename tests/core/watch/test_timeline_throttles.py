@@ -17,7 +17,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.external.throttles import fetch_throttles

@@ -107,7 +107,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
         assert dialog.chosen == chosen, "it takes that up when it is back"
         with monkeypatch.context() as broken:
-            broken.setattr(rate_module, "study", fail)
+            broken.setattr(rate_module, "assessment", fail)
             await told(pilot, picture(grown(6)))
         assert "No rate can be reckoned." in table(pilot)
         assert yes(pilot).disabled
@@ -177,7 +177,7 @@ async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others()
         assert list(dialog.targets.moves) == [1]
         assert "orders-2, instead of b6" in str(title.render())
         more = [choice.broker for choice in dialog.targets.choices if not choice.refused]
-        assert set(more) > set(few), "it was studied for the rest"
+        assert set(more) > set(few), "it was assessed for the rest"
         assert not yes(pilot).disabled
         await told(pilot, RunChanged(replace(run, run="0101-031101")))
         assert "Run 0101-031101 has begun meanwhile" in table(pilot)

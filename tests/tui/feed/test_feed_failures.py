@@ -23,8 +23,8 @@ from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
-from core.load import layout
-from core.load import lookup as locate
+from core.load import load_paths as layout
+from core.load import load_source as locate
 from core.load.load import Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.writer import write_snapshot

@@ -23,9 +23,9 @@ from tui.map.drawing.preview import plan_words
 from tui.map.drawing.topic_rows import Brush, draw_topic, table_scale
 from tui.map.drawing.totals import draw_totals, totals_lines
 from tui.map.view import MapView, build_model
+from tui.plan.assessment import assess_plan
 from tui.plan.drawing.broker_tables import balance_spans
 from tui.plan.drawing.page import PlanView, title_line
-from tui.plan.study import study
 from tui.theming import Glyphs, choose_palette, load_palettes
 
 HELD = {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(6)} | {"u-0": [1, 2], "u-1": [2, 3]}
@@ -118,8 +118,8 @@ def test_a_plan_is_balanced_and_safe_only_where_all_is_known(
     state, load = withheld(picture())
     even = evenness(state, load, Plan(), band=2.0)
     assert text_of(balance_spans(even)) == balanced
-    studied = study(state, load, MOVE, 10 * MB)
-    view = PlanView(state, MOVE, studied, 10 * MB, cursor=0, on_throttle=False)
+    assessed = assess_plan(state, load, MOVE, 10 * MB)
+    view = PlanView(state, MOVE, assessed, 10 * MB, cursor=0, on_throttle=False)
     title = text_of(title_line(view, 120))
     assert safe in title
     assert " 0 B" not in title

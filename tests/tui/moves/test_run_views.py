@@ -26,7 +26,7 @@ from pictures import (
 
 from core.cluster.metadata import FutureReplica
 from core.run.external.moves import ForeignWatch, foreign_moves
-from core.run.journal.moves import Role
+from core.run.journal.move_state import Role
 from core.run.reporting.views import Level, MoveStatus, RunEvent, RunRequest, RunStatus, RunView
 from tui.app import FeedMessage
 from tui.dialogs import export as export_module

@@ -149,7 +149,7 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
     async with opened(session=session) as pilot:
         await pressed(pilot, *"prod-eu", "enter")
         assert pilot.app.focused is button(pilot)
-        session.state = down([4])  # seen, and not yet studied
+        session.state = down([4])  # seen, and not yet assessed
         await pressed(pilot, "enter")
         assert started == []
         problem = str(pilot.app.screen.query_one("#problem", Label).render())
@@ -172,20 +172,20 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
     ],
     ids=["the name is edited", "the dialog is left", "somebody else's run begins"],
 )
-async def test_what_was_pressed_is_called_off_while_it_is_studied_once_more(
+async def test_what_was_pressed_is_called_off_while_it_is_assessed_once_more(
     meanwhile: tuple[str, ...] | Event,
     words: str | None,
     started: list[tuple[Any, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    studied, may_end = review_module.study, threading.Event()
+    assessed, may_end = review_module.assess_plan, threading.Event()
     may_end.set()
 
-    def study(*arguments: Any, **more: Any) -> Any:
+    def assess_plan(*arguments: Any, **more: Any) -> Any:
         assert may_end.wait(60)
-        return studied(*arguments, **more)
+        return assessed(*arguments, **more)
 
-    monkeypatch.setattr(review_module, "study", study)
+    monkeypatch.setattr(review_module, "assess_plan", assess_plan)
     session = a_session()
     async with opened(session=session) as pilot:
         await pressed(pilot, *"prod-eu", "enter")
@@ -209,19 +209,19 @@ async def test_what_was_pressed_is_called_off_while_it_is_studied_once_more(
     assert started == []
 
 
-async def test_what_could_not_be_studied_is_not_applied_until_it_could(
+async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
     started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studied, failing, failed = review_module.study, False, 0
+    assessed, failing, failed = review_module.assess_plan, False, 0
 
-    def study(*arguments: Any, **more: Any) -> Any:
+    def assess_plan(*arguments: Any, **more: Any) -> Any:
         nonlocal failed
         if failing:
             failed += 1
             raise TrimtabError("No rate can be reckoned.")
-        return studied(*arguments, **more)
+        return assessed(*arguments, **more)
 
-    monkeypatch.setattr(review_module, "study", study)
+    monkeypatch.setattr(review_module, "assess_plan", assess_plan)
     session = a_session()
     async with opened(session=session) as pilot:
         await pressed(pilot, *"prod-eu", "enter")

@@ -48,6 +48,7 @@ from tui.map.view import MapView, build_model
 from tui.plan import review as review_module
 from tui.plan import screen as plan_module
 from tui.plan.apply import ApplyDialog
+from tui.plan.assessment import PlanAssessment, assess_plan, in_flight, is_refused
 from tui.plan.drawing.broker_tables import Column, effect_lines, effect_sentence
 from tui.plan.drawing.checks import check_lines, finding_lines
 from tui.plan.drawing.diff import (
@@ -60,7 +61,6 @@ from tui.plan.drawing.diff import (
 from tui.plan.drawing.page import PlanView, plan_lines
 from tui.plan.drawing.throttle_table import throttle_lines
 from tui.plan.drawing.time_lanes import lane_lines
-from tui.plan.study import Study, in_flight, is_refused, study
 
 RATE = 50_000_000
 
@@ -69,8 +69,8 @@ def drawn(lines: Lines) -> str:
     return "\n".join(text_of(line) for line in lines)
 
 
-def a_study(rate: int = RATE) -> Study:
-    return study(STATE, LOAD, a_plan(), rate)
+def an_assessment(rate: int = RATE) -> PlanAssessment:
+    return assess_plan(STATE, LOAD, a_plan(), rate)
 
 
 # -- renderers -----------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_in_one_line_the_worst_finding_is_named_and_the_others_counted() -> None
 
 
 def test_never_is_red_and_says_why() -> None:
-    rows = study(STATE, load_of(STATE, 40e6), a_plan(), 1_000_000)
+    rows = assess_plan(STATE, load_of(STATE, 40e6), a_plan(), 1_000_000)
     chosen = rows.row_of(1_000_000)
     line = throttle_lines(rows.table, chosen, 60, 12, focused=True)[1 + chosen]
     assert "never" in text_of(line)
@@ -195,7 +195,7 @@ def test_never_is_red_and_says_why() -> None:
 def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     brokers = [replace(b, out_capacity_bytes_per_s=80e6) for b in STATE.brokers]
     state = STATE.with_brokers(brokers)
-    found = study(state, LOAD, a_plan(), RATE)
+    found = assess_plan(state, LOAD, a_plan(), RATE)
     row = found.row_of(RATE)
     crowd = found.table[row].near_capacity
     assert crowd is not None
@@ -203,14 +203,14 @@ def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     assert crowd.fraction > 0.8
     table = drawn(throttle_lines(found.table, row, 60, 12, focused=True))
     assert f"▲ b1 {crowd.fraction:.0%}" in table
-    assert all(one.near_capacity is None for one in study(STATE, LOAD, a_plan(), RATE).table)
+    assert all(one.near_capacity is None for one in assess_plan(STATE, LOAD, a_plan(), RATE).table)
 
 
 def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
     state = cluster({"t-0": [0, 1], "t-1": [1, 2]}, size_bytes=10**9)
     brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
-    found = study(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
+    found = assess_plan(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
     assert found.table[found.row_of(50_000_000)].near_capacity == NearCapacity(
         2, Side.FOLLOWER, 0.9
     )
@@ -236,7 +236,7 @@ async def test_while_a_rate_is_chosen_brokers_are_shown_over_time(size: tuple[in
 def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> None:
     brokers = [replace(b, out_capacity_bytes_per_s=100e6) for b in STATE.brokers]
     state = STATE.with_brokers(brokers)
-    found = study(state, LOAD, a_plan(), 75_000_000)
+    found = assess_plan(state, LOAD, a_plan(), 75_000_000)
     goes = found.time_lines[found.row_of(75_000_000)]
     assert goes is not None
     for width in (52, 64, 80, 120):
@@ -258,14 +258,14 @@ def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> 
 
 
 def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
-    rates = [row.rate_bytes_per_s for row in a_study(37_000_000).table]
+    rates = [row.rate_bytes_per_s for row in an_assessment(37_000_000).table]
     assert 37_000_000 in rates
     assert rates == sorted(rates)
     assert len(rates) > 3
 
 
 def test_impact_shows_before_after_and_skew() -> None:
-    effect, parts = compute_effect(STATE, LOAD, a_plan()), a_study().parts
+    effect, parts = compute_effect(STATE, LOAD, a_plan()), an_assessment().parts
     text = drawn(effect_lines(effect, parts, 60, 10))
     assert "8.0 → 0" in text or "8 → 0" in text
     assert "skew" in text
@@ -296,17 +296,19 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
     model, effect = build_model(state, load, MapView()), compute_effect(state, load, plan)
     beside = changes(model, effect, [1, 3])[-1]
     assert (beside.name, beside.before) == ("skew", "2.0×")
-    found = study(state, load, plan, RATE)
+    found = assess_plan(state, load, plan, RATE)
     assert "skew 2.0× → 2.0×" in effect_sentence(found.effects[0], found.parts)
     assert model.totals.skew(Metric.IN) == 2.0
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("studied", [True, False])
-def test_the_page_never_exceeds_its_room(size: tuple[int, int], studied: bool) -> None:
+@pytest.mark.parametrize("assessed", [True, False])
+def test_the_page_never_exceeds_its_room(size: tuple[int, int], assessed: bool) -> None:
     width, height = size[0], size[1] - 2
     for plan in (a_plan(), Plan()):
-        view = PlanView(STATE, plan, a_study() if studied else None, RATE, 0, on_throttle=False)
+        view = PlanView(
+            STATE, plan, an_assessment() if assessed else None, RATE, 0, on_throttle=False
+        )
         lines = plan_lines(view, width, height)
         assert len(lines) <= height
         assert max(width_of(line) for line in lines) <= width
@@ -403,15 +405,15 @@ async def test_a_rate_is_chosen_with_the_keys_and_kept_in_the_session() -> None:
 
 @pytest.fixture
 def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Hold every study back until this is set."""
+    """Hold every assessment back until this is set."""
     go_on = threading.Event()
 
-    def held(*arguments: Any, **more: Any) -> Study:
+    def held(*arguments: Any, **more: Any) -> PlanAssessment:
         go_on.wait(60)
-        return study(*arguments, **more)
+        return assess_plan(*arguments, **more)
 
     for module in (plan_module, review_module):
-        monkeypatch.setattr(module, "study", held)
+        monkeypatch.setattr(module, "assessment", held)
     return go_on
 
 
@@ -421,16 +423,18 @@ async def test_nothing_stands_under_a_plan_that_was_said_of_another(
     """A suggested plan had shown the time, the rates and the groups of the one before it."""
     go_on, first = threading.Event(), a_plan()
 
-    def held(state: ClusterState, load: Load, plan: Plan, *rest: Any, **more: Any) -> Study:
+    def held(
+        state: ClusterState, load: Load, plan: Plan, *rest: Any, **more: Any
+    ) -> PlanAssessment:
         if plan.moves != first.moves:
             go_on.wait(60)
-        return study(state, load, plan, *rest, **more)
+        return assess_plan(state, load, plan, *rest, **more)
 
-    monkeypatch.setattr(plan_module, "study", held)
+    monkeypatch.setattr(plan_module, "assess_plan", held)
     session = a_session()
     try:
         async with dashboard(session, "plan") as pilot:
-            seconds = study(STATE, LOAD, first, PROPOSED).table[-1].seconds
+            seconds = assess_plan(STATE, LOAD, first, PROPOSED).table[-1].seconds
             assert seconds is not None
             time = format_duration(seconds)
             assert time in body(pilot)
@@ -454,7 +458,7 @@ async def test_keys_typed_before_the_rates_are_known_act_when_they_come(
         assert "estimating; your choice is taken then" in body(pilot)
         estimating.set()
         await rested(pilot)
-        known = [row.rate_bytes_per_s for row in a_study(session.rate_bytes_per_s).table]
+        known = [row.rate_bytes_per_s for row in an_assessment(session.rate_bytes_per_s).table]
         assert session.rate_bytes_per_s == known[-2]
         assert session.rate_chosen
 
@@ -471,7 +475,7 @@ async def test_apply_shows_the_rate_that_was_wished_for_before_it_can_be_pressed
         assert dialog.query_one("#apply", Button).disabled
         estimating.set()
         await rested(pilot)
-        wished = a_study(session.rate_bytes_per_s).table[-2].rate_bytes_per_s
+        wished = an_assessment(session.rate_bytes_per_s).table[-2].rate_bytes_per_s
         summary = str(dialog.query_one("#summary", Static).render())
         assert f"{format_rate(wished)} a side" in summary
         assert not dialog.query_one("#apply", Button).disabled
@@ -489,7 +493,7 @@ async def test_the_mouse_chooses_rates_and_moves(size: tuple[int, int]) -> None:
         assert [str(move.tp) for move in session.plan] == ["clicks-0", "orders-0"]
 
 
-async def test_a_new_rate_is_studied_when_the_table_lacks_it() -> None:
+async def test_a_new_rate_is_assessed_when_the_table_lacks_it() -> None:
     session = a_session()
     session.rate_bytes_per_s = 33_000_000
     async with dashboard(session, "plan") as pilot:
@@ -546,8 +550,8 @@ async def test_times_say_how_many_runs_they_were_learned_from(size: tuple[int, i
         assert words in body(pilot)
         await pressed(pilot, "A")
         assert words in str(pilot.app.screen.query_one("#summary", Static).render())
-    slower = study(STATE, LOAD, a_plan(), RATE, None, session.calibration).estimate(RATE)
-    usual = a_study().estimate(RATE)
+    slower = assess_plan(STATE, LOAD, a_plan(), RATE, None, session.calibration).estimate(RATE)
+    usual = an_assessment().estimate(RATE)
     assert slower is not None
     assert usual is not None
     assert (slower.seconds or 0) > 1.2 * (usual.seconds or 0)

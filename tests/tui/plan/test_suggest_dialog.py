@@ -20,8 +20,8 @@ from core import paths
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.model.measures import Measure
+from core.plan.planner.plan_request import PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import PlanRequest
 from tui.drawing.spans import Tone, text_of
 from tui.plan import planner_worker
 from tui.plan import screen as plan_screen
@@ -363,7 +363,7 @@ async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
             await pressed(pilot, "1")
             said.append(type(pilot.app.screen).__name__)
 
-    monkeypatch.setattr(plan_screen, "study", broken)
+    monkeypatch.setattr(plan_screen, "assessment", broken)
     with pytest.raises(WorkerFailed):  # so tests hear of it, at their end
         await used()
     assert "This is a bug in trimtab" in said[0]

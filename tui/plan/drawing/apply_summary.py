@@ -12,9 +12,9 @@ from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED, counted, format_duration, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrap_text
+from tui.plan.assessment import PlanAssessment
 from tui.plan.drawing.diff import copied_words, total_to_copy
 from tui.plan.drawing.throttle_table import SIDES
-from tui.plan.study import Study
 
 LABEL = 9
 LEFT_SHOWN = 2
@@ -23,7 +23,7 @@ LEFT_SHOWN = 2
 def summary_lines(
     state: ClusterState | None,
     plan: Plan,
-    study: Study | None,
+    assessment: PlanAssessment | None,
     rate: int,
     width: int,
     *,
@@ -32,7 +32,7 @@ def summary_lines(
     elects: bool = False,
     changed: str = "",
 ) -> Lines:
-    """Return the summary; until the plan is studied it says that it is being checked.
+    """Return the summary; until the plan is assessed it says that it is being checked.
 
     `bounds` are those of a rate that adapts itself, `left` says what is not in the plan, and why,
     `elects` that preferred leaders are elected at the end, `changed` what is otherwise than as the
@@ -57,13 +57,13 @@ def summary_lines(
     more = [f"and {len(left) - LEFT_SHOWN} more"] if len(left) > LEFT_SHOWN else []
     for i, text in enumerate((*left[:LEFT_SHOWN], *more)):
         lines.append(_row("" if i else "left out", (Span(text, Tone.LOOK),), width))
-    if study is None:
+    if assessment is None:
         return (*lines, _row("", (dim("checking and estimating"),), width))
-    estimate = study.estimate(rate)
+    estimate = assessment.estimate(rate)
     if estimate is not None:
         lines += [_row(label, line, width) for label, line in _time(estimate, bounds, width)]
     lines += _touched(plan, width)
-    for finding in study.findings_at(rate):
+    for finding in assessment.findings_at(rate):
         if finding.severity is Severity.UNSAFE:
             continue
         tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM
@@ -71,7 +71,7 @@ def summary_lines(
         for i, text in enumerate(wrap_text(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
     alone = find_precautions(state, plan, elects=elects, by="tick elect leaders")
-    for sentence in (*study.not_compared, *alone):
+    for sentence in (*assessment.not_compared, *alone):
         for i, text in enumerate(wrap_text(sentence, width - LABEL)):
             lines.append(_row("" if i else "note", (dim(text),), width))
     return tuple(lines)

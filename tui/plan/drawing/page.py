@@ -24,6 +24,7 @@ from tui.drawing.spans import (
     side_by_side,
     width_of,
 )
+from tui.plan.assessment import PlanAssessment
 from tui.plan.drawing.broker_tables import (
     balance_spans,
     bar_lines,
@@ -36,7 +37,6 @@ from tui.plan.drawing.diff import copied_words, diff_header, diff_lines, total_t
 from tui.plan.drawing.impact import impact_line, impact_lines
 from tui.plan.drawing.throttle_table import reason_lines, throttle_lines
 from tui.plan.drawing.time_lanes import lane_lines
-from tui.plan.study import Study
 from tui.plan.suggested_plan import SuggestedPlan
 
 SIDE_BY_SIDE = 110
@@ -45,11 +45,11 @@ SIDE_BY_SIDE = 110
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """What the Plan screen shows: `study` is None until the first one of this plan is done."""
+    """What the Plan screen shows: `assessment` is None until the first one of this plan is done."""
 
     state: ClusterState
     plan: Plan
-    study: Study | None
+    assessment: PlanAssessment | None
     rate_bytes_per_s: int
     cursor: int
     on_throttle: bool
@@ -84,7 +84,9 @@ class PlanView:
     @property
     def checks_title(self) -> str:
         """Return at which rate it is checked: the one chosen, else the one that apply proposes."""
-        estimate = None if self.study is None else self.study.estimate(self.rate_bytes_per_s)
+        estimate = (
+            None if self.assessment is None else self.assessment.estimate(self.rate_bytes_per_s)
+        )
         if estimate is None or not estimate.total_bytes or estimate.rate_bytes_per_s < 0:
             return "checks"
         proposed = "" if self.rate_chosen else ", as proposed"
@@ -104,8 +106,8 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     if view.on_brokers and view.even is not None:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
-    if view.on_impact and view.study is not None:
-        lines = impact_lines(view.study.impact, width)
+    if view.on_impact and view.assessment is not None:
+        lines = impact_lines(view.assessment.impact, width)
         top = min(view.top, max(len(lines) - height, 0))
         return lines[top : top + height]
     if width >= SIDE_BY_SIDE:
@@ -162,10 +164,10 @@ def head_lines(view: PlanView, width: int) -> Lines:
     second: Line = ()
     if view.planner:
         return (title_line(view, width), _planning_line(view, width))
-    if view.study is not None and view.study.rebased.changes:
-        return (title_line(view, width), _changed_line(view.study.rebased, width))
-    if view.even is not None and view.study is not None:
-        estimate = view.study.estimate(view.rate_bytes_per_s)
+    if view.assessment is not None and view.assessment.rebased.changes:
+        return (title_line(view, width), _changed_line(view.assessment.rebased, width))
+    if view.even is not None and view.assessment is not None:
+        estimate = view.assessment.estimate(view.rate_bytes_per_s)
         time: Line = ()
         if estimate is not None and estimate.seconds is not None and estimate.total_bytes:
             rate = format_rate(estimate.rate_bytes_per_s)
@@ -213,9 +215,9 @@ def why_line(view: PlanView, width: int) -> Line:
 
 def _verdict(view: PlanView) -> Line:
     """Return in a word whether this plan can be applied as it is."""
-    if view.study is None:
+    if view.assessment is None:
         return (dim("   checking"),)
-    found = view.study.findings_at(view.rate_bytes_per_s)
+    found = view.assessment.findings_at(view.rate_bytes_per_s)
     worst = {severity: _of(found, severity) for severity in Severity}
     for severity, mark, tone, word in (
         (Severity.ILLEGAL, "✗", Tone.ACT, "illegal"),
@@ -223,7 +225,7 @@ def _verdict(view: PlanView) -> Line:
     ):
         if worst[severity]:
             return (Span(f"   {mark} {worst[severity]} {word}", tone, bold=True),)
-    if has_unknowns(found) or view.study.not_compared:
+    if has_unknowns(found) or view.assessment.not_compared:
         return (Span("   ? safe", Tone.LOOK),)
     return (Span("   √ safe", Tone.FINE),)
 
@@ -236,7 +238,7 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [*head_lines(view, width)]
     checks = _checks(view, width, max((height - 3) // 3, 4))
     topics = len({move.tp.topic for move in view.plan})
-    hits = () if view.study is None else (impact_line(view.study.impact, width),)
+    hits = () if view.assessment is None else (impact_line(view.assessment.impact, width),)
     room = height - len(lines) - len(checks) - 2 - len(hits)
     lines += _moves(view, width, min(room, len(view.plan) + topics + 1), room)
     return (*lines, why_line(view, width), *hits, rule(view.checks_title, width), *checks)
@@ -244,36 +246,38 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
 
 def _panel(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [rule("throttle", width)]
-    if view.study is None:
+    if view.assessment is None:
         return (*lines, view.estimating)
-    lines += _throttle(view, view.study, width, 11)
-    reasons = _reasons(view, view.study, width, 4)
+    lines += _throttle(view, view.assessment, width, 11)
+    reasons = _reasons(view, view.assessment, width, 4)
     lines += [BLANK, *reasons] if reasons else []
     if view.even is not None:
         room = max((height - len(lines) - 4) // 2, 4)
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    effect = view.study.effect_at(view.rate_bytes_per_s)
-    lines += effect_lines(effect, view.study.parts, width, height - len(lines))
+    effect = view.assessment.effect_at(view.rate_bytes_per_s)
+    lines += effect_lines(effect, view.assessment.parts, width, height - len(lines))
     return tuple(lines)
 
 
 def _stacked(view: PlanView, width: int, height: int) -> Lines:
     head: list[Line] = [*head_lines(view, width)]
     below: list[Line] = []
-    if view.study is None:
+    if view.assessment is None:
         below.append(view.estimating)
     else:
         checks = _checks(view, width, 3)
         why = [why_line(view, width)] if view.suggested is not None else []
         below += [*why, rule(view.checks_title, width), *checks, rule("throttle", width)]
         rows = min(max(height - len(head) - len(below) - 10, 4), 9)
-        below += _throttle(view, view.study, width, rows)
-        below += _reasons(view, view.study, width, 2)
-        then = effect_sentence(view.study.effect_at(view.rate_bytes_per_s), view.study.parts)
+        below += _throttle(view, view.assessment, width, rows)
+        below += _reasons(view, view.assessment, width, 2)
+        then = effect_sentence(
+            view.assessment.effect_at(view.rate_bytes_per_s), view.assessment.parts
+        )
         below += [fit((dim("  then  "), plain(then)), width)]
-        below += [impact_line(view.study.impact, width)]
+        below += [impact_line(view.assessment.impact, width)]
     room = max(height - len(head) - len(below), 3)
     diff = _moves(view, width, room, room)
     blank: Lines = (BLANK,) * (room - len(diff))
@@ -282,9 +286,9 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
 
 def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
     """Return the moves in `room` lines; while a rate is chosen how it goes over time, in `most`."""
-    study = view.study
-    if view.on_throttle and study is not None and study.table:
-        goes = study.time_lines[study.row_of(view.rate_bytes_per_s)]
+    assessment = view.assessment
+    if view.on_throttle and assessment is not None and assessment.table:
+        goes = assessment.time_lines[assessment.row_of(view.rate_bytes_per_s)]
         if goes is not None:
             return lane_lines(goes, width, max_lines)
     moves = diff_lines(
@@ -300,18 +304,18 @@ def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
 
 
 def _checks(view: PlanView, width: int, height: int) -> Lines:
-    if view.study is None:
+    if view.assessment is None:
         return ((dim("  checking"),),)
-    found = view.study.findings_at(view.rate_bytes_per_s)
-    return check_lines((*view.notes, *view.study.not_compared), found, width, height)
+    found = view.assessment.findings_at(view.rate_bytes_per_s)
+    return check_lines((*view.notes, *view.assessment.not_compared), found, width, height)
 
 
-def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:
-    chosen = study.row_of(view.rate_bytes_per_s)
-    return throttle_lines(study.table, chosen, width, height, focused=view.on_throttle)
+def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
+    chosen = assessment.row_of(view.rate_bytes_per_s)
+    return throttle_lines(assessment.table, chosen, width, height, focused=view.on_throttle)
 
 
-def _reasons(view: PlanView, study: Study, width: int, height: int) -> Lines:
-    chosen = study.row_of(view.rate_bytes_per_s)
-    lines = reason_lines(study.table[chosen], width - 4, height, table_width=width)
+def _reasons(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
+    chosen = assessment.row_of(view.rate_bytes_per_s)
+    lines = reason_lines(assessment.table[chosen], width - 4, height, table_width=width)
     return tuple((plain("  "), *line) for line in lines)

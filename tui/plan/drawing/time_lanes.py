@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from core.plan.copies import Side
-from core.plan.estimate.timeline import DiskLane, PlanTimeline, SideLane
+from core.plan.estimate.plan_over_time import DiskLane, PlanTimeline, SideLane
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, dim, fit, left, plain, right, rule
 

@@ -14,7 +14,7 @@ from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
 from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.request import NO_LIMITS, Limits
+from core.plan.planner.plan_request import NO_LIMITS, Limits
 
 MIN_GAIN = 1e-9
 """What exchanges must gain at least, in squares of shares: less is noise."""

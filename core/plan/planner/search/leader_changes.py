@@ -14,7 +14,7 @@ from core.cluster.state import Bool, Int64
 from core.load.load import Float64
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.request import NO_LIMITS, Limits
+from core.plan.planner.plan_request import NO_LIMITS, Limits
 from core.plan.planner.search.load_bounds import MARGIN, edge_of
 
 PULL = 0.01

@@ -15,7 +15,7 @@ from core.plan.planner.infeasible import Obstacle, StuckReplica, why_no_broker, 
 from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.racks import barred
-from core.plan.planner.request import Field, Limits, probe_partitions
+from core.plan.planner.plan_request import Field, Limits, probe_partitions
 
 
 def empty_brokers(

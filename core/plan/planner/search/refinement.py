@@ -20,7 +20,7 @@ from core.load.load import Float64
 from core.plan.planner.model.measures import LEADER_MEASURES, MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred
-from core.plan.planner.request import Limits
+from core.plan.planner.plan_request import Limits
 
 MAX_CHOICES = 6_000
 """Replicas times brokers that one step compares: larger clusters have other ways."""

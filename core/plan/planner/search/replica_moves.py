@@ -16,7 +16,7 @@ from core.load.load import Float64
 from core.plan.planner.model.measures import LEADER_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.racks import barred
-from core.plan.planner.request import Limits
+from core.plan.planner.plan_request import Limits
 from core.plan.planner.search.load_bounds import LoadBounds, balanced_bounds, neediest
 
 DESTINATIONS = 24

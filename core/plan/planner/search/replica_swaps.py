@@ -15,7 +15,7 @@ from core.load.load import Float64
 from core.plan.planner.model.measures import LEADER_MEASURES, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred
-from core.plan.planner.request import Limits
+from core.plan.planner.plan_request import Limits
 from core.plan.planner.search.load_bounds import LoadBounds
 from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, MIN_GAIN
 

@@ -12,8 +12,8 @@ from simulated import small_spec
 from core.cli.cluster.doctor import cluster, hidden_topics, properties, rights
 from core.cluster.configs import ConfigValue, Resource
 from core.cluster.connect import Address
-from core.cluster.faults import Fault
 from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import LogDir
 from core.cluster.simulation.cluster import SimulatedCluster

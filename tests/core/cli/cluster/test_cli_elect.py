@@ -11,7 +11,7 @@ from clusters import tp
 from in_process import Hand, audited
 from run_help import Faulty, cluster
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 

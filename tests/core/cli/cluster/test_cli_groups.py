@@ -13,8 +13,8 @@ from in_process import Hand
 from run_help import MB, Faulty, cluster
 
 from core.cli.common.output import print_lines, say, write_text
-from core.cluster.faults import Fault
 from core.cluster.groups import GROUPS_HIDDEN, Group
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 

@@ -10,7 +10,7 @@ from cli_help import validate
 from in_process import Hand
 from replica_logs import Replicas, batch, flipped
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 
 WHOLE = (batch(0, ["a", "b", "c"]), batch(3, ["d", "e"]))
 FLIPPED = (WHOLE[0], flipped(WHOLE[1], -2))

@@ -17,7 +17,7 @@ from run_help import move
 
 from core import paths
 from core.cli.main import run as command_line
-from core.cli.runs import follow as following
+from core.cli.runs import follow_progress as following
 from core.cluster.connect import Address
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError
@@ -27,8 +27,8 @@ from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
 from core.run.reporting import documents as events
+from core.run.reporting.alerts import Notice
 from core.run.reporting.documents import follow
-from core.run.reporting.notices import Notice
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import RunStatus
 from core.run.run_process import take_lock
@@ -120,7 +120,7 @@ def test_a_cancel_exits_as_what_became_of_it(
 def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Path) -> None:
     """As `runs attach … --json | head -1`: 0 would tell a script that the run is done."""
     code = (
-        "import os, sys; from core.cli.runs.follow import follow_run;"
+        "import os, sys; from core.cli.runs.follow_progress import follow_run;"
         "read, write = os.pipe(); os.dup2(write, 1); os.close(write); os.close(read);"
         "sys.exit(follow_run(sys.argv[1], sys.argv[2], as_json=True))"
     )
@@ -140,7 +140,7 @@ def test_whatever_ends_following_a_run_shows_the_cursor_again(
     path: Path, number: signal.Signals
 ) -> None:
     code = (
-        "import sys; from core.cli.runs.follow import follow_run;"
+        "import sys; from core.cli.runs.follow_progress import follow_run;"
         "follow_run(*sys.argv[1:], as_json=False)"
     )
     ours, theirs = pty.openpty()

@@ -9,7 +9,7 @@ import pytest
 from cli_help import FAST, SLOW, Here, validate
 from waiting import eventually
 
-from core.cli.runs.followup import _launch_options
+from core.cli.runs.retry_rollback import _launch_options
 from core.errors import ExitCode
 from core.run.reporting.runs import read_journal
 

@@ -20,7 +20,7 @@ from core.plan.estimate.peak_usage import (
     DiskPoint,
     estimate_extra_disk,
 )
-from core.plan.estimate.timeline import DiskLane, build_disk_lanes, build_timeline
+from core.plan.estimate.plan_over_time import DiskLane, build_disk_lanes, build_timeline
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import ANY, Move, Plan
 

@@ -14,7 +14,7 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Calibration, Learned
 from core.plan.estimate.estimate import Estimate, estimate_at
-from core.plan.estimate.timeline import SideLane, build_timeline
+from core.plan.estimate.plan_over_time import SideLane, build_timeline
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import ANY, Move, Plan
 from core.units import UNLIMITED

@@ -13,8 +13,9 @@ from core.plan.copies import BrokerSide, Side
 from core.plan.estimate import required_rates
 from core.plan.estimate.estimate import estimate_at, estimate_per_side, estimate_within
 from core.plan.estimate.estimate_json import format_estimate
-from core.plan.estimate.messages import format_per_side_rates
+from core.plan.estimate.estimate_text import format_per_side_rates
 from core.plan.estimate.near_capacity import find_near_capacity
+from core.plan.estimate.plan_over_time import build_timeline
 from core.plan.estimate.required_rates import (
     GENTLE_BYTES_PER_S,
     WORTH,
@@ -22,7 +23,6 @@ from core.plan.estimate.required_rates import (
     choose_rates,
     min_rate,
 )
-from core.plan.estimate.timeline import build_timeline
 from core.plan.estimate.uncertainty import Task
 from core.plan.plan import Move, Plan
 from core.units import UNLIMITED

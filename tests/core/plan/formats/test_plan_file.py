@@ -21,7 +21,7 @@ from core.plan.formats.plan_file import (
 )
 from core.plan.plan import Move, Plan
 from core.plan.rebase import rebase
-from core.text.json import compact
+from core.text.json_output import compact
 
 STATE = cluster(
     {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},

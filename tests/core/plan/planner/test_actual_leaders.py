@@ -10,9 +10,9 @@ from clusters import MB, cluster, load_of
 
 from core.cluster.state import ClusterState
 from core.plan.checks.check_plan import check_plan
+from core.plan.planner.plan_request import PlanRequest
+from core.plan.planner.plan_result import is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import PlanRequest
-from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
 IN_TURNS = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}

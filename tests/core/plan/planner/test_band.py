@@ -9,9 +9,9 @@ from clusters import MB, cluster, load_of
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import PlanResult
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import PlanResult
 
 
 def furthest(found: PlanResult) -> float:

@@ -16,9 +16,9 @@ from core.load.load import Load
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import ANY, Move, Plan
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import PlanResult, is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import PlanResult, is_reached
 
 ROOMY = 10**12
 DIRS = ("/d1", "/d2")

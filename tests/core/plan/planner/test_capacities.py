@@ -15,9 +15,9 @@ from core.errors import UsageError
 from core.plan.checks.check_plan import check_plan
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.planner.model.measures import Measure, ceilings
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import PlanResult, is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import PlanResult, is_reached
 
 GB = 1000 * MB
 

@@ -11,8 +11,8 @@ from core.errors import UsageError
 from core.plan.plan import Plan
 from core.plan.planner.evenness import evenness
 from core.plan.planner.model.measures import SHOWN, Measure
+from core.plan.planner.plan_request import Limits, PlanRequest, parse_broker_ids, parse_broker_pairs
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest, parse_broker_ids, parse_broker_pairs
 
 
 @pytest.mark.parametrize(

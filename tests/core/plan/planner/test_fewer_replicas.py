@@ -16,8 +16,8 @@ from core.plan.plan import Plan
 from core.plan.planner.model.measures import REPLICA_MEASURES
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import build_problem
+from core.plan.planner.plan_request import Limits, PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
 from core.plan.planner.search.mandatory_moves import set_replica_count
 
 # As it is left by moving eight partitions that brokers 1 to 8 held in turn to four of these.

@@ -13,9 +13,9 @@ from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
 ON_ONE = {f"t-{n}": [1] for n in range(9)}

@@ -15,8 +15,8 @@ from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Broker, FutureReplica, LogDir, PartitionRow
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.plan.planner.log_dirs import LogDirPlan, balance_log_dirs
-from core.plan.planner.request import Limits, PlanRequest
+from core.plan.planner.log_dir_balancing import LogDirPlan, balance_log_dirs
+from core.plan.planner.plan_request import Limits, PlanRequest
 
 ROOMY = 10**12
 Placed = dict[str, tuple[str, int]]

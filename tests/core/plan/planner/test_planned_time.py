@@ -11,9 +11,9 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.state import ClusterState
 from core.plan.estimate.quick_estimate import estimate_plan_time
 from core.plan.plan import ANY, Move, Plan
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import explain_no_plan
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import explain_no_plan
 
 TB = 1_000_000 * MB
 HURRY = 0.0

@@ -20,9 +20,9 @@ from core.plan.checks.check_plan import check_plan
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import is_reached
 from core.plan.planner.search.load_bounds import balanced_bounds
 
 GB = 1000 * MB

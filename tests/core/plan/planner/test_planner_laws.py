@@ -22,9 +22,9 @@ from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move
 from core.plan.planner.conflicts import find_conflicts
 from core.plan.planner.model.measures import Measure
+from core.plan.planner.plan_request import Field, Limits, PlanRequest
+from core.plan.planner.plan_result import PlanResult, is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Field, Limits, PlanRequest
-from core.plan.planner.result import PlanResult, is_reached
 
 GB = 1000 * MB
 FULL = 0.90

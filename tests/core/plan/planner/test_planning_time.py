@@ -8,13 +8,13 @@ from bench.skewed import Shape, skewed
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.planner import request
+from core.plan.planner import plan_request as request
 from core.plan.planner.model.measures import LEADER_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import build_problem
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import PlanResult
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import PlanResult
 
 
 class Hourglass:

@@ -14,8 +14,8 @@ from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import build_problem
 from core.plan.planner.model.racks import barred
+from core.plan.planner.plan_request import Limits, PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
 from core.plan.planner.search import replica_moves
 from core.plan.planner.search.leader_changes import balance_leaders
 from core.plan.planner.search.replica_moves import ReplicaMoves

@@ -14,9 +14,9 @@ from core.errors import UsageError
 from core.load.load import Load
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
+from core.plan.planner.plan_request import FLAGS, Field, Limits, PlanRequest
+from core.plan.planner.plan_result import is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import FLAGS, Field, Limits, PlanRequest
-from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
 

@@ -14,9 +14,9 @@ from core.load.load import Load
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
+from core.plan.planner.plan_request import Limits, PlanRequest
+from core.plan.planner.plan_result import is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import Limits, PlanRequest
-from core.plan.planner.result import is_reached
 
 GB = 1000 * MB
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}

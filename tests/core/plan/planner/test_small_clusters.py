@@ -14,9 +14,9 @@ from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
 
 from core.plan.planner.evenness import evenness
+from core.plan.planner.plan_request import PlanRequest
+from core.plan.planner.plan_result import is_reached
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import PlanRequest
-from core.plan.planner.result import is_reached
 
 SHAPES = [(6, 150, 3, 3), (8, 200, 2, 1), (9, 300, 3, 3), (12, 400, 3, 3)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from run_help import MB, Run, Start, ask, cluster, plan_of
 
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.steps import Step, Submit
 
 COUNT = 6

@@ -16,7 +16,7 @@ from run_help import (
 
 from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.metadata import TopicPartition
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.steps import Poll, Submit
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.steps import Cancel
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, submitted, throttles
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 
 T = TopicPartition("t", 0)

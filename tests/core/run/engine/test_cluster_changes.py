@@ -11,7 +11,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted, thrott
 from core.cluster.balancers import BALANCER_TOPICS
 from core.cluster.metadata import PartitionRow, TopicPartition
 from core.cluster.state import ClusterState
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 
 TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}
 

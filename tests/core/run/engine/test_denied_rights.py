@@ -18,12 +18,12 @@ from run_help import (
 )
 
 from core.cluster.configs import LEADER_LIST, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.external.leftovers import fetch_leftovers
 from core.run.external.throttles import fetch_throttles
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.reporting.views import Leftovers
 from core.run.steps import Poll
 

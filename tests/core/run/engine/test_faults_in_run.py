@@ -29,11 +29,11 @@ from core.cluster.configs import (
     ConfigValue,
     Resource,
 )
-from core.cluster.faults import AllDeniedError, Fault
+from core.cluster.kafka_errors import AllDeniedError, Fault
 from core.cluster.metadata import TopicPartition
 from core.run.engine.executor import Executor
 from core.run.external.throttles import Whose, fetch_throttles
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.reporting.config_changes import changes
 from core.run.reporting.report import report
 from core.run.reporting.runs import with_throttles

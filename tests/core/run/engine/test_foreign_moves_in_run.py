@@ -17,8 +17,8 @@ from run_help import (
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import current_target
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.replay import RunState
 from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import NoteEnded, Poll, Submit
 

@@ -18,7 +18,7 @@ from chaos.kill_points import (
 )
 from chaos.storm import Storm
 
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 
 pytestmark = pytest.mark.long
 

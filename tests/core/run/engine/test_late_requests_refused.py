@@ -11,7 +11,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UsageError
 from core.run.control import request
-from core.run.journal.moves import Outcome, Phase, Role
+from core.run.journal.move_state import Outcome, Phase, Role
 from core.run.steps import NoteEnded, Step
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from run_help import MB, Run, Start, ask, cluster, plan_of, spend, submitted
 
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in range(2)}
 

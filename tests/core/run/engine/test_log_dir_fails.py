@@ -11,7 +11,7 @@ from run_help import MB, Run, Start, ask, cluster, spend, throttles
 from core.cluster.configs import LOG_DIRS_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import ANY, Move
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.steps import Poll
 

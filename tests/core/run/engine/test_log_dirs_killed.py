@@ -13,8 +13,8 @@ from core.cluster.configs import LOG_DIRS_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Move, Plan
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions
 
 POINTS = 3

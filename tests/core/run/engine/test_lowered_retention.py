@@ -12,12 +12,12 @@ from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
 
 from core.cluster.client import OffsetAt
 from core.cluster.configs import Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.spec import GroupSpec
 from core.load.load import Load
 from core.run.external.leftovers import fetch_leftovers
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.reporting.config_changes import changes
 from core.run.reporting.documents import run_document

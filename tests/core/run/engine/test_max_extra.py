@@ -14,7 +14,7 @@ from core.cluster.observer import fetch_cluster_state
 from core.errors import UsageError
 from core.load.load import Load
 from core.plan.throttle_lists import entries
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.steps import Submit

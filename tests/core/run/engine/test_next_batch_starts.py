@@ -9,7 +9,7 @@ from run_help import MB, Run, Start, cluster, plan_of
 
 from core.cluster.metadata import TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.steps import Submit
 
 SIZES = {0: 400, 1: 20, 2: 20}

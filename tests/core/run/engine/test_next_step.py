@@ -13,11 +13,11 @@ from run_help import move
 from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
-from core.run.engine import completion as finishing
-from core.run.engine.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
+from core.run.engine import run_completion as finishing
+from core.run.engine.move_outcome import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
 from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import BatchThrottles
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
 from core.run.journal.throttle_values import ListIntent, RateIntent, Side
 from core.run.steps import (

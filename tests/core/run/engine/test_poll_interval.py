@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Start, cluster, plan_of, submitted
 
 from core.run.engine.observer import seconds_to_next_look
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.steps import NoteEnded, Step
 
 

@@ -26,12 +26,12 @@ from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
-from core.load.layout import live
 from core.load.load import Load
-from core.load.lookup import newest_load
+from core.load.load_paths import live
+from core.load.load_source import newest_load
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import format_estimate
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 
 WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}
 

@@ -22,11 +22,11 @@ from run_help import (
 )
 
 from core.cluster.configs import LEADER_LIST, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.throttle_lists import entries
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.reporting.config_changes import changes
 from core.run.reporting.views import MoveStatus, RunStatus
 

@@ -23,7 +23,7 @@ from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, UnreachableError
-from core.run.journal.moves import Outcome, Phase, Role
+from core.run.journal.move_state import Outcome, Phase, Role
 from core.run.journal.records import Kind
 from core.run.steps import Cancel, ChangeRates
 from core.units import UNLIMITED

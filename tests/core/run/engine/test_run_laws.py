@@ -23,11 +23,11 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.engine.executor import Executor
-from core.run.journal.moves import Outcome, Phase, Role
+from core.run.journal.move_state import Outcome, Phase, Role
 
 LAYOUT = {"a": [(1, 2), (2, 3), (3, 1)], "b": [(4, 5), (5, 6), (1, 4)], "theirs": [(5, 6)]}
 MOVED = [(topic, p) for topic in ("a", "b") for p in range(3)]

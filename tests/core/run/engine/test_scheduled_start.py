@@ -17,7 +17,7 @@ from core.errors import AccessDeniedError
 from core.load.load import Load
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import format_estimate
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.notifier import Notifier
 from core.run.reporting.views import RunStatus

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.errors import AccessDeniedError
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.steps import NoteEnded
 

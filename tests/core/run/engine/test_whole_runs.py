@@ -19,9 +19,9 @@ from run_help import (
 
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
 from core.plan.plan import Plan
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.reporting.views import RunStatus
 from core.run.steps import Poll
 from core.units import UNLIMITED

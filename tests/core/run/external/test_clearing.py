@@ -34,14 +34,14 @@ from core.cluster.configs import (
     ConfigOp,
     Resource,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.run import audit
 from core.run.external.clearing import Clearing, clear, plan_clearing
 from core.run.external.leftovers import fetch_leftovers
-from core.run.journal.fold import RunState
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side, own_list
 from core.run.reporting.runs import KnownRun
 from core.run.steps import Poll

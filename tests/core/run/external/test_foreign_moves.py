@@ -20,7 +20,7 @@ from core.plan.plan import log_dir_of
 from core.run.external.clearing import plan_clearing
 from core.run.external.moves import ForeignWatch, foreign_moves
 from core.run.external.throttles import Throttle, fetch_throttles
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 
 TP = TopicPartition("t", 0)
 

@@ -12,7 +12,7 @@ from log_dir_help import T0, across, plan
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of
 
 from core import paths
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.errors import AccessDeniedError, UnreachableError
 from core.run.audited_client import audited

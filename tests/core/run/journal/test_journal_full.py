@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Faulty, Start, cluster, plan_of, submitted, unreachable
 
 from core.run.journal.journal import Journal, JournalError
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 
 

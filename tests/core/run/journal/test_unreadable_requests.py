@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from run_help import MB, Start, cluster, plan_of
 
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.reporting.documents import of_record
 from core.run.reporting.request_words import run_requests
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from run_help import MB, Start, cluster, plan_of, set_config
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateBounds
 from core.run.reporting.report import markdown
 from core.run.reporting.runs import read_journal

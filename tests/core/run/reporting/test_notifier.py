@@ -21,12 +21,12 @@ from waiting import eventually
 
 from core.clock import Clock
 from core.cluster.connect import Address, Connection
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.run import service
 from core.run.journal.journal import Journal
-from core.run.journal.recorder import RunRecorder
+from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import Side
 from core.run.reporting import notifier as notify

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from run_help import MB, Run, Start, ask, cluster, plan_of, spend, submitted
 
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
+from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.documents import end
-from core.run.reporting.notices import NoticeTracker
 from core.run.reporting.notifier import notice
 from core.run.reporting.report import headline, markdown
 from core.run.reporting.views import RunStatus, summary

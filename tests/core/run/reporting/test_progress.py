@@ -13,8 +13,8 @@ from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submit
 from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
-from core.run.journal.fold import RunState
 from core.run.journal.records import Kind, Record, Request, Sample
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side
 from core.run.reporting import documents as events
 from core.run.reporting.progress import run_view

@@ -8,8 +8,8 @@ import pytest
 from run_help import MB, Start, cluster, plan_of, spend, submitted
 from told_help import LIMIT, Course, records, samples
 
-from core.run.journal.fold import RunState
-from core.run.reporting.notices import NoticeTracker
+from core.run.journal.replay import RunState
+from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.progress import run_view
 from core.run.reporting.stuck_moves import waiting_their_turn
 from core.run.reporting.views import MoveStatus, RunView

@@ -22,8 +22,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.run.journal.records import Kind, Record
 from core.run.reporting.config_changes import ChangedConfig, changes
+from core.run.reporting.event_text import story
 from core.run.reporting.report import markdown, report
-from core.run.reporting.story import story
 from core.run.steps import Poll
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -15,9 +15,9 @@ from core import paths
 from core.cluster.connect import Address
 from core.daemons.process import Process
 from core.plan.plan import Plan
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import (
     NAME,

@@ -22,9 +22,9 @@ from core.load.simulated_load import SimulatedLoad, build_snapshot
 from core.plan.copies import build_copies
 from core.plan.estimate.estimate import estimate_at
 from core.plan.estimate.estimate_json import format_estimate
+from core.plan.planner.plan_request import PlanRequest
 from core.plan.planner.planner import suggest_plan
-from core.plan.planner.request import PlanRequest
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind, Record, Sample
 from core.run.launch import with_batches
 from core.run.options import RunOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from run_help import MB, Start, cluster, plan_of
 
 from core.run.control import request
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 from core.run.steps import NoteBaseline, Submit

@@ -11,7 +11,7 @@ from run_help import MB, Start, cluster, plan_of, throttles
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.engine.executor import Executor
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 

@@ -20,7 +20,7 @@ from core.cluster.configs import (
     ConfigValue,
     Resource,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.plan.throttle_lists import entries
 from core.run.journal.throttle_values import ListIntent, RateIntent, Side, list_now, own_list
@@ -31,7 +31,7 @@ from core.run.throttles.desired import (
     not_in_force,
     rate_changes,
 )
-from core.run.throttles.release import delete_changes, restore_changes, subtract_changes
+from core.run.throttles.restore_changes import delete_changes, restore_changes, subtract_changes
 
 T, B = Resource.topic("t"), Resource.broker(2)
 GONE = Fault("UNKNOWN_TOPIC_OR_PARTITION")
@@ -68,7 +68,7 @@ def test_cruise_controls_case_is_set_and_restored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prior", "now", "unseen", "taken", "unset"),
+    ("prior", "now", "unverified", "taken", "unset"),
     [
         (None, "0:1", False, "0:1", False),
         (None, "0:1,1:1", False, "0:1", False),

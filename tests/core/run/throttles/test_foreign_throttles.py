@@ -28,7 +28,7 @@ from core.cluster.configs import (
 )
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.steps import NoteEnded, Poll, Preflight, Submit
 
 

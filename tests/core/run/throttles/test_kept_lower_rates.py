@@ -22,7 +22,7 @@ from run_help import (
 )
 
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource, ResourceKind
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.reporting.report import report
 from core.run.steps import ChangeRates, Poll, Step

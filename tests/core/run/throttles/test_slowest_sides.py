@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.plan.plan import ANY, Move
-from core.run.journal.moves import MoveRequest, Phase, RunMove
+from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.throttle_values import Side
 from core.run.throttles.adaptive_rate import NEAR_SHARE, holding_up
 from core.run.throttles.inflow import remaining_bytes

@@ -29,9 +29,9 @@ from core.cluster.configs import (
     ConfigOp,
     Resource,
 )
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.views import RunStatus
 from core.run.steps import IntendThrottles, NoteDrift, Poll, SetThrottles

@@ -14,15 +14,15 @@ from run_help import MB, begun_history, move
 from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow
 from core.run.engine.next_step import next_step
-from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import BatchThrottles
-from core.run.journal.moves import Phase, RunMove
+from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.rates import RateBounds, RateControl, SideRate
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import RateIntent, Side
 from core.run.steps import Observation, Poll, Submit
 from core.run.throttles.desired import sides
-from core.run.throttles.removal import AHEAD_SECONDS, begins_within
+from core.run.throttles.external_removal import AHEAD_SECONDS, begins_within
 from core.units import UNLIMITED
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

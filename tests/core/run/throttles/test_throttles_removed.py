@@ -26,7 +26,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.run import audit
 from core.run.audited_client import audited
 from core.run.control import request
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.reporting.views import RunStatus
 

@@ -1,6 +1,6 @@
 """What a run knows about itself: what was asked of it, its moves, and how far it has come.
 
-Only `core.run.journal.fold` changes it, record by record.
+Only `core.run.journal.replay` changes it, record by record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.daemons.process import Process
 from core.plan.plan import Plan
 from core.run.journal.backlog import Backlog
 from core.run.journal.held_throttles import HeldThrottles, Key
-from core.run.journal.moves import Outcome, Phase, RunMove
+from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.produce_latency import BaselineMeasurement
 from core.run.journal.rates import RateControl
 from core.run.journal.retention import Retention

@@ -12,7 +12,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
 from core.plan.plan import Move, Plan
-from core.plan.planner.log_dirs import LogDirPlan
+from core.plan.planner.log_dir_balancing import LogDirPlan
 from core.plan.planner.model.measures import (
     LEADER_MEASURES,
     NOBODY,
@@ -21,7 +21,7 @@ from core.plan.planner.model.measures import (
     Measure,
 )
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.request import PlanRequest
+from core.plan.planner.plan_request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)

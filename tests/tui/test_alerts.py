@@ -10,7 +10,7 @@ import pytest
 from hands import rested
 from pictures import a_move, a_run, a_session, at, dashboard
 
-from core.run.reporting.notices import NoticeTracker
+from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.views import MoveStatus, RunRequest, RunStatus, RunView
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence

@@ -21,10 +21,10 @@ from core.plan.estimate.estimate_json import format_estimate
 from core.run.engine import preflight
 from core.run.engine.executor import Executor
 from core.run.engine.preflight import estimate_of_start
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome
+from core.run.journal.move_state import Outcome
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
-from core.run.reporting.lessons import lesson_of
+from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.runs import calibration
 from core.units import UNLIMITED
 

@@ -11,8 +11,8 @@ import click
 from core.cli.common.output import CLEAR, discard_output, emit_line, say
 from core.cli.common.signals import exit_on_signals
 from core.errors import ExitCode
+from core.run.reporting.alerts import Notice, NoticeTracker
 from core.run.reporting.documents import follow
-from core.run.reporting.notices import Notice, NoticeTracker
 from core.run.reporting.report import brings_back, headline, left_lines
 from core.run.reporting.views import RunStatus, RunView
 from core.settings import load_settings

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from core.cluster.configs import Resource
-from core.run.engine import log_dirs
-from core.run.engine.endings import GONE
-from core.run.journal.fold import RunState
-from core.run.journal.moves import (
+from core.run.engine import log_dir_moves as log_dirs
+from core.run.engine.move_outcome import GONE
+from core.run.journal.move_state import (
     DIRS_AS_BEFORE,
     NOT_STARTED,
     TAKEN_BACK,
@@ -15,6 +14,7 @@ from core.run.journal.moves import (
     Role,
     RunMove,
 )
+from core.run.journal.replay import RunState
 from core.run.steps import (
     ElectLeaders,
     End,
@@ -24,7 +24,7 @@ from core.run.steps import (
     Poll,
     RestoreRetention,
 )
-from core.run.throttles.release import still_held
+from core.run.throttles.restore_changes import still_held
 
 MAX_ELECTED_AT_ONCE = 200
 """Leaders that change in one call: clients of them all look for new ones at once."""

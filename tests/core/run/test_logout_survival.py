@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.run.logout import look
+from core.run.logout_survival import look
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What has changed of a plan between two studies of it, in words, and whether it got worse. Pure.
+"""What changed between two assessments of a plan, in words, and whether it got worse. Pure.
 
 A dialog that is left open says the first, and asks again for the second.
 """
@@ -18,13 +18,13 @@ from core.plan.checks.catalogue import Finding, Severity
 from core.plan.estimate.estimate import Estimate
 from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
+from tui.plan.assessment import PlanAssessment
 from tui.plan.drawing.diff import total_to_copy
-from tui.plan.study import Study
 
 NOTICED = 0.05
 """The part by which bytes and seconds differ before that is said."""
 ALIKE = 0.01
-"""The part by which what a study rests on may differ before it is made anew."""
+"""The part by which what an assessment rests on may differ before it is made anew."""
 ALIKE_LOAD = 0.1
 MUCH = 1.25
 SOME_SECONDS = 5.0
@@ -33,15 +33,15 @@ SOME_SECONDS = 5.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ReviewedPlan:
-    """A plan as it was studied against one picture, at the rate that was shown with it."""
+    """A plan as it was assessed against one picture, at the rate that was shown with it."""
 
     state: ClusterState
-    study: Study
+    assessment: PlanAssessment
     rate_bytes_per_s: int
 
     @property
     def estimate(self) -> Estimate | None:
-        return self.study.estimate(self.rate_bytes_per_s)
+        return self.assessment.estimate(self.rate_bytes_per_s)
 
     @property
     def seconds(self) -> float | None:
@@ -49,11 +49,11 @@ class ReviewedPlan:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return self.study.findings_at(self.rate_bytes_per_s)
+        return self.assessment.findings_at(self.rate_bytes_per_s)
 
     @property
     def bytes(self) -> int:
-        return total_to_copy(self.state, self.study.plan)[0]
+        return total_to_copy(self.state, self.assessment.plan)[0]
 
 
 def alive(state: ClusterState) -> frozenset[int]:
@@ -65,9 +65,9 @@ Picture = tuple[ClusterState, Load]
 
 
 def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
-    """Return whether a study of the plan would come to the same for both, but for small change.
+    """Return whether an assessment of the plan would come to much the same for both.
 
-    It is what is asked at each picture: a study takes seconds where a plan is large.
+    It is what is asked at each picture: an assessment takes seconds where a plan is large.
     """
     (one, one_load), (other, other_load) = before, after
     if one is other and one_load is other_load:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.run.journal.fold import RunState
-from core.run.journal.moves import DIRS_AS_BEFORE, MoveRequest, Phase, RunMove
+from core.run.journal.move_state import DIRS_AS_BEFORE, MoveRequest, Phase, RunMove
+from core.run.journal.replay import RunState
 from core.run.steps import Ending, MoveDirs, Observation, ReplicaLocation
 
 

@@ -25,7 +25,7 @@ from textual.widgets import Static
 from core.cluster.connect import Address
 from core.plan.plan import Move, Plan
 from core.run.journal.journal import Journal, journal_path
-from core.run.journal.moves import move_to_json
+from core.run.journal.move_state import move_to_json
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal

@@ -10,7 +10,7 @@ from textual import events
 from textual.widgets import Button, Input
 
 from tui.dialogs.base import Answer, Dialog
-from tui.dialogs.ticks import Tick
+from tui.dialogs.checkboxes import Tick
 
 
 class ClusterNameDialog(Dialog[Answer]):

@@ -1,4 +1,4 @@
-"""A plan is studied by one worker at a time, however long that takes and whatever is edited."""
+"""A plan is assessed by one worker at a time, however long that takes and whatever is edited."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from core.plan.estimate import rate_table
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
 from tui.plan import screen as plan_module
-from tui.plan.study import study
-from tui.plan.study_worker import SupersededError
+from tui.plan.assessment import assess_plan
+from tui.plan.assessment_worker import SupersededError
 
 
 class Slow:
-    """Studies as the real one does, once it is let go; says of each whether it was given up."""
+    """Assessments as the real one does, once it is let go; says of each whether it was given up."""
 
     def __init__(self, real: Callable[..., Any]) -> None:
         self._real = real
@@ -59,8 +59,8 @@ class Slow:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    slow = Slow(study)
-    monkeypatch.setattr(plan_module, "study", slow)
+    slow = Slow(assess_plan)
+    monkeypatch.setattr(plan_module, "assess_plan", slow)
     return slow
 
 
@@ -72,8 +72,8 @@ def slow_table(monkeypatch: pytest.MonkeyPatch) -> Slow:
     return slow
 
 
-async def test_a_plan_that_is_being_studied_is_not_studied_beside_that(slow: Slow) -> None:
-    """Each study of a large plan had been joined by another one every five seconds."""
+async def test_a_plan_that_is_being_assessed_is_not_assessed_beside_that(slow: Slow) -> None:
+    """Each assessment of a large plan had been joined by another one every five seconds."""
     seconds = [0.0]
     async with dashboard(a_session(), "plan", wait=False) as pilot:
         app = pilot.app
@@ -98,7 +98,7 @@ async def test_a_plan_that_is_being_studied_is_not_studied_beside_that(slow: Slo
             assert len(slow.asked) == asked, later
 
 
-async def test_a_failing_study_is_told_once_and_made_again_only_for_another_picture(
+async def test_a_failing_assessment_is_told_once_and_made_again_only_for_another_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Plan] = []
@@ -108,7 +108,7 @@ async def test_a_failing_study_is_told_once_and_made_again_only_for_another_pict
         asked.append(plan)
         raise TrimtabError(why[-1])
 
-    monkeypatch.setattr(plan_module, "study", fail)
+    monkeypatch.setattr(plan_module, "assess_plan", fail)
     seconds = [0.0]
     turned = replace(STATE, leader=STATE.leader[::-1].copy())
     session = a_session()
@@ -130,8 +130,8 @@ async def test_a_failing_study_is_told_once_and_made_again_only_for_another_pict
             assert (len(asked), len(app.session.troubles)) == (times, troubles)
 
 
-async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Slow) -> None:
-    """A study takes seconds of a core where a cluster is large, and would take a fifth of it."""
+async def test_a_plan_is_not_assessed_again_before_something_has_changed(slow: Slow) -> None:
+    """An assessment takes seconds where a cluster is large: it would take a fifth of a core."""
     slow.may_end.set()
     seconds = [0.0]
     turned = replace(STATE, leader=STATE.leader[::-1].copy())
@@ -161,7 +161,7 @@ async def test_a_plan_is_not_studied_again_before_something_has_changed(slow: Sl
             assert said is bool(session.groups), "impact on who reads is newer than the rest"
 
 
-async def test_a_study_is_given_up_once_it_is_of_another_plan(slow: Slow) -> None:
+async def test_an_assessment_is_given_up_once_it_is_of_another_plan(slow: Slow) -> None:
     async with dashboard(a_session(), "plan", wait=False) as pilot:
         try:
             await pilot.press("x")

@@ -11,11 +11,11 @@ from run_help import MB, move
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
-from core.run.reporting.story import restored, story
+from core.run.reporting.event_text import restored, story
 
 
 @pytest.fixture

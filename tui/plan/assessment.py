@@ -1,6 +1,6 @@
-"""Study: all that the Plan screen and the apply dialog have to know of a plan, computed at once.
+"""What the Plan screen and the apply dialog show of a plan: estimate, checks, impact. Pure.
 
-Pure; a worker thread calls `study` and hands the answer over, so that no key waits for it.
+A worker thread calls `assess_plan` and hands over the answer, so that no key waits for it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from core.plan.effect import Effect, compute_effect, with_growth
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at
 from core.plan.estimate.peak_usage import estimate_extra_disk
+from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline
 from core.plan.estimate.rate_table import default_rate, rate_table
-from core.plan.estimate.timeline import PlanTimeline, build_timeline
 from core.plan.impact.clients import Impact, estimate_impact
 from core.plan.plan import Plan
 from core.plan.rebase import RebasedPlan, rebase
@@ -28,7 +28,7 @@ from core.units import UNLIMITED
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Study:
+class PlanAssessment:
     """What speaks against a plan, what each rate takes, and what the plan does to brokers."""
 
     plan: Plan
@@ -45,7 +45,7 @@ class Study:
     impact: Impact
     """Who notices that it is carried out."""
     rebased: RebasedPlan
-    """What of the plan still holds for the picture that was studied."""
+    """What of the plan still holds for the picture that was assessed."""
     not_compared: tuple[str, ...] = ()
     """What checks could not compare, as it is not known: a sentence each."""
 
@@ -69,7 +69,7 @@ class Study:
         return self.findings[self.row_of(rate_bytes_per_s)]
 
 
-def study(
+def assess_plan(
     state: ClusterState,
     load: Load,
     plan: Plan,
@@ -78,11 +78,11 @@ def study(
     calibration: Calibration | None = None,
     *,
     go_on: Callable[[], None] = lambda: None,
-) -> Study:
-    """Return the study of `plan`; the table holds `rate_bytes_per_s` beside round rates.
+) -> PlanAssessment:
+    """Return the assessment of `plan`; the table holds `rate_bytes_per_s` beside round rates.
 
     `groups` are the consumer groups, None when they are not known; `calibration` is what earlier
-    runs have taught about times. `go_on` is called on the way: what it raises ends the study.
+    runs have taught about times. `go_on` is called on the way: what it raises ends the assessment.
     """
     known = calibration or NOTHING_LEARNED
     table = list(rate_table(state, load, plan, calibration=known, go_on=go_on))
@@ -102,7 +102,7 @@ def study(
         lines.append(build_timeline(state, load, estimate, extra))
         findings.append(checked.after(estimate.seconds, estimate.never))
         effects.append(with_growth(effect, state, load, plan, estimate.seconds or 0.0))
-    return Study(
+    return PlanAssessment(
         plan=plan,
         findings=tuple(findings),
         table=tuple(table),

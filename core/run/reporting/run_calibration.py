@@ -12,9 +12,9 @@ from typing import Any
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Lesson
 from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import RunState
 from core.units import UNLIMITED
 
 MIN_SECONDS = 20.0

@@ -15,11 +15,11 @@ from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Plan
-from core.run.followup import FollowUp, FollowUpPlan, plan_followup
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
+from core.run.retry_rollback import FollowUp, FollowUpPlan, plan_followup
 
 MOVES = tuple(move("t", n, (1, 2), (3, 2)) for n in range(5))
 ENDS = ("done", "failed", "cancelled", "skipped", None)

@@ -10,7 +10,7 @@ from itertools import groupby
 from core.units import format_duration
 from tui.drawing.spans import Ground, Line, Lines, Span, Tone, dim, fit, plain, rule
 from tui.timeline.history import RecordedTimeline
-from tui.timeline.lanes import AUTOPILOT, Lane
+from tui.timeline.lane_data import AUTOPILOT, Lane
 
 HORIZONS: tuple[float | None, ...] = (300.0, 900.0, 3600.0, 21600.0, 86400.0, None)
 """Seconds that the lanes may show; None is all that was read."""

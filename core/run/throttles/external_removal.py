@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from core.cluster.balancers import editor_in_words, editor_remedy
 from core.run.journal.backlog import copies
-from core.run.journal.fold import RunState
 from core.run.journal.held_throttles import Key
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import Side
 from core.run.steps import ChangeRates, Observation
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S

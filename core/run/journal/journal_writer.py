@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from core.clock import Clock
-from core.run.journal.fold import RunState
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
+from core.run.journal.replay import RunState
 from core.run.journal.requests import refusal
 
 FREE = 3

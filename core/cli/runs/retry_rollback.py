@@ -29,9 +29,9 @@ from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions, LiveCluster
-    from core.run.followup import FollowUp
-    from core.run.journal.fold import RunState
+    from core.run.journal.replay import RunState
     from core.run.reporting.runs import RunReading
+    from core.run.retry_rollback import FollowUp
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 MANY = 10
@@ -87,7 +87,7 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     In a run in progress, the named partitions move again after all others. After a run has ended, a
     new run with the same throttle moves all of them, or those named.
     """
-    from core.run.followup import FollowUp
+    from core.run.retry_rollback import FollowUp
 
     reading = _read_run(context, run)
     if reading.state.ended is not None:
@@ -106,7 +106,7 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
 
     After a run has ended, a new run with the same throttle moves back what it moved.
     """
-    from core.run.followup import FollowUp
+    from core.run.retry_rollback import FollowUp
 
     reading = _read_run(context, run)
     if reading.state.ended is not None:
@@ -151,8 +151,8 @@ def _launch_followup(
     from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
     from core.plan.formats.plan_file import format_plan_file
     from core.run.control import find_moves
-    from core.run.followup import FollowUp, plan_followup
     from core.run.options import address_of
+    from core.run.retry_rollback import FollowUp, plan_followup
     from core.settings import load_settings
 
     history, output = reading.state, words["output"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core import paths
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.load import layout
+from core.load import load_paths as layout
 from core.load.load import Load, Source
 from core.load.samples import latest_sample_time
 from core.load.snapshot.format import LoadSnapshot

@@ -15,12 +15,12 @@ from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.run.journal import requests as asked
 from core.run.journal.held_throttles import Key, PairState
-from core.run.journal.moves import NOT_STARTED, Outcome, Phase, Role, RunMove, move_from_json
+from core.run.journal.move_state import NOT_STARTED, Outcome, Phase, Role, RunMove, move_from_json
 from core.run.journal.produce_latency import BaselineMeasurement
 from core.run.journal.rates import RateBounds, RateControl, rates_from_json
 from core.run.journal.records import Kind, Record
 from core.run.journal.retention import Retention
-from core.run.journal.state import Known
+from core.run.journal.run_state import Known
 from core.run.journal.throttle_values import Side
 from core.units import parse_time
 

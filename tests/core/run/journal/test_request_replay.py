@@ -8,9 +8,9 @@ import pytest
 from next_step_help import history
 from run_help import move
 
-from core.run.journal.fold import RunState
-from core.run.journal.moves import MoveRequest, Phase
+from core.run.journal.move_state import MoveRequest, Phase
 from core.run.journal.rates import RateBounds
+from core.run.journal.replay import RunState
 from core.run.journal.requests import refusal, take
 
 MOVES = [move("foo", p, (3, 2, 1), (0, 2, 1)) for p in range(4)]

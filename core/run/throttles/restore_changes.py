@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
-from core.cluster.faults import Fault
+from core.cluster.kafka_errors import Fault
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Phase
+from core.run.journal.move_state import Phase
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import (
     LISTS,
     Configs,

@@ -21,7 +21,12 @@ from core.plan.plan import ANY, Move, Plan, log_dir_of
 from core.plan.planner.broker_log_dirs import BrokerDirs, DirShare, IncomingReplicas
 from core.plan.planner.conflicts import refuse_conflicts
 from core.plan.planner.notes import hidden
-from core.plan.planner.request import ENDED_SECONDS, REPORT_SECONDS, PlanRequest, frozen_partitions
+from core.plan.planner.plan_request import (
+    ENDED_SECONDS,
+    REPORT_SECONDS,
+    PlanRequest,
+    frozen_partitions,
+)
 from core.units import counted
 
 NOTHING = Plan()

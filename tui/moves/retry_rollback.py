@@ -12,9 +12,9 @@ from textual.message import Message
 
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
-from core.run.followup import FollowUp, plan_followup
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus, RunSummary
+from core.run.retry_rollback import FollowUp, plan_followup
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.requests import RETRIABLE, RunRequests
 from tui.plan.apply import ApplyDialog

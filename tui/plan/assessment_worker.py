@@ -1,6 +1,6 @@
-"""The studies of a plan that is being edited: one at a time, given up once it is of another plan.
+"""Assesses the plan that is edited: one assessment at a time, given up once the plan changes.
 
-A study of a large plan takes many seconds: several at once would hold each other up, and the keys.
+An assessment of a large plan takes many seconds: several at once would delay each other and keys.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from textual.worker import Worker, get_current_worker
 from core.errors import TrimtabError
 from core.plan.plan import Plan
 
-RESTUDY_SECONDS = 5.0
-"""How old a study of an unchanged plan gets while the cluster goes on changing."""
+REASSESS_SECONDS = 5.0
+"""How old an assessment of an unchanged plan gets while the cluster goes on changing."""
 RESTS_TIMES = 4
-"""Of the time that a study took: how long nothing is studied after it, where that is longer."""
+"""Times the duration of an assessment: how long the next one waits, where that is longer."""
 
 
 class SupersededError(Exception):
-    """The plan that is being studied, or its rate, is another one by now."""
+    """The plan that is being assessed, or its rate, is another one by now."""
 
 
-class StudyFailed(Message):
-    """A plan could not be studied at a rate, and why."""
+class AssessmentFailed(Message):
+    """A plan could not be assessed at a rate, and why."""
 
     def __init__(self, error: TrimtabError, plan: Plan, rate_bytes_per_s: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class StudyFailed(Message):
 
 
 class Screen(Protocol):
-    """What a study needs of Textual's screen."""
+    """What an assessment needs of Textual's screen."""
 
     def post_message(self, message: Message) -> bool: ...
 
@@ -42,11 +42,11 @@ class Screen(Protocol):
     ) -> Any: ...
 
 
-class StudyWorker:
-    """Has a screen's worker thread study, and posts what it found to the screen."""
+class AssessmentWorker:
+    """Has a screen's worker thread assessment, and posts what it found to the screen."""
 
     def __init__(
-        self, screen: Screen, group: str = "study", rest_seconds: float = RESTUDY_SECONDS
+        self, screen: Screen, group: str = "assessment", rest_seconds: float = REASSESS_SECONDS
     ) -> None:
         self._screen = screen
         self._rest_seconds = rest_seconds
@@ -55,7 +55,7 @@ class StudyWorker:
         self._asked: tuple[Plan, int] | None = None
         self._began = self._ended = 0.0
         self._failure = ""
-        """Why the study before failed; "" where it did not."""
+        """Why the assessment before failed; "" where it did not."""
 
     def forget(self) -> None:
         """There is no plan any more."""
@@ -80,8 +80,8 @@ class StudyWorker:
         """Have `work` done unless it is under way, or was done not long ago; say which.
 
         It is done in any case `at_once`, where what was asked for before is of no use any more.
-        `known` says whether the study that is there answers for the rate. What `work` is given is
-        to be called on the way: it raises once nobody waits for the answer.
+        `known` says whether the present assessment answers for the rate. `work` is given a function
+        to call on the way, which raises once nobody waits for the answer.
         """
         if self._asked is not None and not at_once:
             asked_plan, asked_rate = self._asked
@@ -92,7 +92,7 @@ class StudyWorker:
                 return False
         self._asked, self._began, self._ended = (plan, rate_bytes_per_s), now, now
 
-        def studied() -> None:
+        def assessed() -> None:
             worker = get_current_worker()
 
             def go_on() -> None:
@@ -107,7 +107,7 @@ class StudyWorker:
             except Exception as error:
                 bug = TrimtabError("This is a bug in trimtab.")
                 why = error if isinstance(error, TrimtabError) else bug
-                self._screen.post_message(StudyFailed(why, plan, rate_bytes_per_s))
+                self._screen.post_message(AssessmentFailed(why, plan, rate_bytes_per_s))
                 before, self._failure = self._failure, repr(error)
                 if before != self._failure:
                     raise  # the dashboard says it, too, and logs a bug; once is enough
@@ -116,5 +116,5 @@ class StudyWorker:
             self._screen.post_message(found)
 
         group = self._group
-        self._worker = self._screen.run_worker(studied, thread=True, exclusive=True, group=group)
+        self._worker = self._screen.run_worker(assessed, thread=True, exclusive=True, group=group)
         return True

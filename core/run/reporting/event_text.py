@@ -7,9 +7,9 @@ from typing import Any
 
 from core.cluster.balancers import editor_in_words, editor_remedy
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
-from core.run.journal.fold import RunState
-from core.run.journal.moves import Outcome, Phase
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import RateIntent, Side
 from core.run.reporting.request_words import ends_a_pause, request_words
 from core.run.reporting.views import Level, RunEvent

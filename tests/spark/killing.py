@@ -74,7 +74,7 @@ def killed_after(points: Mapping[Path, str]) -> None:
         env=dict(os.environ),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 import time
@@ -69,6 +70,22 @@ def test_a_broker_that_stops_in_the_middle_of_an_answer_is_named(request_kind: i
         error = in_time(opened.describe_cluster)
     assert isinstance(error, UnreachableError)
     assert broker.bootstrap in error.title
+
+
+def test_a_connection_that_never_comes_about_leaves_no_socket() -> None:
+    """A socket that the garbage collector has to close is a ResourceWarning, which fails tests."""
+    with socket.socket() as full, ExitStack() as stack:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # it takes one or two connections that nobody accepts, and drops the others
+        host, port = full.getsockname()
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        with client(f"{host}:{port}") as opened:
+            error = in_time(opened.describe_cluster)
+    assert isinstance(error, UnreachableError)
+    gc.collect()
 
 
 @pytest.mark.parametrize("hung", [1, 2, 3])

@@ -30,7 +30,7 @@ from kafka.errors import (
 )
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
-from kafka.net.inet import create_connection
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
@@ -211,7 +211,6 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         ends = time.monotonic() + 60 if timeout_at is None else timeout_at
         connection = await self._connect_socket(node.host, node.port, ends)
-        self._keep(connection)
         try:
             if not self.ssl_enabled:
                 return PlainTransport(self._net, connection, host=node.host, heard=self._heard)
@@ -236,19 +235,29 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
     async def _connect_socket(self, host: str, port: int, ends: float) -> Any:
         addresses = await self._resolve(host, port, ends)
         error: Exception = KafkaConnectionError(f"{host} has no address")
-        for place, (host, port) in enumerate(addresses):
+        for place, (family, address) in enumerate(addresses):
             left = max(0.0, ends - time.monotonic())
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            # From here on: a client that is closed while it connects never comes back here.
+            self._keep(connection)
+            connection.setblocking(False)
+            for option in self.config["socket_options"]:
+                connection.setsockopt(*option)
             try:
-                return await create_connection(
-                    *(self._net, host, port, self.config["socket_options"]),
+                return await KafkaNetSocket().sock_connect(
+                    *(self._net, connection, address),
                     timeout_at=time.monotonic() + left / (len(addresses) - place),
                 )
-            except KafkaConnectionError as failed:
-                error = failed
+            except KafkaTimeoutError:
+                connection.close()
+                error = KafkaConnectionError("Connection timed out")
+            except (KafkaConnectionError, OSError) as failed:
+                connection.close()
+                error = KafkaConnectionError(f"unable to connect: {failed}")
         raise error
 
-    async def _resolve(self, host: str, port: int, ends: float) -> list[tuple[str, int]]:
-        """Return the addresses of a host; names are looked up in a thread that may hang alone."""
+    async def _resolve(self, host: str, port: int, ends: float) -> list[tuple[int, Any]]:
+        """Return a host's families and addresses; a thread that may hang alone looks names up."""
         try:
             return _addresses(host, port, socket.AI_NUMERICHOST)
         except OSError:
@@ -356,6 +365,6 @@ def _fail(outcome: Any, error: Exception) -> None:
         outcome.failure(error)
 
 
-def _addresses(host: str, port: int, flags: int = 0) -> list[tuple[str, int]]:
+def _addresses(host: str, port: int, flags: int = 0) -> list[tuple[int, Any]]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    return list(dict.fromkeys((str(address[0]), port) for *_, address in found))
+    return list(dict.fromkeys((family, address) for family, *_, address in found))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from core import paths
+from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
 from core.cli.autopilot.limits import find_switches, find_switches_to_stop, parse_limits
 from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
@@ -16,10 +19,15 @@ from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
-from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
+from core.clock import SystemClock
+from core.daemons.lease import hold_lease, lease_file
+from core.daemons.process import stop_signals
+from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, UsageError
+from core.load import load_paths as layout
+from core.run.audit import user
+from core.run.logout_survival import look
 
 if TYPE_CHECKING:
-    from core.autopilot.settings import Mode
     from core.autopilot.switch import Switch
 
 
@@ -98,8 +106,6 @@ def autopilot(
     In the foreground, Ctrl-C ends it. `--mode off` stops it at once, also when the cluster does not
     answer.
     """
-    from core.autopilot.settings import Mode
-
     context: Context = ctx.obj
     if ctx.invoked_subcommand is not None:
         if any(ctx.params.values()):
@@ -156,8 +162,6 @@ def _off(
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
     from core.autopilot.daemon import cancel_runs, runs_in_progress, switch_off
-    from core.clock import SystemClock
-    from core.run.audit import user
 
     if any(value is not None for value in wanted.values()):
         raise UsageError(
@@ -229,16 +233,9 @@ def _on(
     yes: bool,
     as_json: bool,
 ) -> int:
-    from dataclasses import replace
-
     from core.autopilot import switch as switches
     from core.autopilot.daemon import read_status, start_autopilot, switch_on
-    from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
     from core.autopilot.switch import Switch
-    from core.clock import SystemClock
-    from core.errors import DocumentError
-    from core.run.audit import user
-    from core.run.logout_survival import look
 
     parse_limits(
         AutopilotSettings(), wanted
@@ -291,12 +288,8 @@ def _on(
 
 
 def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
-    from core import paths
     from core.autopilot.assembly import ROLE, run_autopilot
     from core.autopilot.log import Entry
-    from core.daemons.lease import hold_lease, lease_file
-    from core.daemons.process import stop_signals
-    from core.load import load_paths as layout
 
     def report(entry: Entry) -> None:
         if as_json:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from core.autopilot.settings import AutopilotSettings, Hours
 from core.cli.common.context import Context
 from core.errors import UnreachableError, UsageError
 from core.settings import servers
 from core.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from core.autopilot.settings import AutopilotSettings, Hours
     from core.autopilot.switch import Switch
 
 NONE = "none"
@@ -106,8 +106,6 @@ def _number(
 
 
 def _hours(text: str, option: str) -> Hours:
-    from core.autopilot.settings import Hours
-
     return Hours() if text.strip().lower() == NONE else Hours.parse(text, option)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from core.autopilot.settings import Mode, describe_limits
 from core.cli.common.output import emit, say, write_text
 from core.text.tables import text_table
 from core.units import format_bytes, format_time
@@ -67,8 +68,6 @@ def status_document(one: AutopilotStatus) -> dict[str, Any]:
 
 
 def _status_text(one: AutopilotStatus) -> str:
-    from core.autopilot.settings import Mode, describe_limits
-
     settings = one.switch.settings
     spent, moves = one.history.spent(datetime.now(UTC))
     if one.process is not None:

@@ -11,6 +11,9 @@ from core.cli.common.options import json_option
 from core.cli.common.output import emit, print_lines, say, write_text
 from core.cluster.connect import short_name
 from core.errors import ExitCode
+from core.run.audit import read
+from core.run.audit import verify as follow
+from core.text.tables import text_table
 
 SHOWN = 40
 
@@ -28,9 +31,6 @@ def audit() -> None:
 @json_option
 def ls(run: str | None, everything: bool, as_json: bool) -> None:
     """List the entries of the audit log, oldest first."""
-    from core.run.audit import read
-    from core.text.tables import text_table
-
     lines = list(read())
     broken = sum(line.entry is None for line in lines)
     found = [
@@ -81,9 +81,6 @@ def verify(holds: str | None, as_json: bool) -> int:
     whole, or lost its newest entries, still verifies: keep a hash elsewhere and check it with
     --holds.
     """
-    from core.run.audit import read
-    from core.run.audit import verify as follow
-
     verdict = follow(read())
     missing = holds is not None and not any(
         line.entry is not None and line.entry["hash"] == holds for line in read()

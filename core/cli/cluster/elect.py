@@ -13,12 +13,14 @@ from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm
+from core.cluster.kafka_errors import Fault, is_leader_elected
+from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode, UsageError
+from core.patterns import matching, named
+from core.text.tables import text_table
 
 if TYPE_CHECKING:
-    from core.cluster.kafka_errors import Fault
     from core.cluster.leaders import BrokerLeaders, Election
-    from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState, Int64
 
 ROWS = 50
@@ -158,7 +160,6 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
     import numpy as np
 
     from core.cluster.leaders import partition_rows
-    from core.patterns import matching, named
 
     names = [topic.name for topic in state.topics]
     if topics is not None:
@@ -180,8 +181,6 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
 
 
 def _partition(word: str) -> TopicPartition:
-    from core.cluster.metadata import TopicPartition
-
     topic, _, number = word.rpartition("-")
     if not topic or not number.isdecimal():
         raise UsageError(f"Not a partition: {word!r}.", next="Write it like orders-3.")
@@ -215,8 +214,6 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _outcome(election: Election, fault: Fault | None) -> _Outcome:
-    from core.cluster.kafka_errors import is_leader_elected
-
     if fault is None or is_leader_elected(fault):
         return _Outcome(election, "elected", "" if fault is None else "it leads already")
     return _Outcome(election, "left" if fault.name in _NOT_AVAILABLE else "failed", str(fault))
@@ -234,7 +231,6 @@ def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
 
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
-    from core.cluster.kafka_errors import Fault
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     unknown = str(answer) if isinstance(answer, Fault) else None
@@ -255,8 +251,6 @@ def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dic
 def _imbalance_text(
     brokers: Sequence[BrokerLeaders], settings: Mapping[int, Mapping[str, str | None] | Fault]
 ) -> str:
-    from core.text.tables import text_table
-
     header = ("BROKER", "PREFERS", "LEADS", "AWAY", "IMBALANCE")
     rows = [
         (
@@ -271,7 +265,6 @@ def _imbalance_text(
 
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
     """Return a line for each config, with the brokers that say so where they differ."""
-    from core.cluster.kafka_errors import Fault
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     lines = []
@@ -316,8 +309,6 @@ def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
 
 
 def _rows(outcomes: Sequence[_Outcome]) -> str:
-    from core.text.tables import text_table
-
     rows = [
         (
             str(o.election.tp),

@@ -12,11 +12,15 @@ from core.cli.common.context import Context
 from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
+from core.cluster.groups import Member
+from core.errors import ExitCode, UsageError
+from core.patterns import matching, pattern
+from core.text.tables import text_table
 from core.text.terminal import printable
+from core.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
-    from core.cluster.groups import Member
     from core.watch.groups.lag import GroupView, PartitionView
 
 
@@ -40,9 +44,6 @@ def groups(
     One line for each group, or in full those whose whole ID matches REGEX. With --over, also rates
     and the time to catch up. Exit code 5 when a broker does not list all of its groups.
     """
-    from core.errors import ExitCode, UsageError
-    from core.patterns import pattern
-    from core.units import parse_duration
     from core.watch.groups.lag import build_views, fetch_group_sample
 
     if regex is not None:
@@ -81,8 +82,6 @@ def groups(
 
 
 def _nothing_matches(client: ClusterClient, regex: str) -> None:
-    from core.patterns import matching
-
     matching(regex, "The id", [group.id for group in client.describe_groups()], "group")
 
 
@@ -150,8 +149,6 @@ def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
 
 
 def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
-    from core.text.tables import text_table
-
     rows = [
         (
             view.group.id if whole else _shortened(view.group.id),
@@ -175,7 +172,6 @@ def _shortened(id: str) -> str:
 
 
 def _text(view: GroupView) -> str:
-    from core.text.tables import text_table
     from core.watch.groups.lag import member_names
 
     group = view.group
@@ -248,7 +244,6 @@ def _number(value: int | None) -> str:
 
 
 def _catch_up(of: GroupView | PartitionView) -> str:
-    from core.units import format_duration
     from core.watch.groups.lag import GroupView, Pace
 
     if of.rates is None or of.pace is Pace.UNKNOWN:

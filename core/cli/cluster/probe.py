@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
+from core import paths
 from core.cli.common.context import Context
 from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import wait_until_visible
+from core.daemons.lease import hold_lease, lease_file
+from core.daemons.process import stop_signals
 from core.errors import RefusedError, UsageError
-from core.units import parse_duration
-
-if TYPE_CHECKING:
-    from core.watch.clients.report import ProbeReport
+from core.load import load_paths as layout
+from core.text.tables import text_table
+from core.units import format_duration, parse_duration
+from core.watch.clients.daemon import ROLE, probe_process
+from core.watch.clients.health_detector import Health, format_milliseconds
+from core.watch.clients.report import ProbeReport, report_to_json
+from core.watch.timeline.daemon import start_recording
 
 SILENT_SECONDS = 10.0
 """How often the table is printed where there is no terminal to draw it on."""
@@ -53,14 +58,8 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
 
 
 def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
-    from core import paths
-    from core.daemons.lease import hold_lease, lease_file
-    from core.daemons.process import stop_signals
-    from core.load import load_paths as layout
-    from core.watch.clients.daemon import ROLE
     from core.watch.clients.probe import run_probe as work
     from core.watch.clients.probe_topic import TOPIC, describe_probe
-    from core.watch.timeline.daemon import start_recording
 
     say_warnings()
     root = paths.load_root()
@@ -86,17 +85,17 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                 )
             clock = connection.clock
             end = None if seconds is None else clock.monotonic() + seconds
-            text_table = _Table(_on_terminal())
+            table = _Table(_on_terminal())
             say("Ctrl-C ends it; the topic stays.")
             try:
                 work(
                     connection,
                     root,
                     keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
-                    on_report=_lines if as_json else text_table.show,
+                    on_report=_lines if as_json else table.show,
                     say=say,
                 )
-                text_table.end()
+                table.end()
             finally:
                 if recording is not None:
                     recording.close()
@@ -107,8 +106,6 @@ def _on_terminal() -> bool:
 
 
 def _lines(report: ProbeReport) -> None:
-    from core.watch.clients.report import report_to_json
-
     emit_line(report_to_json(report))
 
 
@@ -162,10 +159,6 @@ def _fitting(lines: list[str], width: int, height: int) -> list[str]:
 
 def table_of(report: ProbeReport) -> str:
     """Return a report as a table, a line a broker."""
-    from core.text.tables import text_table
-    from core.units import format_duration
-    from core.watch.clients.health_detector import Health, format_milliseconds
-
     rows = []
     for seen in report.brokers:
         words = seen.health.value
@@ -189,7 +182,6 @@ def table_of(report: ProbeReport) -> str:
 
 
 def _remove(context: Context, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.daemon import probe_process
     from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
 
     with context.connected() as connection:

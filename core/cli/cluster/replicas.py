@@ -14,7 +14,9 @@ from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import StatusLine, emit, say, write_text
 from core.errors import ExitCode, UsageError
-from core.units import counted, format_bytes, format_duration, parse_duration, parse_size
+from core.patterns import matching
+from core.text.tables import text_table
+from core.units import counted, format_bytes, format_duration, id_list, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -94,8 +96,6 @@ def verify(
 
 
 def _select_rows(state: ClusterState, topics: str) -> list[int]:
-    from core.patterns import matching
-
     names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
     return [row for name in names for row in state.partitions_of(name)]
 
@@ -185,7 +185,6 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 
 def _text(found: Verification) -> str:
-    from core.text.tables import text_table
     from core.watch.replicas.result import ReplicaStatus
 
     order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
@@ -202,8 +201,6 @@ def _text(found: Verification) -> str:
 
 
 def _row(verdict: PartitionResult) -> tuple[str, ...]:
-    from core.units import id_list
-
     lag = verdict.largest_lag
     high = sorted(set(verdict.high_watermarks.values()))
     return (

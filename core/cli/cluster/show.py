@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from core.cli.common.context import Context
 from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, fill_file, write_text
+from core.cluster.client import ClusterClient
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import (
     ClusterDocument,
@@ -20,13 +21,13 @@ from core.cluster.documents.cluster_document import (
     fetch_document_groups,
 )
 from core.cluster.documents.reader import read_document
+from core.cluster.state import ClusterState
 from core.errors import UsageError
+from core.load.load import Load
+from core.load.view.heat import Metric, Order
+from core.load.view.text import heat_text
 from core.text.terminal import in_ascii
-
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
+from core.units import counted
 
 METRICS = ("in", "out", "size", "leaders", "replicas")
 ORDERS = ("excess", "skew", "total", "name")
@@ -72,8 +73,6 @@ def show(
         else:
             emit(document_to_json(document), output)
         return
-    from core.load.view.heat import Metric, Order
-    from core.load.view.text import heat_text
 
     state, load = context.picture()
     width = shutil.get_terminal_size((120, 40)).columns
@@ -85,10 +84,6 @@ def show(
 
 def _unknown_note(state: ClusterState, load: Load) -> str:
     """Say of how many sizes and rates some are not known, as sums are of the others; "" of none."""
-    import numpy as np
-
-    from core.units import counted
-
     unknown = (
         ("size", "replica", state.size_bytes < 0),
         ("rate of what is produced", "partition", np.isnan(load.in_bytes_per_s)),

@@ -13,12 +13,15 @@ from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option, yes_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import confirm
+from core.cli.topics.topic_data import require_topic
+from core.cluster.configs import Resource, ResourceKind
+from core.cluster.kafka_errors import Fault
 from core.errors import ExitCode, IncompleteError, UsageError
+from core.run import audit
+from core.text.tables import text_table
 from core.units import parse_id
 
 if TYPE_CHECKING:
-    from core.cluster.configs import Resource
-    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
     from core.run.external.throttles import Throttle
 
@@ -69,7 +72,6 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     flight needs its throttle, or if it is `*`. Throttles of a run in progress here are never
     changed.
     """
-    from core.run import audit
     from core.run.audited_client import audited
     from core.run.external import clearing as act
     from core.run.external.leftovers import REMEDY, find_left_probes
@@ -126,8 +128,6 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
 
 
 def _resource(name: str) -> Resource:
-    from core.cluster.configs import Resource
-
     kind, _, rest = name.partition(":")
     if kind == "topic" and rest:
         return Resource.topic(rest)
@@ -140,9 +140,6 @@ def _resource(name: str) -> Resource:
 
 def _require_exists(state: ClusterState, resource: Resource) -> None:
     """Raise UsageError for a topic or a broker that the cluster does not have."""
-    from core.cli.topics.topic_data import require_topic
-    from core.cluster.configs import ResourceKind
-
     if resource.kind is ResourceKind.TOPIC:
         require_topic(state, resource.name)
     elif int(resource.name) not in state.broker_by_id:
@@ -163,8 +160,6 @@ def _report_denied(unread: Mapping[Resource, Fault]) -> None:
 
 
 def _table(found: Iterable[Throttle]) -> str:
-    from core.text.tables import text_table
-
     rows = [
         [
             f"{throttle.resource.kind.value} {throttle.resource.name}",

@@ -11,6 +11,9 @@ from core.cli.common.context import Context
 from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, root_option
 from core.cli.common.output import emit, emit_line, say
+from core.clock import SystemClock
+from core.daemons.lease import hold_lease, lease_file
+from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.units import format_time, parse_duration
 
@@ -28,9 +31,6 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     A rate needs two polls, so --once makes two.
     """
-    from core.clock import SystemClock
-    from core.daemons.lease import hold_lease, lease_file
-    from core.daemons.process import stop_signals
     from core.load.collector import collector as collecting
 
     seconds = parse_duration(interval)

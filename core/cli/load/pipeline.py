@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +23,17 @@ from core.cli.common.options import (
 )
 from core.cli.common.output import emit, emit_line, say, write_text
 from core.cli.common.prompts import confirm
+from core.clock import SystemClock
+from core.daemons.lease import hold_lease, lease_file, lease_holder
+from core.daemons.process import stop_signals
 from core.errors import RefusedError, UsageError
+from core.load import load_paths as layout
+from core.load.daemon import pipeline_trouble
+from core.pipeline.session import Session, open_session
 from core.units import counted, format_duration, format_time, parse_duration
 
 if TYPE_CHECKING:
     from core.pipeline.job import Job, Published
-    from core.pipeline.session import Session
 
 
 @click.group(cls=Group)
@@ -46,8 +53,6 @@ def run(
     context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
 ) -> None:
     """Publish snapshots as samples arrive, until Ctrl-C."""
-    from core.daemons.process import stop_signals
-
     seconds = parse_duration(trigger)
     root = root or paths.load_root()
     with _job(root, resolve_cluster_id(context, root, cluster_id), _publisher(as_json)) as job:
@@ -62,8 +67,6 @@ def run(
 @click.pass_obj
 def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
     """Publish a snapshot of the samples collected so far, and exit."""
-    from core.load import load_paths as layout
-
     root = root or paths.load_root()
     cluster_id = resolve_cluster_id(context, root, cluster_id)
     if not layout.spool(root, cluster_id).is_dir():
@@ -136,7 +139,6 @@ def rebuild(
             name = context.target.called(cluster_id)
             confirm(name, "rebuild", "Rebuilding", "nothing was changed")
         with _session(quick=True) as session:
-            from core.clock import SystemClock
             from core.pipeline.rebuild import rebuild as publish_anew
 
             found = publish_anew(session.spark, root, cluster_id, SystemClock(), _print_replayed)
@@ -182,11 +184,6 @@ def _print_replayed(published: Published) -> None:
 
 def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     """Return what `pipeline status --json` prints."""
-    from dataclasses import asdict
-    from datetime import UTC, datetime
-
-    from core.daemons.lease import lease_file, lease_holder
-    from core.load.daemon import pipeline_trouble
     from core.load.snapshot.manifest import read_manifest
     from core.pipeline.ledger import waiting_segments
 
@@ -264,7 +261,6 @@ def _publisher(as_json: bool) -> Any:
 def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
     with _lease(root, cluster_id), _session(quick=quick) as session:
-        from core.clock import SystemClock
         from core.pipeline.job import Job
 
         yield Job(session.spark, root, cluster_id, SystemClock(), tell)
@@ -273,8 +269,6 @@ def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iter
 @contextmanager
 def _lease(root: Path, cluster_id: str) -> Iterator[None]:
     """Be the only one that publishes a cluster's load from this machine; raises RefusedError."""
-    from core.daemons.lease import hold_lease, lease_file
-
     with hold_lease(lease_file(root, cluster_id, "pipeline")) as ours:
         if not ours:
             raise RefusedError(
@@ -286,8 +280,6 @@ def _lease(root: Path, cluster_id: str) -> Iterator[None]:
 
 @contextmanager
 def _session(*, quick: bool) -> Iterator[Session]:
-    from core.pipeline.session import open_session
-
     session = open_session(quick=quick)
     try:
         yield session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,7 +14,13 @@ from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option, output_option, plan_argument
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
+from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
+from core.cluster.documents.reader import read_document
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UsageError
+from core.load.load import Load
+from core.load.load_source import document_load
 from core.plan.impact.clients import (
     GroupImpact,
     Impact,
@@ -26,12 +32,6 @@ from core.plan.impact.clients import (
 from core.plan.impact.retention import retention_command, retention_sentences
 from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, parse_duration
-
-if TYPE_CHECKING:
-    from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.metadata import TopicPartition
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
 
 ROWS = 20
 """Groups and topics that are printed; --json has them all."""
@@ -75,10 +75,6 @@ def _picture(
     context: Context,
 ) -> tuple[ClusterState, Load, tuple[DocumentGroup, ...] | None]:
     """Return the cluster, its load and its groups; None where it is not known which."""
-    from core.cluster.documents.cluster_document import fetch_document_groups
-    from core.cluster.documents.reader import read_document
-    from core.load.load_source import document_load
-
     context.require_target()
     if context.target.from_file is not None:
         document = read_document(context.target.from_file)

@@ -24,6 +24,7 @@ from core.plan.checks.catalogue import Finding, Severity, parse_allow
 from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.checks.disks import find_skipped, skipped_sentences
 from core.plan.estimate.estimate import Estimate, estimate_at
+from core.plan.estimate.quick_estimate import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_file import (
     PlanDocument,
     bind_document,
@@ -93,7 +94,6 @@ def check(
     Exit code 6 when `apply` would refuse it, 2 when it names topics or brokers that do not exist.
     """
     allowed = parse_allow(allow)
-    from core.plan.estimate.quick_estimate import estimate_plan_time, simulated_seconds
 
     rate = None if throttle is None else parse_rate(throttle)
     document = read_plan_document(context, plan_file)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core import files
 from core.cli.common.context import Context
 from core.cli.common.output import say
+from core.cluster.state import ClusterState
 from core.errors import UsageError
+from core.load.load import Load
+from core.plan.checks.catalogue import REBASE
+from core.plan.checks.moves import check_base
 from core.plan.formats.plan_file import PlanDocument, bind_document, read_document
 from core.plan.plan import ANY, Plan
 from core.units import id_list
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
 
 
 def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:
@@ -31,9 +30,6 @@ def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
 
     Raises DocumentError for one that is not for it.
     """
-    from core.plan.checks.catalogue import REBASE
-    from core.plan.checks.moves import check_base
-
     wanted = bind_document(document, state)
     found = check_base(state, wanted)
     for finding in found:

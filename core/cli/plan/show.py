@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,18 +22,15 @@ from core.cli.plan.plan_file import (
     with_dirs,
 )
 from core.cli.plan.suggest_output import dropped_words
+from core.cluster.state import ClusterState
 from core.errors import UsageError
+from core.load.load import Load
 from core.plan.formats.plan_file import bind_document
 from core.plan.move_order import Relief, find_reliefs, order_moves
 from core.plan.plan import Move, Plan
 from core.text.tables import markdown_cell, markdown_table, text_table
 from core.text.terminal import printable
 from core.units import counted, format_bytes, id_list
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
-
 
 LISTS = ("before", "after", "adding", "removing")
 RELIEF = ("broker", "measure", "before", "after")

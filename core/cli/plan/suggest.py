@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,23 +20,30 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan import suggest_log_dirs, suggest_output
 from core.cli.plan.estimate import format_exact_rate
+from core.cluster.state import ClusterState
 from core.errors import ExitCode, UsageError
+from core.load.load import Load
 from core.patterns import matching
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import CheckedPlan, in_flight
+from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
+from core.plan.estimate.quick_estimate import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.formats.topics_to_move import read_topics, refuse_unknown
+from core.plan.plan import Plan
+from core.plan.planner.log_dir_balancing import balance_log_dirs
+from core.plan.planner.plan_request import (
+    NO_LIMITS,
+    Limits,
+    PlanRequest,
+    parse_broker_ids,
+    parse_broker_pairs,
+)
+from core.plan.planner.plan_result import brokers_reached, is_reached
+from core.plan.planner.planner import suggest_plan as find_plan
 from core.run.reporting.runs import calibration
 from core.units import parse_deadline, parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
-    from core.plan.estimate.estimate import Estimate
-    from core.plan.plan import Plan
-    from core.plan.planner.plan_request import PlanRequest
-
 
 STEADY_SECONDS = 0.1
 """The pace counts from the first look on as if so much had been worked alone before."""
@@ -188,16 +194,6 @@ def suggest(
     -o FILE writes the plan. Exit code 6 when the goal cannot be reached; the plan is then the best
     one found.
     """
-    from core.plan.estimate.quick_estimate import estimate_plan_time
-    from core.plan.planner.plan_request import (
-        Limits,
-        PlanRequest,
-        parse_broker_ids,
-        parse_broker_pairs,
-    )
-    from core.plan.planner.plan_result import brokers_reached, is_reached
-    from core.plan.planner.planner import suggest_plan as find_plan
-
     if topics is not None and topics_to_move is not None:
         raise UsageError(
             "--topics and --topics-to-move exclude each other.", next="Give only one of them."
@@ -270,9 +266,6 @@ def _even_dirs(
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
-    from core.plan.estimate.quick_estimate import estimate_plan_time
-    from core.plan.planner.log_dir_balancing import balance_log_dirs
-
     found = balance_log_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
     estimate = estimate_plan_time(state, load, found.plan, seconds, known, left)
@@ -292,8 +285,6 @@ def _even_dirs(
 
 def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
     """Return the checks that `apply` has to be allowed by their ids."""
-    from core.plan.estimate.quick_estimate import simulated_seconds
-
     found = CheckedPlan(state, load, plan, in_flight(state)).after(simulated_seconds(estimate))
     return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
 
@@ -327,8 +318,6 @@ def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -
 
 def _until(time_budget: str | None, began: float) -> Callable[[], float]:
     """Return what says how many seconds are left of a budget that began with the command."""
-    from core.plan.planner.plan_request import NO_LIMITS
-
     if time_budget is None:
         return NO_LIMITS.seconds_left
     return TimeBudget(parse_duration(time_budget), began)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.cli.plan.suggest_output import time_document, time_text
 from core.cluster import hidden_topics as hidden
+from core.cluster.hidden_topics import HiddenTopics
+from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_peak_usage
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
+from core.plan.planner.broker_log_dirs import DirShare
+from core.plan.planner.log_dir_balancing import DirReason, LogDirPlan
+from core.plan.planner.plan_result import PlanResult
 from core.text.tables import text_table
 from core.units import counted, format_bytes
-
-if TYPE_CHECKING:
-    from core.cluster.hidden_topics import HiddenTopics
-    from core.plan.estimate.estimate import Estimate
-    from core.plan.planner.broker_log_dirs import DirShare
-    from core.plan.planner.log_dir_balancing import DirReason, LogDirPlan
-    from core.plan.planner.plan_result import PlanResult
 
 ROWS = 15
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
+from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.metadata import TopicPartition
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.plan.plan import Move, Plan
+from core.plan.planner.model.measures import SHOWN
+from core.plan.planner.plan_request import PlanRequest
+from core.plan.planner.plan_result import PlanResult, explain_no_plan
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, id_list
-
-if TYPE_CHECKING:
-    from core.cluster.hidden_topics import HiddenTopics
-    from core.cluster.metadata import TopicPartition
-    from core.plan.planner.plan_request import PlanRequest
-    from core.plan.planner.plan_result import PlanResult
 
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
@@ -80,8 +79,6 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
 
 def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
     """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
-    from core.plan.planner.model.measures import SHOWN
-
     return {
         "brokers": [
             {
@@ -110,8 +107,6 @@ def text(
     reached: bool,
     within: float | None,
 ) -> str:
-    from core.plan.planner.plan_result import explain_no_plan
-
     lines = [f"{note}\n" for note in found.notes]
     if not found.reasons:
         between = " between brokers" if found.dirs is not None else ""
@@ -173,8 +168,6 @@ def time_notes(estimate: Estimate | None) -> list[str]:
 
 def _measures_text(found: PlanResult) -> str:
     """Return for each measure the emptiest and the fullest broker, now and then."""
-    from core.plan.planner.model.measures import SHOWN
-
     rows = []
     for measure in SHOWN:
         if not found.active[measure]:

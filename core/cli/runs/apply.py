@@ -14,6 +14,7 @@ from core.cli.common.output import say
 from core.cli.common.times import parse_start
 from core.cli.runs.launch import LaunchOptions, fetch_live_cluster, launch, print_no_run
 from core.errors import UsageError
+from core.plan.checks.catalogue import parse_allow
 from core.units import parse_deadline, parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
@@ -127,7 +128,6 @@ def apply(
     The plan is checked and its duration estimated first, and you confirm with the cluster's name.
     The run is a process of its own: Ctrl-C detaches from it and does not cancel it.
     """
-    from core.plan.checks.catalogue import parse_allow
     from core.plan.formats.plan_file import read_plan
 
     address = context.require_address()

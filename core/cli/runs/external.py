@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.common.context import Context
 from core.cli.common.output import emit, emit_line, print_lines, say, write_text
+from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
-from core.units import counted
+from core.text.tables import text_table
+from core.units import counted, format_bytes, format_duration, format_rate, format_time
 
 if TYPE_CHECKING:
-    from core.cluster.metadata import TopicPartition
     from core.cluster.state import ClusterState
     from core.run.external.moves import ForeignMove
 
@@ -102,9 +103,6 @@ def _print_moves(moves: Sequence[ForeignMove], previous: str) -> str:
 
 
 def _table(moves: Sequence[ForeignMove]) -> str:
-    from core.text.tables import text_table
-    from core.units import format_bytes, format_duration, format_rate
-
     rows = [
         [
             str(m.tp),
@@ -121,8 +119,6 @@ def _table(moves: Sequence[ForeignMove]) -> str:
 
 
 def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, Any]:
-    from core.units import format_time
-
     return {
         "cluster_id": state.cluster_id,
         "at": format_time(state.fetched_at),

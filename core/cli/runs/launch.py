@@ -12,15 +12,17 @@ from core.cli.common.output import emit_line, say
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.common.times import format_local
 from core.cluster.connect import Address, connect
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UsageError
+from core.plan.checks.catalogue import Severity, refuse
 from core.plan.impact.retention import only_compacted
 from core.plan.plan import Plan
-from core.units import UNLIMITED, counted, format_duration
+from core.run.logout_survival import look
+from core.units import UNLIMITED, counted, format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.metadata import Reassignment, TopicPartition
     from core.cluster.state import ClusterState
     from core.load.load import Load
     from core.plan.estimate.calibration import Calibration
@@ -126,7 +128,6 @@ def launch(
     """
     from core.cli.runs.follow_progress import follow_run
     from core.load.load_source import newest_load
-    from core.plan.checks.catalogue import Severity, refuse
     from core.plan.checks.check_plan import CheckedPlan
     from core.plan.estimate.estimate import estimate_at
     from core.plan.estimate.estimate_text import format_per_side_rates
@@ -134,7 +135,6 @@ def launch(
     from core.plan.impact.precautions import find_precautions
     from core.plan.impact.retention import check_retention
     from core.run.launch import launch as launch_run
-    from core.run.logout_survival import look
     from core.run.options import RunOptions
     from core.run.reporting.runs import calibration
     from core.run.throttles.rate_bounds import side_rates
@@ -287,7 +287,6 @@ def _recommended_rate(
     None when none can be recommended.
     """
     from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
-    from core.units import format_rate
 
     if not any(move.receiving for move in plan):
         return UNLIMITED
@@ -304,8 +303,6 @@ def _recommended_rate(
 
 
 def _summary(plan: Plan, estimate: Estimate, name: str, bounds: RateBounds | None) -> str:
-    from core.units import format_bytes, format_rate
-
     moves = counted(len(plan), "partition")
     if not estimate.total_bytes:
         return f"{moves} on {name}; no data moves."

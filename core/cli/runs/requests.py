@@ -18,6 +18,7 @@ from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm
 from core.cli.runs.run_lookup import require_writable, resolve_run
 from core.errors import ExitCode, UsageError
+from core.plan.checks.catalogue import parse_allow
 from core.units import parse_ids
 
 run_argument = click.argument("run")
@@ -94,7 +95,6 @@ def resume(context: Context, run: str | None, as_json: bool) -> int:
 def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
     """Change the throttle of a run: RATE is 50MB/s, -1, or auto:MIN-MAX."""
     from core.cli.runs.apply import parse_throttle
-    from core.plan.checks.catalogue import parse_allow
     from core.run.journal.rates import RateBounds
 
     if len(words) not in (1, 2):
@@ -149,8 +149,6 @@ def retarget(
     The move is cancelled and started again, and what it has copied is discarded. The run checks the
     new replicas first; when it refuses them, the move continues and `runs show` has the reason.
     """
-    from core.plan.checks.catalogue import parse_allow
-
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))
     cluster_id, name = _run(context, run)

@@ -25,6 +25,8 @@ from core.cli.runs.requests import (
 )
 from core.cli.runs.run_lookup import require_writable, resolve_run
 from core.errors import ExitCode, RefusedError, UsageError
+from core.plan.checks.catalogue import parse_allow
+from core.settings import load_settings
 from core.units import counted
 
 if TYPE_CHECKING:
@@ -153,7 +155,6 @@ def _launch_followup(
     from core.run.control import find_moves
     from core.run.options import address_of
     from core.run.retry_rollback import FollowUp, plan_followup
-    from core.settings import load_settings
 
     history, output = reading.state, words["output"]
     chosen = _launch_options(reading, words)
@@ -194,7 +195,6 @@ def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOpti
     """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
-    from core.plan.checks.catalogue import parse_allow
 
     said = words["throttle"]
     own = reading.state.rate_control.bounds or reading.state.rate_bytes_per_s

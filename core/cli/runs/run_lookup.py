@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from core.cli.common.context import Context
 from core.errors import RefusedError, UnreachableError, UsageError
+from core.run.journal.journal import JournalError
+from core.settings import load_settings
 
 if TYPE_CHECKING:
     from core.run.journal.replay import RunState
@@ -116,7 +118,6 @@ def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
 
 def _bootstrap(cluster_id: str, run: str) -> str:
     """Return by which address a run's cluster was reached; its id where that cannot be read."""
-    from core.run.journal.journal import JournalError
     from core.run.reporting.runs import read_journal
 
     try:
@@ -130,8 +131,6 @@ def require_writable(context: Context, history: RunState) -> None:
 
     Also where no cluster was named: the run knows its own.
     """
-    from core.settings import load_settings
-
     context.require_writable()
     about = load_settings().about(history.cluster_name, history.bootstrap)
     for name, cluster in about.items():

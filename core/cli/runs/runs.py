@@ -25,6 +25,8 @@ from core.cli.runs.run_lookup import (
 )
 from core.cluster.connect import short_name
 from core.errors import ExitCode
+from core.text.tables import text_table
+from core.units import format_bytes, format_duration, format_rate, format_time
 
 if TYPE_CHECKING:
     from core.run.reporting.runs import RunReading
@@ -47,8 +49,6 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List runs, newest first; with -b or --cluster those of one cluster."""
     from core.run.reporting.documents import summary_document
     from core.run.reporting.runs import list_runs, unreadable
-    from core.text.tables import text_table
-    from core.units import format_bytes, format_duration, format_rate, format_time
 
     named = resolve_clusters(context)
     if context.target.address is not None and not as_json:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from core.cli.common.option_guard import Command
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, print_lines, say_warnings
 from core.cli.sandbox.status import name_option, show_sandbox
+from core.cluster.connect import Address, connect
 from core.cluster.drills.drill import (
     SKEW_TIMES,
     Drill,
@@ -20,10 +19,11 @@ from core.cluster.drills.drill import (
     group_drill,
     skew_drills,
 )
+from core.cluster.sandbox import full_disk, load_overrides
+from core.cluster.sandbox.nodes import Role
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload_spec import topic_names
 from core.errors import UsageError
-
-if TYPE_CHECKING:
-    from core.cluster.sandbox.sandbox import Sandbox
 
 node_argument = click.argument("node", type=int, metavar="ID")
 
@@ -62,8 +62,6 @@ def start(node: int, name: str, as_json: bool) -> None:
 @json_option
 def consumer(group: str, name: str, undo: bool, as_json: bool) -> None:
     """Add a consumer to a group of the running load."""
-    from core.cluster.sandbox.sandbox import Sandbox
-
     drill = group_drill(DrillKind.LEAVE if undo else DrillKind.JOIN, group)
     _run_drill(Sandbox.open(name), drill, as_json)
 
@@ -90,9 +88,6 @@ def skew(
     name: str, topic: str | None, broker: int | None, times: float, undo: bool, as_json: bool
 ) -> None:
     """Multiply the records sent to a topic, or to a broker's leaders."""
-    from core.cluster.sandbox import load_overrides
-    from core.cluster.sandbox.sandbox import Sandbox
-
     if undo + (topic is not None) + (broker is not None) != 1:
         raise UsageError("No target is given.", next="Give --topic, --broker or --undo.")
     sandbox = Sandbox.open(name)
@@ -111,9 +106,6 @@ def skew(
 @json_option
 def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
     """Fail a broker's second log dir as if its disk were full; no space is used."""
-    from core.cluster.sandbox import full_disk
-    from core.cluster.sandbox.sandbox import Sandbox
-
     sandbox = Sandbox.open(name)
     kind = DrillKind.EMPTY if undo else DrillKind.FILL
     drill = disk_drill(kind, node, str(full_disk.log_dir_to_fill(sandbox.node(node))))
@@ -124,9 +116,6 @@ DRILLS = (kill, stop, start, consumer, skew, fill)
 
 
 def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
-    from core.cluster.sandbox.nodes import Role
-    from core.cluster.sandbox.sandbox import Sandbox
-
     sandbox = Sandbox.open(name)
     role = sandbox.node(id).role
     _apply_drill(sandbox, (broker_drill if role is Role.BROKER else controller_drill)(kind, id))
@@ -134,9 +123,6 @@ def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
 
 
 def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
-    from core.cluster.connect import Address, connect
-    from core.cluster.sandbox.workload_spec import topic_names
-
     if broker is not None:
         sandbox.node(broker)
     elif topic not in topic_names():

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 
 import click
 
+from core.autopilot.removal import forget_autopilot
 from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option
 from core.cli.common.output import emit, print_lines, say
 from core.cli.sandbox.demo import sandbox_demo
 from core.cli.sandbox.drills import DRILLS
 from core.cli.sandbox.status import name_option, show_sandbox
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload_spec import skewed_workload
+from core.daemons.process import Process
 from core.errors import UsageError
-from core.units import parse_ids
+from core.units import parse_ids, parse_rate
 
 
 @click.group(cls=Group)
@@ -60,9 +67,6 @@ def up(
     name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
 ) -> None:
     """Start a cluster and wait until all nodes answer."""
-    from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
-    from core.cluster.sandbox.sandbox import Sandbox
-
     made = Sandbox.up(
         name,
         parse_brokers(brokers),
@@ -79,9 +83,6 @@ def up(
 @json_option
 def down(name: str, as_json: bool) -> None:
     """Stop a sandbox with all of its processes and delete its data."""
-    from core.autopilot.removal import forget_autopilot
-    from core.cluster.sandbox.sandbox import Sandbox
-
     with suppress(UsageError):  # what cannot be read is removed all the same
         forget_autopilot(Sandbox.open(name).cluster_id)
     there = Sandbox.remove(name)
@@ -96,8 +97,6 @@ def down(name: str, as_json: bool) -> None:
 @json_option
 def status(name: str, as_json: bool) -> None:
     """Show the nodes of a sandbox."""
-    from core.cluster.sandbox.sandbox import Sandbox
-
     show_sandbox(Sandbox.open(name), as_json)
 
 
@@ -110,14 +109,7 @@ def status(name: str, as_json: bool) -> None:
 @json_option
 def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     """Produce and consume a skewed load, until Ctrl-C."""
-    from concurrent.futures import ThreadPoolExecutor, wait
-
-    from core.cluster.kafka.connection.settings import ConnectionSettings
-    from core.cluster.sandbox.sandbox import Sandbox
     from core.cluster.sandbox.workload import run_workload
-    from core.cluster.sandbox.workload_spec import skewed_workload
-    from core.daemons.process import Process
-    from core.units import parse_rate
 
     found = Sandbox.open(name)
     bytes_per_s = parse_rate(rate)

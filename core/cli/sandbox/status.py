@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from core.cli.common.output import emit, print_lines
-
-if TYPE_CHECKING:
-    from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.sandbox import Sandbox
 
 name_option = click.option(
     "--name",

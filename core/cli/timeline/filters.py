@@ -11,10 +11,11 @@ from core import paths
 from core.cli.common.context import Context
 from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
 from core.errors import UsageError
+from core.patterns import matching, pattern
 from core.units import parse_duration
+from core.watch.timeline.events import KIND_FILTERS, Event, Kind
 
 if TYPE_CHECKING:
-    from core.watch.timeline.events import Event, Kind
     from core.watch.timeline.store import Timeline
 
 FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
@@ -37,7 +38,6 @@ class EventFilter:
 
     def refuse_unknown(self, timeline: Timeline) -> None:
         """Raise UsageError for topics and brokers that the timeline has never known."""
-        from core.patterns import matching
         from core.watch.timeline.coverage import list_brokers, list_topics
 
         if self.topics is not None:
@@ -105,8 +105,6 @@ def parse_range(
 
 
 def parse_kinds(text: str | None) -> Kind:
-    from core.watch.timeline.events import KIND_FILTERS, Kind
-
     found = Kind(0)
     for word in text.split(",") if text else ():
         if word.strip() not in KIND_FILTERS:
@@ -118,6 +116,4 @@ def parse_kinds(text: str | None) -> Kind:
 
 
 def parse_topics(text: str | None) -> re.Pattern[str] | None:
-    from core.patterns import pattern
-
     return None if text is None else pattern(text, "--topics")

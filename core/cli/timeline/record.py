@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core import paths
 from core.cli.common.context import Context
 from core.cli.common.output import emit_line, print_lines, say, say_warnings
+from core.daemons.lease import hold_lease, lease_file
+from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError
+from core.load import load_paths as layout
 from core.text.terminal import printable
 from core.units import format_time
-
-if TYPE_CHECKING:
-    from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.daemon import ROLE
+from core.watch.timeline.events import Event, Kind, LogNote
+from core.watch.timeline.text import format_event
 
 
 def event_document(event: Event) -> dict[str, Any]:
     """Return what `--json` prints of an event, of what was recorded and as it is."""
-    from core.watch.timeline.events import LogNote
-    from core.watch.timeline.text import format_event
-
     return {
         "at": format_time(event.at),
         "kinds": kind_name(event.kind).split("|"),
@@ -39,10 +39,6 @@ def kind_name(kind: Kind) -> str:
 
 
 def record_here(context: Context, as_json: bool) -> None:
-    from core.daemons.lease import hold_lease, lease_file
-    from core.daemons.process import stop_signals
-    from core.load import load_paths as layout
-    from core.watch.timeline.daemon import ROLE
     from core.watch.timeline.recorder import record_cluster
     from core.watch.timeline.store import Timeline
 
@@ -89,8 +85,6 @@ def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:
         for event in what:
             emit_line(event_document(event))
     else:
-        from core.watch.timeline.text import format_event
-
         print_lines(
             "\n".join(f"{e.at.astimezone():%H:%M:%S}  {printable(format_event(e))}" for e in what)
         )

@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 import click
 
@@ -20,11 +20,12 @@ from core.patterns import nearly, pattern
 from core.text.json_output import json_line
 from core.text.terminal import printable
 from core.units import format_bytes
-
-if TYPE_CHECKING:
-    from core.watch.statelog.files import LogFile, LogFiles
-    from core.watch.statelog.merge import EventFilter, MergeTally
-    from core.watch.statelog.timestamps import TimeZones
+from core.watch.statelog.event import to_milliseconds
+from core.watch.statelog.files import LogFile, LogFiles, find_log_files
+from core.watch.statelog.merge import EventFilter, Merge, MergeTally
+from core.watch.statelog.output import is_incomplete, summary_document, summary_lines
+from core.watch.statelog.parallel import merge_lines
+from core.watch.statelog.timestamps import TimeZones, parse_zones
 
 PROGRESS_SECONDS = 0.5
 NOTHING = "Nothing matched."
@@ -86,11 +87,6 @@ def merge(
     line, the summary last. Exit code 5 when a log could not be read to its end or more than 1 % of
     the lines have an unknown form, 6 when no event matches --topic.
     """
-    from core.watch.statelog.files import find_log_files
-    from core.watch.statelog.merge import MergeTally
-    from core.watch.statelog.output import is_incomplete
-    from core.watch.statelog.timestamps import parse_zones
-
     zones = parse_zones(zone_names)
     wanted = _parse_filter(since, until, topic, partitions, everything)
     found = find_log_files(files, zones)
@@ -113,8 +109,6 @@ def merge(
 def _parse_filter(
     since: str | None, until: str | None, topic: str | None, partitions: str | None, all_: bool
 ) -> EventFilter:
-    from core.watch.statelog.merge import EventFilter
-
     from_ms, to_ms = _moment(since), _moment(until)
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise UsageError(f"--from {since} is not before --to {until}.", next="Swap the two.")
@@ -128,8 +122,6 @@ def _parse_filter(
 
 
 def _moment(text: str | None) -> int | None:
-    from core.watch.statelog.event import to_milliseconds
-
     if text is None:
         return None
     try:
@@ -158,8 +150,6 @@ def parse_numbers(text: str) -> frozenset[int]:
 
 def _shifts(found: LogFiles, output: Path | None) -> dict[int, int]:
     """Return by how much each broker's times are to be shifted, as far as that is sure."""
-    from core.watch.statelog.merge import Merge
-
     first = Merge(found.sources)
     progress = Progress(found.sources, output, "comparing clocks")
     for number, _ in enumerate(first):
@@ -185,9 +175,6 @@ class _MergeRequest(NamedTuple):
 def _write_merged(
     request: _MergeRequest, tally: MergeTally, out: IO[str], output: Path | None
 ) -> None:
-    from core.watch.statelog.output import summary_document, summary_lines
-    from core.watch.statelog.parallel import merge_lines
-
     found, zones, wanted, shifts, as_json = request
     progress = Progress(found.sources, output, "merging")
     told = merge_lines(

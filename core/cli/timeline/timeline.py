@@ -24,14 +24,19 @@ from core.cli.timeline.filters import (
     parse_topics,
     resolve_recorded_cluster,
 )
-from core.cli.timeline.record import event_document, kind_name
+from core.cli.timeline.record import event_document, kind_name, record_here
+from core.clock import SystemClock
 from core.errors import ExitCode, UsageError
 from core.text.terminal import printable
 from core.units import format_time, parse_ids
+from core.watch.statelog.files import LogFiles, find_log_files
+from core.watch.statelog.output import doubt_lines, is_in_other_zone, zone_hint
+from core.watch.statelog.timestamps import parse_zones
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.log_events import LogEvents
+from core.watch.timeline.text import format_event, group_events
 
 if TYPE_CHECKING:
-    from core.watch.timeline.events import Event, Kind
-    from core.watch.timeline.log_events import LogEvents
     from core.watch.timeline.store import Timeline
 
 
@@ -43,11 +48,6 @@ def read_logs(
     What cannot be read, what is doubtful of them, and whose clock is put right or is not known, is
     said.
     """
-    from core.watch.statelog.files import LogFiles, find_log_files
-    from core.watch.statelog.output import doubt_lines, is_in_other_zone, zone_hint
-    from core.watch.statelog.timestamps import parse_zones
-    from core.watch.timeline.log_events import LogEvents
-
     zones = parse_zones(tuple(zone_names))
     found = find_log_files(files, zones)
     logs = LogEvents(found.sources, since, until, whole=not found.left_out)
@@ -151,12 +151,9 @@ def timeline(
     """
     _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
     _refuse_other_options(click.get_current_context())
-    from core.clock import SystemClock
     from core.watch.timeline.store import Timeline
 
     if recording:
-        from core.cli.timeline.record import record_here
-
         record_here(context, as_json)
         return ExitCode.DONE
     opened = Timeline.read(paths.timeline_file(resolve_recorded_cluster(context, cluster_id)))
@@ -228,7 +225,6 @@ def _refuse_other_options(ctx: click.Context) -> None:
 def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
     from core.watch.timeline.coverage import find_gaps
-    from core.watch.timeline.events import Kind
 
     listed = not wanted.is_narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.GAP))
     gaps = [
@@ -243,8 +239,6 @@ def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None
 
 
 def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
-    from core.watch.timeline.text import format_event
-
     # What is not shown is not held: logs may be long.
     count = 0
     shown: deque[Event] = deque(maxlen=last or (None if as_json else MOST))
@@ -261,8 +255,6 @@ def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Pat
 def _summary(
     found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
 ) -> None:
-    from core.watch.timeline.text import group_events
-
     every = group_events(found, kinds)
     shown = every[-(last or (len(every) if as_json else MOST)) :]
     if as_json:

@@ -13,6 +13,15 @@ from core.cli.common.option_guard import Command
 from core.cli.common.options import dry_run_option, json_option, yes_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm
+from core.cli.topics.config_effects import (
+    MIN_ISR,
+    REMOTE,
+    ConfigEffect,
+    build_config_effects,
+    deletion_sentences,
+    refuse_min_isr,
+    refuse_remote,
+)
 from core.cli.topics.layout import (
     layout_json,
     parse_expected,
@@ -27,19 +36,25 @@ from core.cli.topics.layout import (
     size_option,
 )
 from core.cli.topics.topic_data import (
+    Configs,
     describe_content,
     fetch_default_min_insync,
     fetch_topic_configs,
     require_topic,
     wait_until_visible,
 )
-from core.cluster.configs import MIN_INSYNC
+from core.cluster.configs import (
+    FOLLOWER_LIST,
+    LEADER_LIST,
+    MIN_INSYNC,
+    ConfigChange,
+    ConfigOp,
+    Resource,
+)
+from core.cluster.kafka_errors import Fault
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from core.cli.topics.topic_data import Configs
-    from core.cluster.configs import ConfigChange
-    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Replicas
 
@@ -93,7 +108,6 @@ def create(
 
     --dry-run and `plan place` show where they would go.
     """
-    from core.cli.topics.config_effects import ConfigEffect, refuse_min_isr
     from core.cluster.client import NewTopic
     from core.plan.planner.new_topic import refuse_topic
     from core.run.audited_client import audited
@@ -209,17 +223,7 @@ def alter(
     partitions and for configs that delete records; what a shorter retention deletes is shown, and
     you confirm with the topic's name.
     """
-    from core.cli.topics.config_effects import (
-        MIN_ISR,
-        REMOTE,
-        build_config_effects,
-        deletion_sentences,
-        refuse_min_isr,
-        refuse_remote,
-    )
     from core.cluster.client import NewPartitions
-    from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
-    from core.cluster.kafka_errors import Fault
     from core.run.audited_client import audited
     from core.run.external.conflicts import ALLOW, refuse_if_moving
 
@@ -334,8 +338,6 @@ def _settings(words: Sequence[str]) -> dict[str, str]:
 
 
 def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list[ConfigChange]:
-    from core.cluster.configs import ConfigChange, ConfigOp, Resource
-
     both = sets.keys() & set(unsets)
     if both:
         raise UsageError(f"{min(both)} is both set and unset.", next="Give only one of them.")

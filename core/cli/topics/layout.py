@@ -11,6 +11,8 @@ from click.core import ParameterSource
 from core.cli.common.context import Context
 from core.cli.common.output import say, write_text
 from core.errors import UsageError
+from core.text.tables import text_table
+from core.units import id_list, parse_flow, parse_size
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
@@ -50,7 +52,6 @@ rf_option = click.option(
 def parse_expected(rate: str | None, size: str | None) -> Expected:
     """Return what is expected of a partition; raises UsageError for what is no rate or size."""
     from core.plan.planner.new_topic import Expected
-    from core.units import parse_flow, parse_size
 
     return Expected(
         in_bytes_per_s=None if rate is None else float(parse_flow(rate)),
@@ -150,9 +151,6 @@ def plan_added_replicas(
 
 
 def print_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
-    from core.text.tables import text_table
-    from core.units import id_list
-
     if not layout:
         return
     rows = [(f"{topic}-{first + n}", id_list(r)) for n, r in enumerate(layout[:ROWS])]

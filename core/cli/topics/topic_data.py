@@ -6,17 +6,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from core.cli.common.output import say
-from core.cluster.configs import MIN_INSYNC
+from core.cluster.configs import MIN_INSYNC, ConfigValue, Resource
+from core.cluster.connect import Connection
+from core.cluster.groups import UNDESCRIBABLE, Group
+from core.cluster.kafka_errors import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.patterns import named
+from core.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.cluster.client import ClusterClient
-    from core.cluster.configs import ConfigValue
-    from core.cluster.connect import Connection
-    from core.cluster.groups import Group
-    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
 
 SETTLE_SECONDS = 10.0
@@ -27,8 +28,6 @@ Configs = Mapping[str, "ConfigValue"]
 
 def require_topic(state: ClusterState, topic: str) -> None:
     """Raise UsageError for a topic that is not there, with a near name."""
-    from core.patterns import named
-
     named(topic, [known.name for known in state.topics], "topic")
 
 
@@ -56,9 +55,6 @@ def wait_until_visible(
 
 def fetch_topic_configs(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
     """Return each topic's configs, or why they are not known; the rest is told all the same."""
-    from core.cluster.configs import Resource
-    from core.cluster.kafka_errors import Fault
-
     if not names:
         return {}
     try:
@@ -74,9 +70,6 @@ def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) ->
 
     None where none of them tells.
     """
-    from core.cluster.configs import Resource
-    from core.cluster.kafka_errors import Fault
-
     try:
         answers = client.describe_configs(
             [Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC]
@@ -91,7 +84,6 @@ def describe_content(
     client: ClusterClient, state: ClusterState, topics: Sequence[str]
 ) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
-    from core.cluster.groups import UNDESCRIBABLE
     from core.cluster.log_dirs import with_log_dirs
     from core.plan.impact.clients import kinds_unknown
 
@@ -123,8 +115,6 @@ def describe_content(
 
 
 def _size(state: ClusterState, topic: str) -> str:
-    from core.units import format_bytes
-
     rows = state.partitions_of(topic)
     sizes = state.partition_size_bytes[rows.start : rows.stop]
     partitions = f"{len(rows):,} partitions"

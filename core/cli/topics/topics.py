@@ -17,10 +17,13 @@ from core.cli.topics import changes as topic_changes
 from core.cli.topics import delete as topic_delete
 from core.cli.topics.topic_data import Configs, fetch_topic_configs
 from core.cluster.configs import MIN_INSYNC
+from core.cluster.kafka_errors import Fault
+from core.patterns import matching
+from core.text.tables import text_table
+from core.units import id_list
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
-    from core.cluster.kafka_errors import Fault
     from core.cluster.state import ClusterState
     from core.cluster.topics import TopicHealth
 
@@ -42,7 +45,6 @@ for command in (*topic_changes.COMMANDS, topic_delete.delete):
 def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
     """List topics, all or those whose whole name matches REGEX."""
     from core.cluster.topics import topic_health
-    from core.text.tables import text_table
 
     with context.connected() as connection:
         state = _described_whole(connection.client)
@@ -93,14 +95,11 @@ def _described_whole(client: ClusterClient) -> ClusterState:
 
 
 def _names(state: ClusterState, regex: str | None) -> list[str]:
-    from core.patterns import matching
-
     names = [topic.name for topic in state.topics]
     return names if regex is None else matching(regex, "The name", names, "topic")
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
-    from core.cluster.kafka_errors import Fault
     from core.cluster.topics import topic_health
 
     (health,) = topic_health(state, [name])
@@ -168,9 +167,6 @@ def _marks(health: TopicHealth) -> str:
 
 
 def _text(topic: dict[str, Any], all_configs: bool) -> str:
-    from core.text.tables import text_table
-    from core.units import id_list
-
     factors = "/".join(map(str, topic["replication_factors"]))
     least = "not known" if topic["min_insync"] is None else topic["min_insync"]
     lines = [

@@ -26,6 +26,7 @@ from core.autopilot.decision import Reason
 from core.autopilot.log import DecisionLog, Entry, EntryKind
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
+from core.cli.autopilot import autopilot
 from core.cli.main import run
 from core.clock import SystemClock
 from core.cluster.connect import Address
@@ -365,7 +366,8 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: igno
     said = []
     for lingers in (True, False):
         there = Logout("sre", kills=True, lingers=lingers, runner="systemd-run")
-        monkeypatch.setattr(logout, "look", lambda there=there: there)
+        for module in (logout, autopilot):
+            monkeypatch.setattr(module, "look", lambda there=there: there)
         code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
         assert code == 0
         said.append("this autopilot too: first loginctl enable-linger sre" in err)

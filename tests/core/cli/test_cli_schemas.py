@@ -387,7 +387,7 @@ def test_collect(
     words = [*at, "collect", "--interval", "0.1s", "--root", str(tmp_path / "load"), "--json"]
     validate("collect", printed(capsys, *words, "--once"), "collect-once")
     told = StopsAfter(2)
-    monkeypatch.setattr("core.daemons.process.stop_signals", lambda: told)
+    monkeypatch.setattr("core.cli.load.collect.stop_signals", lambda: told)
     lines = printed(capsys, *words).splitlines()
     assert lines
     for line in lines:
@@ -408,7 +408,7 @@ def test_recording(
 
     monkeypatch.setattr(Recorder, "look", look_and_reorder)
     told = StopsAfter(8)
-    monkeypatch.setattr("core.daemons.process.stop_signals", lambda: told)
+    monkeypatch.setattr("core.cli.timeline.record.stop_signals", lambda: told)
     lines = printed(capsys, *at, "timeline", "--record", "--json").splitlines()
     client.close()
     assert lines
@@ -417,7 +417,7 @@ def test_recording(
 
 
 def test_an_autopilot(at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("core.daemons.process.stop_signals", lambda: StopsAfter(2))
+    monkeypatch.setattr("core.cli.autopilot.autopilot.stop_signals", lambda: StopsAfter(2))
     words = [*at, "autopilot", "--mode", "suggest", "--lasting", "0s", "--avoid", "sun 1:00-2:00"]
     lines = printed(capsys, *words, "--json").splitlines()
     assert lines

@@ -58,7 +58,7 @@ def living() -> SimulatedCluster:
 
 @pytest.fixture
 def typed(hand: Hand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    monkeypatch.setattr("core.watch.timeline.daemon.start_recording", lambda *words: None)
+    monkeypatch.setattr("core.cli.cluster.probe.start_recording", lambda *words: None)
     return hand.on(living)
 
 

@@ -7,9 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from core.text.terminal import printable
 
 
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
-    """Return lines of padded columns; the i-th character `>` of `right` aligns column i right."""
-    everything = [tuple(header), *(tuple(map(printable, row)) for row in rows)]
+def text_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: str = "",
+    limit: int | None = None,
+) -> str:
+    """Return lines of padded columns; the i-th character `>` of `right` aligns column i right.
+
+    Rows beyond `limit` are counted in a last line.
+    """
+    everything = [tuple(header), *(tuple(map(printable, row)) for row in rows[:limit])]
     widths = [max(len(row[i]) for row in everything) for i in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
@@ -19,7 +27,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str 
         )
         return "  ".join(cells).rstrip() + "\n"
 
-    return "".join(line(row) for row in everything)
+    more = len(rows) + 1 - len(everything)
+    end = f"… and {more:,} more; --json has them all.\n" if more else ""
+    return "".join(map(line, everything)) + end
 
 
 _MEANT = str.maketrans({"\\": "\\\\", "|": "/", "<": "&lt;", "[": "\\[", "`": "'"})

@@ -51,8 +51,7 @@ def find_switches(context: Context) -> list[Switch]:
     if found or not known:
         return found
     try:
-        with context.connected() as connection:
-            cluster_id = connection.client.describe_cluster().cluster_id
+        cluster_id = context.fetch_cluster_id()
     except UnreachableError as error:
         there = ", ".join(f"{one.name} ({one.address.bootstrap})" for one in known)
         raise UnreachableError(

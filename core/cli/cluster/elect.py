@@ -42,8 +42,7 @@ class _Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "topic": self.election.tp.topic,
-            "partition": self.election.tp.partition,
+            **self.election.tp._asdict(),
             "leader": self.election.leader,
             "to": self.election.to,
             "isr": list(self.election.in_sync),
@@ -316,7 +315,6 @@ def _rows(outcomes: Sequence[_Outcome]) -> str:
             "-" if o.election.to is None else str(o.election.to),
             o.why,
         )
-        for o in outcomes[:ROWS]
+        for o in outcomes
     ]
-    text = text_table(("PARTITION", "FROM", "TO", ""), rows, right=" >>")
-    return text + (f"… and {len(outcomes) - ROWS} more\n" if len(outcomes) > ROWS else "")
+    return text_table(("PARTITION", "FROM", "TO", ""), rows, " >>", ROWS)

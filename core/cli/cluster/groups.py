@@ -116,8 +116,7 @@ def _json(view: GroupView) -> dict[str, Any]:
         ],
         "partitions": [
             {
-                "topic": p.tp.topic,
-                "partition": p.tp.partition,
+                **p.tp._asdict(),
                 "member": p.member,
                 "committed": p.committed,
                 "end": p.end,

@@ -147,8 +147,7 @@ def _document(found: Verification) -> dict[str, Any]:
 def _verdict_json(verdict: PartitionResult) -> dict[str, Any]:
     largest = verdict.largest_lag
     return {
-        "topic": verdict.tp.topic,
-        "partition": verdict.tp.partition,
+        **verdict.tp._asdict(),
         "standing": verdict.status.value,
         "leader": verdict.leader,
         "largest_lag": None if largest is None else largest[0],
@@ -193,9 +192,7 @@ def _text(found: Verification) -> str:
         key=lambda v: (order.index(v.status), -(v.largest_lag or (0, 0))[0], v.tp),
     )
     header = ("PARTITION", "LEADER", "REPLICAS", "LAG", "HIGH WATERMARK", "COMPARED", "")
-    parts = [text_table(header, [_row(verdict) for verdict in ordered[:ROWS]], right=" >")]
-    if len(ordered) > ROWS:
-        parts.append(f"… and {len(ordered) - ROWS} more\n")
+    parts = [text_table(header, [_row(verdict) for verdict in ordered], " >", ROWS)]
     parts += ["\n" + "".join(lines) for lines in map(_lines, ordered[:ROWS]) if lines]
     return "".join(parts) + "\n" + _end(found)
 

@@ -17,7 +17,7 @@ from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from core.cluster.state import ClusterState
     from core.load.load import Load
@@ -174,6 +174,30 @@ class Context:
                 )
         finally:
             connection.client.close()
+
+    def fetch_cluster_id(self) -> str:
+        """Return the id of the live cluster."""
+        with self.connected() as connection:
+            return connection.client.describe_cluster().cluster_id
+
+    def resolve_cluster_id(
+        self, cluster_id: str | None, known: Iterable[str], where: str, otherwise: str
+    ) -> str:
+        """Return which cluster is meant: by id, by address, or the only one of those `known`.
+
+        `where` says of what several or none are known, `otherwise` what to do where none is.
+        """
+        if cluster_id is not None:
+            return cluster_id
+        if self.target.address is not None:
+            return self.fetch_cluster_id()
+        ids = sorted(known)
+        if len(ids) == 1:
+            return ids[0]
+        raise UsageError(
+            f"Which cluster? {where} {len(ids) or 'none'}.",
+            next=f"Say --cluster-id {' or '.join(ids)}." if ids else otherwise,
+        )
 
     def picture(self) -> tuple[ClusterState, Load]:
         """Return the cluster with sizes, and its load: of `--from FILE`, else live.

@@ -216,21 +216,13 @@ def format_counts(counts: dict[str, Any]) -> str:
 
 
 def resolve_cluster_id(context: Context, root: Path, cluster_id: str | None) -> str:
-    """Return which cluster is meant: named by id, by address, or the only one there is."""
+    """Return which cluster is meant: named by id, by address, or the only one with load here."""
     from core.load.snapshot.manifest import cluster_ids
 
-    if cluster_id is not None:
-        return cluster_id
-    if context.target.address is not None:
-        with context.connected() as connection:
-            return connection.client.describe_cluster().cluster_id
     collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
-    known = sorted(collected | set(cluster_ids(root)))
-    if len(known) == 1:
-        return known[0]
-    raise UsageError(
-        f"Which cluster? {root} has load of {len(known) or 'none'}.",
-        next="Say --cluster-id " + " or ".join(known) if known else "Run `trimtab collect` first.",
+    known = collected | set(cluster_ids(root))
+    return context.resolve_cluster_id(
+        cluster_id, known, f"{root} has load of", "Run `trimtab collect` first."
     )
 
 

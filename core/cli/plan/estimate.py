@@ -27,6 +27,7 @@ from core.plan.estimate.rate_table import default_rate, rate_table, slower_reaso
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table
 from core.units import (
+    UNLIMITED,
     format_bytes,
     format_duration,
     format_rate,
@@ -51,8 +52,8 @@ ROWS = 15
 """Brokers and sides that are printed, those that need most first."""
 
 
-class _Reckoned(TypedDict):
-    """What is reckoned with besides the plan and its rate."""
+class _Options(TypedDict):
+    """What an estimate takes besides the plan and its rate."""
 
     max_extra_bytes: int | None
     calibration: Calibration
@@ -107,58 +108,53 @@ def estimate(
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
     wanted = bind_plan(document, state)
+    unknown = state.partition_size_bytes < 0
     unsized = any(
         move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
-        for unknown in [state.partition_size_bytes < 0]
         for move in wanted
     )
-    most: _Reckoned = {
+    options: _Options = {
         "max_extra_bytes": max_extra_bytes,
         "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
     }
-    if rate is None and seconds is None:
-        rates = rate_table(state, load, wanted, **most)
-        rates = rates or (estimate_at(state, load, wanted, -1, **most),)
-        chosen = default_rate(rates)
-        burdens = [estimate_peak_usage(state, load, wanted, row) for row in rates]
-        at = next((i for i, row in enumerate(rates) if row.rate_bytes_per_s == chosen), 0)
-        goes = build_timeline(state, load, rates[at], burdens[at].extra)
-        if as_json:
-            rows = [_document(*each, unsized) for each in zip(rates, burdens, strict=True)]
-            about = {"default_bytes_per_s": chosen, "timeline": format_timeline(goes)}
-            emit({"rates": rows} | about, output)
-        else:
-            write_text(_rates_text(rates, burdens, chosen, goes, unsized), output)
-        if all(row.never for row in rates):
-            return ExitCode.NO
-        return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
+    is_table = rate is None and seconds is None
     if rate is not None:
-        answer = estimate_at(state, load, wanted, rate, **most)
+        answers: tuple[Estimate, ...] = (estimate_at(state, load, wanted, rate, **options),)
+    elif seconds is not None:
+        answers = (estimate_within(state, load, wanted, seconds, **options),)
     else:
-        assert seconds is not None, "one of the two was given"
-        answer = estimate_within(state, load, wanted, seconds, **most)
-    bears = estimate_peak_usage(state, load, wanted, answer)
-    goes = build_timeline(state, load, answer, bears.extra)
+        answers = rate_table(state, load, wanted, **options)
+        answers = answers or (estimate_at(state, load, wanted, UNLIMITED, **options),)
+    chosen = default_rate(answers) if is_table else None
+    usages = [estimate_peak_usage(state, load, wanted, row) for row in answers]
+    at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
+    timeline = build_timeline(state, load, answers[at], usages[at].extra)
     if as_json:
-        emit(_document(answer, bears, unsized) | {"timeline": format_timeline(goes)}, output)
+        rows = [_document(*each, unsized) for each in zip(answers, usages, strict=True)]
+        found: dict[str, Any] = (
+            {"rates": rows, "default_bytes_per_s": chosen} if is_table else rows[0]
+        )
+        emit(found | {"timeline": format_timeline(timeline)}, output)
+    elif is_table:
+        write_text(_rates_text(answers, usages, chosen, timeline, unsized), output)
     else:
-        write_text(_text(answer, bears, seconds, goes, unsized), output)
-    if answer.never:
+        write_text(_text(answers[0], usages[0], seconds, timeline, unsized), output)
+    if all(row.never for row in answers):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
 
 
-def _document(answer: Estimate, bears: PeakUsage, unsized: bool) -> dict[str, Any]:
+def _document(answer: Estimate, usage: PeakUsage, unsized: bool) -> dict[str, Any]:
     """Return the document; how much is copied is not known where a size is not."""
     total = {"total_bytes": None} if unsized else {}
-    return format_estimate(answer) | total | format_peak_usage(bears)
+    return format_estimate(answer) | total | format_peak_usage(usage)
 
 
 def _text(
     answer: Estimate,
-    bears: PeakUsage,
+    usage: PeakUsage,
     within_seconds: float | None,
-    goes: PlanTimeline | None,
+    timeline: PlanTimeline | None,
     unsized: bool,
 ) -> str:
     """Return the answer first, then what it rests on, the busiest broker first."""
@@ -185,7 +181,7 @@ def _text(
         lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
     if answer.per_side_rates:
         lines.append(format_per_side_rates(answer.per_side_rates))
-    lines += bears.sentences
+    lines += usage.sentences
     if answer.note:
         lines.append(answer.note)
     lines = [wrapped(line) for line in lines]
@@ -215,7 +211,7 @@ def _text(
     limits = ("limit",) if answer.per_side_rates else ()
     header = ("broker", "", "copies", "background", "needs", *limits, "done after")
     shown = text_table(header, rows, right="> >>>>" + ">" * len(limits)) + _more(ordered[ROWS:])
-    return "\n".join(filter(None, ("".join(lines), shown, chart_text(goes))))
+    return "\n".join(filter(None, ("".join(lines), shown, chart_text(timeline))))
 
 
 def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
@@ -236,13 +232,13 @@ def _more(rows: Sequence[SideRow]) -> str:
 
 def _rates_text(
     rates: tuple[Estimate, ...],
-    burdens: Sequence[PeakUsage],
+    usages: Sequence[PeakUsage],
     chosen: int | None,
-    goes: PlanTimeline | None,
+    timeline: PlanTimeline | None,
     unsized: bool,
 ) -> str:
     if len(rates) == 1:
-        return _text(rates[0], burdens[0], None, goes, unsized)
+        return _text(rates[0], usages[0], None, timeline, unsized)
     rows = [
         (
             "*" if row.rate_bytes_per_s == chosen else "",
@@ -253,32 +249,32 @@ def _rates_text(
         for row in rates
     ]
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
-    bears = "".join(wrapped(sentence) for sentence in _table_burden(rates, burdens, chosen))
+    usage = "".join(wrapped(sentence) for sentence in _table_usage(rates, usages, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
     learned = calibration_sentence(rates)
     why = slower_reason(rates)
     begin = f"* is where to begin{f', as {why}' if why else ''}"
     size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
     times = text_table(("", "throttle", "takes", "limit"), rows, right=" >")
-    over_time = chart_text(goes)
-    return size + times + learned + never + bears + note + (over_time and f"\n{over_time}")
+    over_time = chart_text(timeline)
+    return size + times + learned + never + usage + note + (over_time and f"\n{over_time}")
 
 
-def _table_burden(
-    rates: Sequence[Estimate], burdens: Sequence[PeakUsage], chosen: int | None
+def _table_usage(
+    rates: Sequence[Estimate], usages: Sequence[PeakUsage], chosen: int | None
 ) -> Iterator[str]:
     """Yield from which rate on a broker comes near its capacity, and disks at the one to begin."""
-    pairs = list(zip(rates, burdens, strict=True))
-    for row, bears in pairs:
-        if bears.near_capacity is not None:
+    pairs = list(zip(rates, usages, strict=True))
+    for row, usage in pairs:
+        if usage.near_capacity is not None:
             yield (
-                f"At {format_rate(row.rate_bytes_per_s)} {bears.near_capacity.words}; from there "
+                f"At {format_rate(row.rate_bytes_per_s)} {usage.near_capacity.words}; from there "
                 "on clients there may wait longer."
             )
             break
-    for row, bears in pairs:
+    for row, usage in pairs:
         if row.rate_bytes_per_s == chosen:
-            yield from replace(bears, near_capacity=None).sentences
+            yield from replace(usage, near_capacity=None).sentences
 
 
 def calibration_sentence(rates: Sequence[Estimate]) -> str:

@@ -16,7 +16,6 @@ from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
 from core.cluster.documents.reader import read_document
-from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UsageError
 from core.load.load import Load
@@ -127,10 +126,10 @@ def _groups_text(groups: tuple[GroupImpact, ...]) -> str:
             "?" if group.behind_seconds is None else format_duration(group.behind_seconds),
             to_read_words(group),
         )
-        for group in groups[:ROWS]
+        for group in groups
     ]
     heads = ("group", "", "partitions", "new leaders", "lag", "behind", "then to read")
-    return text_table(heads, rows, right="  >>>>>") + _more(len(groups), "groups")
+    return text_table(heads, rows, "  >>>>>", ROWS)
 
 
 def _topics_text(found: Impact) -> str:
@@ -141,14 +140,10 @@ def _topics_text(found: Impact) -> str:
             str(topic.leader_changes),
             str(topic.copied),
         )
-        for topic in found.topics[:ROWS]
+        for topic in found.topics
     ]
     heads = ("produced to", "at", "new leaders", "copied")
-    return text_table(heads, rows, right=" >>>") + _more(len(found.topics), "topics")
-
-
-def _more(count: int, what: str) -> str:
-    return f"… and {count - ROWS} more {what}; --json has them all.\n" if count > ROWS else ""
+    return text_table(heads, rows, " >>>", ROWS)
 
 
 # -- as JSON ---------------------------------------------------------------------------------------
@@ -158,9 +153,9 @@ def _document(found: Impact) -> dict[str, Any]:
     document = asdict(found)
     if found.groups is not None:
         for row, group in zip(document["groups"], found.groups, strict=True):
-            row["partitions"] = [_named(tp) for tp in group.partitions]
+            row["partitions"] = [tp._asdict() for tp in group.partitions]
     document["headroom"] = [
-        _named(h.tp)
+        h.tp._asdict()
         | {
             "in_sync": list(h.in_sync),
             "min_insync": h.min_insync,
@@ -176,7 +171,3 @@ def _document(found: Impact) -> dict[str, Any]:
             "is_advised": found.shrinking.is_advised,
         }
     return document
-
-
-def _named(tp: TopicPartition) -> dict[str, Any]:
-    return {"topic": tp.topic, "partition": tp.partition}

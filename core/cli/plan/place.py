@@ -13,6 +13,7 @@ from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.topics.layout import (
     ROWS,
+    layout_json,
     parse_expected,
     rate_option,
     rf_option,
@@ -77,9 +78,7 @@ def place(
         document: dict[str, Any] = {
             "topic": topic,
             "rule": rule,
-            "partitions": [
-                {"partition": n, "replicas": list(replicas)} for n, replicas in enumerate(found)
-            ],
+            "partitions": layout_json(0, found),
             "replica_assignment": assignment,
             "notes": notes,
         }
@@ -87,10 +86,8 @@ def place(
         return
     for note in notes:
         say(note)
-    rows = [(f"{topic}-{n}", id_list(replicas)) for n, replicas in enumerate(found[:ROWS])]
-    text = text_table(("partition", "replicas"), rows)
-    if len(found) > ROWS:
-        text += f"… and {len(found) - ROWS} more\n"
+    rows = [(f"{topic}-{n}", id_list(replicas)) for n, replicas in enumerate(found)]
+    text = text_table(("partition", "replicas"), rows, limit=ROWS)
     where = context.target.address.bootstrap if context.target.address else "HOST:PORT"
     text += f"\nkafka-topics.sh --bootstrap-server {where} --create --topic {topic}"
     text += f" --replica-assignment {assignment}\n"

@@ -126,9 +126,7 @@ def check(
                         "severity": f.severity.name.lower(),
                         "sentence": f.sentence,
                         "allowed": not _forbids(f, allowed),
-                        "partitions": [
-                            {"topic": tp.topic, "partition": tp.partition} for tp in f.partitions
-                        ],
+                        "partitions": [tp._asdict() for tp in f.partitions],
                     }
                     for f in findings
                 ],
@@ -252,8 +250,7 @@ def _differs(one: Difference) -> bool:
 
 def _difference_document(row: Difference) -> dict[str, Any]:
     return {
-        "topic": row.tp.topic,
-        "partition": row.tp.partition,
+        **row.tp._asdict(),
         "first": list(row.first),
         "second": list(row.second),
         "standing": row.status.value if row.status else None,

@@ -83,12 +83,8 @@ def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:
 def _document(found: RebasedPlan) -> dict[str, Any]:
     return {
         "kept": len(found.plan),
-        "moved": [_named(tp) for tp in found.moved],
-        "done": [_named(tp) for tp in found.done],
-        "lost": [_named(lost.tp) | {"why": lost.why} for lost in found.lost],
+        "moved": [tp._asdict() for tp in found.moved],
+        "done": [tp._asdict() for tp in found.done],
+        "lost": [lost.tp._asdict() | {"why": lost.why} for lost in found.lost],
         "plan": to_document(found.plan),
     }
-
-
-def _named(tp: TopicPartition) -> dict[str, Any]:
-    return {"topic": tp.topic, "partition": tp.partition}

@@ -185,8 +185,7 @@ def _document(one: Shown) -> dict[str, Any]:
     move, relief = one.move, one.relief
     before, after = move.preferred_leader
     return {
-        "topic": move.tp.topic,
-        "partition": move.tp.partition,
+        **move.tp._asdict(),
         "before": list(move.before),
         "after": list(move.after),
         "adding": list(move.adding),

@@ -224,7 +224,9 @@ def suggest(
             max_bytes=float("inf") if max_bytes is None else parse_size(max_bytes),
             max_moves=max_moves or float("inf"),
             max_per_broker=max_per_broker or float("inf"),
-            seconds_left=_until(time_budget, context.began),
+            seconds_left=NO_LIMITS.seconds_left
+            if time_budget is None
+            else TimeBudget(parse_duration(time_budget), context.began),
         ),
     )
     seconds = None if within is None else parse_deadline(within)
@@ -233,91 +235,79 @@ def suggest(
     if keep is not None:
         matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
     if wanted.only_dirs:
-        return _even_dirs(state, load, wanted, seconds, as_json=as_json, output=output)
-    known = calibration(state.cluster_id)
+        return _suggest_log_dirs(state, load, wanted, seconds, as_json, output)
     found = find_plan(state, load, wanted)
-    left = wanted.limits.seconds_left
-    estimate = estimate_plan_time(state, load, found.plan, seconds, known, left)
-    bears = (
-        PeakUsage() if estimate is None else estimate_peak_usage(state, load, found.plan, estimate)
-    )
+    estimate, usage, allow = _outlook(state, load, found.plan, wanted, seconds)
     reached = is_reached(found, wanted)
-    allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         dirs = None if found.dirs is None else suggest_log_dirs.dirs_document(found.dirs)
-        document = suggest_output.document(found, estimate, bears, reached, state.hidden)
+        document = suggest_output.document(found, estimate, usage, reached, state.hidden)
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
-        there = brokers_reached(found, wanted)
-        beside = suggest_log_dirs.totals_text(found, wanted.band, estimate, bears)
-        told = suggest_output.text(found, wanted, estimate, bears, there, seconds)
-        write_text(told + beside, None)
-        _keep(found.plan, output, allow, _throttle(estimate))
-    return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
+        evened = brokers_reached(found, wanted)
+        text = suggest_output.text(found, wanted, estimate, usage, evened, seconds)
+        text += suggest_log_dirs.totals_text(found, wanted.band, estimate, usage)
+        _write(text, found.plan, output, allow, estimate)
+    return _exit_code(reached, estimate)
 
 
-def _even_dirs(
+def _suggest_log_dirs(
     state: ClusterState,
     load: Load,
     wanted: PlanRequest,
     seconds: float | None,
-    *,
     as_json: bool,
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
     found = balance_log_dirs(state, wanted)
-    known, left = calibration(state.cluster_id), wanted.limits.seconds_left
-    estimate = estimate_plan_time(state, load, found.plan, seconds, known, left)
-    bears = (
-        PeakUsage() if estimate is None else estimate_peak_usage(state, load, found.plan, estimate)
-    )
-    allow = _allowed(state, load, found.plan, estimate)
+    estimate, usage, allow = _outlook(state, load, found.plan, wanted, seconds)
     if as_json:
-        document = suggest_log_dirs.document(found, estimate, bears, state.hidden)
+        document = suggest_log_dirs.document(found, estimate, usage, state.hidden)
         emit(document | {"allow": allow}, output)
     else:
-        write_text(suggest_log_dirs.text(found, wanted.band, estimate, bears), None)
-        _keep(found.plan, output, allow, _throttle(estimate))
-    never = estimate is not None and bool(estimate.never)
-    return ExitCode.DONE if found.reached and not never else ExitCode.NO
+        text = suggest_log_dirs.text(found, wanted.band, estimate, usage)
+        _write(text, found.plan, output, allow, estimate)
+    return _exit_code(found.reached, estimate)
 
 
-def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
-    """Return the checks that `apply` has to be allowed by their ids."""
-    found = CheckedPlan(state, load, plan, in_flight(state)).after(simulated_seconds(estimate))
-    return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
+def _outlook(
+    state: ClusterState, load: Load, plan: Plan, wanted: PlanRequest, seconds: float | None
+) -> tuple[Estimate | None, PeakUsage, list[str]]:
+    """Return how long a plan takes, what brokers bear, and the checks that `apply` must be allowed.
+
+    `seconds` is the deadline to find a throttle for.
+    """
+    known, left = calibration(state.cluster_id), wanted.limits.seconds_left
+    estimate = estimate_plan_time(state, load, plan, seconds, known, left)
+    usage = PeakUsage() if estimate is None else estimate_peak_usage(state, load, plan, estimate)
+    findings = CheckedPlan(state, load, plan, in_flight(state)).after(simulated_seconds(estimate))
+    unsafe = dict.fromkeys(f.id for f in findings if f.severity is Severity.UNSAFE)
+    return estimate, usage, list(unsafe)
 
 
-def _throttle(estimate: Estimate | None) -> int | None:
-    """Return the rate that a deadline needs, None where there is none to say."""
-    return None if estimate is None else estimate.recommended_bytes_per_s
+def _exit_code(reached: bool, estimate: Estimate | None) -> int:
+    never = estimate is not None and estimate.never
+    return ExitCode.DONE if reached and not never else ExitCode.NO
 
 
-def _keep(plan: Plan, output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> None:
-    """Write the plan, an empty one too, lest an older one be applied, and say what is next."""
+def _write(
+    text: str, plan: Plan, output: Path | None, allow: list[str], estimate: Estimate | None
+) -> None:
+    """Print the suggestion, write its plan, an empty one too, and say how to apply it.
+
+    A file that kept an older plan would have that one applied.
+    """
+    write_text(text, None)
     if output is not None:
         write_text(format_plan_file(plan), output)
-    if plan.moves:
-        say(_next(output, allow, rate_bytes_per_s))
-    elif output is not None:
-        say(f"Written to {output}: an empty plan; there is nothing to apply.")
-
-
-def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> str:
-    """Say what is done with the plan: kept, and applied."""
+    if not plan.moves:
+        if output is not None:
+            say(f"Written to {output}: an empty plan; there is nothing to apply.")
+        return
     apply = f"trimtab apply {output or 'plan.json'}"
-    if rate_bytes_per_s is not None:
-        apply += f" --throttle {format_exact_rate(rate_bytes_per_s)}"
+    if estimate is not None and estimate.recommended_bytes_per_s is not None:
+        apply += f" --throttle {format_exact_rate(estimate.recommended_bytes_per_s)}"
     if allow:
         apply += f" --allow {','.join(allow)}"
-    return (
-        f"Written to {output}: {apply}" if output else f"Keep it with -o plan.json, then: {apply}"
-    )
-
-
-def _until(time_budget: str | None, began: float) -> Callable[[], float]:
-    """Return what says how many seconds are left of a budget that began with the command."""
-    if time_budget is None:
-        return NO_LIMITS.seconds_left
-    return TimeBudget(parse_duration(time_budget), began)
+    say(f"Written to {output}: {apply}" if output else f"Keep it with -o plan.json, then: {apply}")

@@ -12,7 +12,7 @@ from core.plan.estimate.estimate_json import format_peak_usage
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.plan.planner.broker_log_dirs import DirShare
-from core.plan.planner.log_dir_balancing import DirReason, LogDirPlan
+from core.plan.planner.log_dir_balancing import LogDirPlan
 from core.plan.planner.plan_result import PlanResult
 from core.text.tables import text_table
 from core.units import counted, format_bytes
@@ -55,8 +55,7 @@ def dirs_document(found: LogDirPlan) -> dict[str, Any]:
         ],
         "reasons": [
             {
-                "topic": tp.topic,
-                "partition": tp.partition,
+                **tp._asdict(),
                 "broker": why.source.broker,
                 "from": why.source.path,
                 "to": why.target.path,
@@ -129,20 +128,17 @@ def _dirs_text(dirs: tuple[DirShare, ...]) -> str:
             format_bytes(one.before_bytes),
             format_bytes(one.after_bytes),
         )
-        for one in shown[:ROWS]
+        for one in shown
     ]
-    more = f"… and {len(shown) - ROWS} more; --json has them all.\n" if len(shown) > ROWS else ""
     heads = ("broker", "log dir", "now", "planned", "now holds", "will hold")
-    return text_table(heads, rows, right="> >>>>") + more
+    return text_table(heads, rows, "> >>>>", ROWS)
 
 
 def _moves_text(found: LogDirPlan) -> str:
     whys = [(tp, why) for tp, whys in found.reasons.items() for why in whys]
     whys.sort(key=lambda one: (-abs(one[1].relieved.before - 1), one[0]))
-    rows = [(str(tp), str(why.source.broker), *_ways(why), why.words) for tp, why in whys[:ROWS]]
-    more = f"… and {len(whys) - ROWS} more; --json has them all.\n" if len(whys) > ROWS else ""
-    return text_table(("partition", "broker", "from", "to", "for"), rows, right=" >") + more
-
-
-def _ways(why: DirReason) -> tuple[str, str]:
-    return why.source.path, why.target.path
+    rows = [
+        (str(tp), str(why.source.broker), why.source.path, why.target.path, why.words)
+        for tp, why in whys
+    ]
+    return text_table(("partition", "broker", "from", "to", "for"), rows, " >", ROWS)

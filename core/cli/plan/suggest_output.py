@@ -47,8 +47,7 @@ def document(
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
         "reasons": [
             {
-                "topic": tp.topic,
-                "partition": tp.partition,
+                **tp._asdict(),
                 "broker": why.broker,
                 "measure": why.measure.name.lower(),
                 "before": None if why.leaves else round(max(why.before, 0.0), 4),
@@ -194,11 +193,9 @@ def _moves_text(found: PlanResult) -> str:
             id_list(move.after),
             found.reasons[move.tp].words,
         )
-        for move in moves[:ROWS]
+        for move in moves
     ]
-    more = len(moves) - len(rows)
-    shown = text_table(("partition", "now", "planned", "for"), rows)
-    return shown + (f"… and {more} more; --json has them all.\n" if more else "")
+    return text_table(("partition", "now", "planned", "for"), rows, limit=ROWS)
 
 
 def _worth(found: PlanResult, move: Move) -> tuple[bool, float, TopicPartition]:

@@ -50,8 +50,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
                 "verified": not open_ones,
                 "partitions": [
                     {
-                        "topic": v.tp.topic,
-                        "partition": v.tp.partition,
+                        **v.tp._asdict(),
                         "standing": v.status.value,
                         "expected": list(v.expected),
                         "replicas": list(v.replicas),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
@@ -15,11 +15,9 @@ from core.cli.common.times import parse_start
 from core.cli.runs.launch import LaunchOptions, fetch_live_cluster, launch, print_no_run
 from core.errors import UsageError
 from core.plan.checks.catalogue import parse_allow
+from core.plan.formats.plan_file import read_plan
+from core.run.journal.rates import RateBounds
 from core.units import parse_deadline, parse_duration, parse_rate, parse_size
-
-if TYPE_CHECKING:
-    from core.run.journal.rates import RateBounds
-
 
 AUTO: Literal["auto"] = "auto"
 
@@ -34,7 +32,6 @@ def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
         return parse_rate(text)
     if not rest and ":" not in text:
         return AUTO
-    from core.run.journal.rates import RateBounds
 
     least, dash, most = rest.partition("-")
     if not dash:
@@ -128,8 +125,6 @@ def apply(
     The plan is checked and its duration estimated first, and you confirm with the cluster's name.
     The run is a process of its own: Ctrl-C detaches from it and does not cancel it.
     """
-    from core.plan.formats.plan_file import read_plan
-
     address = context.require_address()
     allowed = parse_allow(allow)
     if throttle is not None and within is not None:

@@ -124,8 +124,7 @@ def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, An
         "at": format_time(state.fetched_at),
         "moves": [
             {
-                "topic": m.tp.topic,
-                "partition": m.tp.partition,
+                **m.tp._asdict(),
                 "before_unordered": sorted(m.before),
                 "after": list(m.after),
                 "total_bytes": m.total_bytes,

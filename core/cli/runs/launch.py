@@ -5,31 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from core.cli.common.context import Context
 from core.cli.common.output import emit_line, say
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.common.times import format_local
+from core.cli.runs.follow_progress import follow_run
 from core.cluster.connect import Address, connect
+from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
 from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.observer import fetch_cluster_state
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UsageError
+from core.load.load import Load
+from core.load.load_source import newest_load
 from core.plan.checks.catalogue import Severity, refuse
-from core.plan.impact.retention import only_compacted
+from core.plan.checks.check_plan import CheckedPlan
+from core.plan.estimate.calibration import Calibration
+from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
+from core.plan.estimate.estimate_text import format_per_side_rates
+from core.plan.estimate.peak_usage import estimate_peak_usage
+from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
+from core.plan.impact.precautions import find_precautions
+from core.plan.impact.retention import (
+    check_retention,
+    estimate_retention_savings,
+    only_compacted,
+    retention_hint,
+)
 from core.plan.plan import Plan
+from core.run.journal.rates import RateBounds
+from core.run.launch import launch as launch_run
 from core.run.logout_survival import look
+from core.run.options import RunOptions
+from core.run.reporting.runs import calibration
+from core.run.throttles.rate_bounds import expected_rate, side_rates, usual_bounds
 from core.units import UNLIMITED, counted, format_bytes, format_duration, format_rate
-
-if TYPE_CHECKING:
-    from core.cluster.documents.cluster_document import DocumentGroup
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
-    from core.plan.estimate.calibration import Calibration
-    from core.plan.estimate.estimate import Estimate
-    from core.plan.plan import Plan
-    from core.run.journal.rates import RateBounds
-
 
 MAX_NAMED_TOPICS = 3
 
@@ -93,8 +105,6 @@ class LaunchOptions:
 
 def fetch_live_cluster(address: Address) -> LiveCluster:
     """Return what is there now; raises UnreachableError when the cluster does not answer."""
-    from core.cluster.observer import fetch_cluster_state
-
     ask_passwords(address)
     connection = connect(address)
     try:
@@ -113,7 +123,7 @@ def print_no_run() -> None:
 
 def launch(
     context: Context,
-    picture: LiveCluster,
+    cluster: LiveCluster,
     plan: Plan,
     chosen: LaunchOptions,
     *,
@@ -126,39 +136,14 @@ def launch(
     Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes, and
     where no rate was given and none can be recommended.
     """
-    from core.cli.runs.follow_progress import follow_run
-    from core.load.load_source import newest_load
-    from core.plan.checks.check_plan import CheckedPlan
-    from core.plan.estimate.estimate import estimate_at
-    from core.plan.estimate.estimate_text import format_per_side_rates
-    from core.plan.estimate.peak_usage import estimate_peak_usage
-    from core.plan.impact.precautions import find_precautions
-    from core.plan.impact.retention import check_retention
-    from core.run.launch import launch as launch_run
-    from core.run.options import RunOptions
-    from core.run.reporting.runs import calibration
-    from core.run.throttles.rate_bounds import side_rates
-
-    state = picture.state
+    state = cluster.state
     context.require_writable(state)
     load = newest_load(state, context.target.snapshots)
-    known = calibration(state.cluster_id)
-    rate, bounds = _expected_rate(state, load, plan, chosen.throttle, known)
-    most = chosen.max_extra_bytes
-    if chosen.within_seconds is not None:
-        estimate = _estimate_within(state, load, plan, chosen.within_seconds, known, most)
-        rate = None if estimate.never or estimate.seconds is None else estimate.rate_bytes_per_s
-    else:
-        if rate is None:
-            rate = _recommended_rate(state, load, plan, known, most)
-        at = UNLIMITED if rate is None else rate
-        estimate = estimate_at(state, load, plan, at, max_extra_bytes=most, calibration=known)
-    flying = picture.reassignments
-    checked = CheckedPlan(state, load, plan, flying)
+    rate, estimate, bounds = _estimate(state, load, plan, chosen)
+    groups = None if chosen.retention_ms is None else _fetch_groups(cluster.address)
+    checked = CheckedPlan(state, load, plan, cluster.reassignments)
     findings = [*checked.after(estimate.seconds, estimate.never)]
-    groups: tuple[DocumentGroup, ...] | None = None
     if chosen.retention_ms is not None:
-        groups = _fetch_groups(picture.address)
         findings += check_retention(state, load, plan, groups, chosen.retention_ms)
     refuse(findings, chosen.allow)
     if rate is None:  # a check may have said why already, and then no rate would help
@@ -171,21 +156,8 @@ def launch(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_summary(plan, estimate, name, bounds))
-    if estimate.per_side_rates:
-        say(format_per_side_rates(estimate.per_side_rates))
-    bears = estimate_peak_usage(state, load, plan, estimate)
-    for sentence in (*bears.sentences, *find_precautions(state, plan, elects=chosen.elect)):
+    for sentence in _consequences(cluster, load, plan, estimate, groups, chosen):
         say(sentence)
-    if chosen.retention_ms is not None:
-        for sentence in describe_deletions(state, plan, chosen.retention_ms):
-            say(sentence)
-    if hint := _retention_hint(state, load, plan, estimate, groups, chosen.retention_ms):
-        say(hint)
-    if chosen.start_at is not None:
-        left = format_duration((chosen.start_at - picture.now).total_seconds())
-        say(f"It starts at {format_local(chosen.start_at)}, in {left}, after another check.")
-    if warning := look().warning("this run"):
-        say(warning)
     if not chosen.yes:
         confirm(name, verb, doing, "nothing was changed")
     options = RunOptions(
@@ -202,20 +174,70 @@ def launch(
         elect=chosen.elect,
         pause_if_removed=chosen.pause_if_removed,
     )
-    run = launch_run(picture.address, state, plan, options, estimate, load=load)
-    if chosen.detach:
-        if chosen.as_json:
-            emit_line({"run": run})
-        else:
-            say(f"Run {run} started. Follow it: trimtab runs attach {run}")
-        return 0
-    return follow_run(state.cluster_id, run, as_json=chosen.as_json)
+    run = launch_run(cluster.address, state, plan, options, estimate, load=load)
+    if not chosen.detach:
+        return follow_run(state.cluster_id, run, as_json=chosen.as_json)
+    if chosen.as_json:
+        emit_line({"run": run})
+    else:
+        say(f"Run {run} started. Follow it: trimtab runs attach {run}")
+    return 0
+
+
+def _estimate(
+    state: ClusterState, load: Load, plan: Plan, chosen: LaunchOptions
+) -> tuple[int | None, Estimate, RateBounds | None]:
+    """Return the rate, None where none can be recommended, its estimate, and bounds to adapt it in.
+
+    A deadline gets the lowest rates that keep it, as if these had been asked for.
+    """
+    known, extra = calibration(state.cluster_id), chosen.max_extra_bytes
+    if chosen.within_seconds is not None:
+        seconds = chosen.within_seconds
+        found = estimate_within(
+            state, load, plan, seconds, max_extra_bytes=extra, calibration=known
+        )
+        timed = found.timed_bytes_per_s
+        rate = None if found.never or found.seconds is None else timed
+        return rate, replace(found, rate_bytes_per_s=timed, recommended_bytes_per_s=None), None
+    rate, bounds = _expected_rate(state, load, plan, chosen.throttle, known)
+    if rate is None:
+        rate = _recommended_rate(state, load, plan, known, extra)
+    at = UNLIMITED if rate is None else rate
+    found = estimate_at(state, load, plan, at, max_extra_bytes=extra, calibration=known)
+    return rate, found, bounds
+
+
+def _consequences(
+    cluster: LiveCluster,
+    load: Load,
+    plan: Plan,
+    estimate: Estimate,
+    groups: tuple[DocumentGroup, ...] | None,
+    chosen: LaunchOptions,
+) -> Iterator[str]:
+    """Yield what to know before the run is confirmed: rates, disks, clients, deletions, times."""
+    state, retention_ms = cluster.state, chosen.retention_ms
+    if estimate.per_side_rates:
+        yield format_per_side_rates(estimate.per_side_rates)
+    yield from estimate_peak_usage(state, load, plan, estimate).sentences
+    yield from find_precautions(state, plan, elects=chosen.elect)
+    if retention_ms is not None:
+        yield from describe_deletions(state, plan, retention_ms)
+    # What a shorter retention saves, this one or one that most readers can bear.
+    seconds = None if retention_ms is None else -(-retention_ms // 1000)
+    savings = estimate_retention_savings(state, load, plan, groups, seconds)
+    if hint := retention_hint(savings, estimate.total_bytes, asked=retention_ms is not None):
+        yield hint
+    if chosen.start_at is not None:
+        left = format_duration((chosen.start_at - cluster.now).total_seconds())
+        yield f"It starts at {format_local(chosen.start_at)}, in {left}, after another check."
+    if warning := look().warning("this run"):
+        yield warning
 
 
 def _fetch_groups(address: Address) -> tuple[DocumentGroup, ...] | None:
     """Return who reads what; None where it is not known which groups there are."""
-    from core.cluster.documents.cluster_document import fetch_document_groups
-
     connection = connect(address)
     try:
         return fetch_document_groups(connection.client)
@@ -233,46 +255,10 @@ def _expected_rate(
     known: Calibration,
 ) -> tuple[int | None, RateBounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
-    from core.run.journal.rates import RateBounds
-    from core.run.throttles.rate_bounds import expected_rate, usual_bounds
-
     if asked is None or isinstance(asked, int):
         return asked, None
     bounds = asked if isinstance(asked, RateBounds) else usual_bounds(state, load, plan)
     return expected_rate(bounds, state, load, plan, known), bounds
-
-
-def _estimate_within(
-    state: ClusterState,
-    load: Load,
-    plan: Plan,
-    seconds: float,
-    known: Calibration,
-    max_extra_bytes: int | None,
-) -> Estimate:
-    """Return the estimate at the least rates that keep a deadline, as if they were asked for."""
-    from core.plan.estimate.estimate import estimate_within
-
-    found = estimate_within(
-        state, load, plan, seconds, max_extra_bytes=max_extra_bytes, calibration=known
-    )
-    return replace(found, rate_bytes_per_s=found.timed_bytes_per_s, recommended_bytes_per_s=None)
-
-
-def _retention_hint(
-    state: ClusterState,
-    load: Load,
-    plan: Plan,
-    estimate: Estimate,
-    groups: tuple[DocumentGroup, ...] | None,
-    retention_ms: int | None,
-) -> str:
-    """Return what a shorter retention saves, this one or one that most readers can bear."""
-    from core.plan.impact.retention import estimate_retention_savings, retention_hint
-
-    seconds = None if retention_ms is None else -(-retention_ms // 1000)
-    found = estimate_retention_savings(state, load, plan, groups, seconds)
-    return retention_hint(found, estimate.total_bytes, asked=retention_ms is not None)
 
 
 def _recommended_rate(
@@ -286,8 +272,6 @@ def _recommended_rate(
 
     None when none can be recommended.
     """
-    from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
-
     if not any(move.receiving for move in plan):
         return UNLIMITED
     table = rate_table(state, load, plan, max_extra_bytes=max_extra_bytes, calibration=known)

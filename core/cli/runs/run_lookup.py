@@ -22,8 +22,7 @@ def resolve_clusters(context: Context) -> tuple[str, ...]:
 
     if context.target.address is None:
         return clusters_with_runs()
-    with context.connected() as connection:
-        return (connection.client.describe_cluster().cluster_id,)
+    return (context.fetch_cluster_id(),)
 
 
 def resolve_run(context: Context, run: str | None) -> tuple[str, str]:

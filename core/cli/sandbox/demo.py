@@ -192,8 +192,7 @@ def _await_snapshot(context: Context) -> None:
     from core import paths
     from core.load.snapshot.manifest import read_manifest
 
-    with context.connected() as connection:
-        cluster_id = connection.client.describe_cluster().cluster_id
+    cluster_id = context.fetch_cluster_id()
     started = time.monotonic()
     while (manifest := read_manifest(paths.load_root(), cluster_id)) is None:
         if time.monotonic() - started > FIRST_SNAPSHOT_SECONDS:

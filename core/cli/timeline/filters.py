@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from core import paths
-from core.cli.common.context import Context
 from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
 from core.errors import UsageError
 from core.patterns import matching, pattern
@@ -52,23 +50,6 @@ class EventFilter:
         if self.topics is not None and not (event.topic and self.topics.fullmatch(event.topic)):
             return False
         return not self.brokers or bool(self.brokers & event.brokers)
-
-
-def resolve_recorded_cluster(context: Context, cluster_id: str | None) -> str:
-    """Return which cluster is meant: by id, by address, or the only one that was recorded."""
-    if cluster_id is not None:
-        return cluster_id
-    if context.target.address is not None:
-        with context.connected() as connection:
-            return connection.client.describe_cluster().cluster_id
-    folder = paths.timeline_file("x").parent
-    known = sorted(path.stem for path in folder.glob("*.timeline"))
-    if len(known) == 1:
-        return known[0]
-    raise UsageError(
-        f"Which cluster? {len(known) or 'None'} of them {'was' if not known else 'were'} recorded.",
-        next=f"Say --cluster-id {' or '.join(known)}." if known else "Say -b HOST:PORT.",
-    )
 
 
 def parse_moment(text: str, now: datetime) -> datetime:

@@ -22,7 +22,6 @@ from core.cli.timeline.filters import (
     parse_moment,
     parse_range,
     parse_topics,
-    resolve_recorded_cluster,
 )
 from core.cli.timeline.record import event_document, kind_name, record_here
 from core.clock import SystemClock
@@ -156,7 +155,11 @@ def timeline(
     if recording:
         record_here(context, as_json)
         return ExitCode.DONE
-    opened = Timeline.read(paths.timeline_file(resolve_recorded_cluster(context, cluster_id)))
+    recorded_ids = (path.stem for path in paths.timeline_file("x").parent.glob("*.timeline"))
+    cluster_id = context.resolve_cluster_id(
+        cluster_id, recorded_ids, "Timelines are kept of", "Say -b HOST:PORT."
+    )
+    opened = Timeline.read(paths.timeline_file(cluster_id))
     try:
         recorded = opened.span
         span = recorded or opened.note_span

@@ -153,9 +153,8 @@ def plan_added_replicas(
 def print_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
     if not layout:
         return
-    rows = [(f"{topic}-{first + n}", id_list(r)) for n, r in enumerate(layout[:ROWS])]
-    text = text_table(("PARTITION", "REPLICAS"), rows)
-    write_text(text + (f"… and {len(layout) - ROWS} more\n" if len(layout) > ROWS else ""), None)
+    rows = [(f"{topic}-{first + n}", id_list(r)) for n, r in enumerate(layout)]
+    write_text(text_table(("PARTITION", "REPLICAS"), rows, limit=ROWS), None)
 
 
 def layout_json(first: int, layout: Sequence[Replicas]) -> list[dict[str, Any]]:

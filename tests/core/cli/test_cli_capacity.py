@@ -132,7 +132,7 @@ def test_apply_gives_no_broker_more_than_it_can(
     )
     rates = np.full(state.partition_count, 125.0 * MB / (state.replica_broker == new).sum())
     load = Load(rates, rates, rates, None, NOON)
-    monkeypatch.setattr("core.load.load_source.newest_load", lambda *_: load)
+    monkeypatch.setattr("core.cli.runs.launch.newest_load", lambda *_: load)
     plan = Plan(state.cluster_id).with_move(state, row.tp, old, new)
     (tmp_path / "plan.json").write_text(format_plan_file(plan))
     code, _, err = typed("--cluster", "prod", "apply", str(tmp_path / "plan.json"), "--yes")

@@ -12,7 +12,7 @@ from core.cli.common.output import emit, emit_line, print_lines, say, write_text
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
 from core.text.tables import text_table
-from core.units import counted, format_bytes, format_duration, format_rate, format_time
+from core.units import counted, format_bytes, format_duration, format_rate, format_time, id_list
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -144,8 +144,4 @@ def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, An
 def _change(m: ForeignMove) -> str:
     if m.broker is not None:
         return f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}"
-    return f"{_ids(sorted(m.before))} → {_ids(m.after)}"
-
-
-def _ids(replicas: Sequence[int]) -> str:
-    return ",".join(map(str, replicas))
+    return f"{id_list(sorted(m.before))} → {id_list(m.after)}"

@@ -1,4 +1,4 @@
-"""`trimtab runs cancel | pause | resume | throttle | skip | retarget`; `again` has the others.
+"""`trimtab runs cancel | pause | resume | throttle | skip | retarget`: ask a run for changes.
 
 Each writes one request to the run's journal; the run's process takes it up, now or when it is
 brought back.
@@ -7,7 +7,7 @@ brought back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +16,13 @@ from core.cli.common.option_guard import Command
 from core.cli.common.options import allow_option, json_option, yes_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm
-from core.cli.runs.run_lookup import require_writable, resolve_run
+from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, UsageError
 from core.plan.checks.catalogue import parse_allow
 from core.units import parse_ids
+
+if TYPE_CHECKING:
+    from core.run.journal.replay import RunState
 
 run_argument = click.argument("run")
 optional_run_argument = click.argument("run", required=False)
@@ -49,12 +52,12 @@ def cancel(
 
     Partitions that have finished stay where they are.
     """
-    cluster_id, name = _run(context, run)
+    state = _read_writable(context, run)
     if moves:
-        only = {"moves": move_indices(cluster_id, name, moves)}
-        _confirm(context, cluster_id, name, "cancel", "Cancelling", yes)
-        return send_request(context, cluster_id, name, "cancel", only, as_json=as_json)
-    return request_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
+        only = {"moves": move_indices(state, moves)}
+        _confirm(context, state, "cancel", "Cancelling", yes)
+        return send_request(context, state, "cancel", only, as_json=as_json)
+    return request_and_follow(context, state, "cancel", "Cancelling", yes, as_json)
 
 
 @click.command(cls=Command)
@@ -69,7 +72,8 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
 
     Nothing is cancelled, and what has been copied stays.
     """
-    return send_request(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
+    state = _read_writable(context, run)
+    return send_request(context, state, "pause", {"floor": floor}, as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -78,7 +82,7 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
 @click.pass_obj
 def resume(context: Context, run: str | None, as_json: bool) -> int:
     """Resume a paused run."""
-    return send_request(context, *_run(context, run), "resume", {}, as_json=as_json)
+    return send_request(context, _read_writable(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command(
@@ -108,11 +112,9 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     payload: dict[str, Any] = {"rate_bytes_per_s": asked}
     if isinstance(asked, RateBounds):
         payload = {"auto": asked.to_json()}
-    cluster_id, name = _run(context, run)
+    state = _read_writable(context, run)
     allowed = parse_allow(allow)
-    return send_request(
-        context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json
-    )
+    return send_request(context, state, "throttle", payload, allow=allowed, as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -122,9 +124,9 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
 @click.pass_obj
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
     """Skip partitions whose move has not started."""
-    cluster_id, name = _run(context, run)
-    moves = move_indices(cluster_id, name, partitions)
-    return send_request(context, cluster_id, name, "skip", {"moves": moves}, as_json=as_json)
+    state = _read_writable(context, run)
+    moves = {"moves": move_indices(state, partitions)}
+    return send_request(context, state, "skip", moves, as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -151,33 +153,31 @@ def retarget(
     """
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))
-    cluster_id, name = _run(context, run)
-    (index,) = move_indices(cluster_id, name, (partition,))
-    _confirm(context, cluster_id, name, "retarget", "Retargeting", yes)
+    state = _read_writable(context, run)
+    (index,) = move_indices(state, (partition,))
+    _confirm(context, state, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
-    return send_request(context, cluster_id, name, "retarget", payload, as_json=as_json)
-
-
-def _run(context: Context, run: str | None) -> tuple[str, str]:
-    context.require_writable()
-    return resolve_run(context, run)
+    return send_request(context, state, "retarget", payload, as_json=as_json)
 
 
 COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 
 
-def move_indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
+def _read_writable(context: Context, run: str | None) -> RunState:
+    context.require_writable()
+    return read_named_run(context, run).state
+
+
+def move_indices(state: RunState, partitions: tuple[str, ...]) -> list[int]:
     """Return the indices of a run's moves by the names of their partitions."""
     from core.run.control import find_moves
-    from core.run.reporting.runs import read_journal
 
-    return find_moves(read_journal(cluster_id, run).state, partitions)
+    return find_moves(state, partitions)
 
 
 def send_request(
     context: Context,
-    cluster_id: str,
-    run: str,
+    state: RunState,
     kind: str,
     payload: Mapping[str, Any],
     *,
@@ -187,24 +187,23 @@ def send_request(
     """Write one request to a run's journal and say so; return an exit code."""
     from core.run.control import request
     from core.run.reporting.request_words import request_words
-    from core.run.reporting.runs import read_journal
 
-    history = read_journal(cluster_id, run).state
-    require_writable(context, history)
-    asked = request(cluster_id, run, kind, payload, allow=allow)
+    require_writable(context, state)
+    run = state.run_id
+    asked = request(state.cluster_id, run, kind, payload, allow=allow)
     if as_json:
         emit(asked.to_json())
     if asked.waits:
         say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
-        what = request_words(kind, payload, history)
+        what = request_words(kind, payload, state)
         say(f"Requested of run {run}: {what}. Follow it: trimtab runs attach {run}")
     return ExitCode.DONE
 
 
 def request_and_follow(
-    context: Context, cluster_id: str, run: str, kind: str, doing: str, yes: bool, as_json: bool
+    context: Context, state: RunState, kind: str, doing: str, yes: bool, as_json: bool
 ) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
     from core.cli.runs.follow_progress import follow_run
@@ -212,22 +211,19 @@ def request_and_follow(
     from core.run.reporting.runs import read_run
     from core.run.reporting.views import RunStatus
 
-    _confirm(context, cluster_id, run, kind, doing, yes)
-    asked = request(cluster_id, run, kind)
-    if asked.waits:
+    _confirm(context, state, kind, doing, yes)
+    cluster_id, run = state.cluster_id, state.run_id
+    if request(cluster_id, run, kind).waits:
         say(_queued_message(run, kind))
     code = follow_run(cluster_id, run, as_json=as_json)
-    wanted = read_run(cluster_id, run).state in (RunStatus.CANCELLED, RunStatus.ROLLED_BACK)
-    return ExitCode.DONE if wanted else code
+    ended_so = read_run(cluster_id, run).state in (RunStatus.CANCELLED, RunStatus.ROLLED_BACK)
+    return ExitCode.DONE if ended_so else code
 
 
-def _confirm(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
-    from core.run.reporting.runs import read_journal
-
-    history = read_journal(cluster_id, run).state
-    require_writable(context, history)
-    if not yes and history.ended is None:
-        confirm(history.cluster_name, verb, doing, "the run continues")
+def _confirm(context: Context, state: RunState, verb: str, doing: str, yes: bool) -> None:
+    require_writable(context, state)
+    if not yes and state.ended is None:
+        confirm(state.cluster_name, verb, doing, "the run continues")
 
 
 def _queued_message(run: str, kind: str) -> str:

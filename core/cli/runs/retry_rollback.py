@@ -23,17 +23,16 @@ from core.cli.runs.requests import (
     request_and_follow,
     send_request,
 )
-from core.cli.runs.run_lookup import require_writable, resolve_run
+from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, RefusedError, UsageError
 from core.plan.checks.catalogue import parse_allow
 from core.settings import load_settings
 from core.units import counted
 
 if TYPE_CHECKING:
-    from core.cli.runs.launch import LaunchOptions, LiveCluster
+    from core.cli.runs.launch import LaunchOptions
     from core.run.journal.replay import RunState
     from core.run.reporting.runs import RunReading
-    from core.run.retry_rollback import FollowUp
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 MANY = 10
@@ -89,14 +88,12 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     In a run in progress, the named partitions move again after all others. After a run has ended, a
     new run with the same throttle moves all of them, or those named.
     """
-    from core.run.retry_rollback import FollowUp
-
-    reading = _read_run(context, run)
+    reading = read_named_run(context, run)
     if reading.state.ended is not None:
-        return _launch_followup(context, reading, FollowUp.RETRY, partitions, words)
-    cluster_id, name = _require_in_progress(context, reading, words)
-    moves = {"moves": move_indices(cluster_id, name, partitions)}
-    return send_request(context, cluster_id, name, "retry", moves, as_json=words["as_json"])
+        return _launch_followup(context, reading, "retry", partitions, words)
+    state = _require_in_progress(context, reading, words)
+    moves = {"moves": move_indices(state, partitions)}
+    return send_request(context, state, "retry", moves, as_json=words["as_json"])
 
 
 @click.command(cls=Command)
@@ -108,87 +105,80 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
 
     After a run has ended, a new run with the same throttle moves back what it moved.
     """
-    from core.run.retry_rollback import FollowUp
-
-    reading = _read_run(context, run)
+    reading = read_named_run(context, run)
     if reading.state.ended is not None:
-        return _launch_followup(context, reading, FollowUp.ROLLBACK, (), words)
-    cluster_id, name = _require_in_progress(context, reading, words)
+        return _launch_followup(context, reading, "rollback", (), words)
+    state = _require_in_progress(context, reading, words)
     yes, as_json = words["yes"], words["as_json"]
-    return request_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
-
-
-def _read_run(context: Context, run: str | None) -> RunReading:
-    from core.run.reporting.runs import read_journal
-
-    return read_journal(*resolve_run(context, run))
+    return request_and_follow(context, state, "rollback", "Rolling back", yes, as_json)
 
 
 def _require_in_progress(
     context: Context, reading: RunReading, words: Mapping[str, Any]
-) -> tuple[str, str]:
-    """Return (cluster id, run id) of a run in progress that may be asked for something.
+) -> RunState:
+    """Return a run in progress that may be asked for something.
 
-    Raises UsageError for what can be said of a run that has ended only.
+    Raises UsageError for options that only a run that has ended takes.
     """
-    history = reading.state
+    state = reading.state
     for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
         if words[name] or (name == "elect" and words[name] is not None):
             raise UsageError(
-                f"Run {history.run_id} goes on: "
+                f"Run {state.run_id} goes on: "
                 f"--{name.replace('_', '-')} is for one that has ended.",
-                next=f"Leave it out; `trimtab runs throttle {history.run_id}` changes its rate.",
+                next=f"Leave it out; `trimtab runs throttle {state.run_id}` changes its rate.",
             )
     context.require_writable()
-    return history.cluster_id, history.run_id
+    return state
 
 
 def _launch_followup(
     context: Context,
     reading: RunReading,
-    way: FollowUp,
+    kind: str,
     partitions: tuple[str, ...],
     words: Mapping[str, Any],
 ) -> int:
+    """Plan what an ended run left undone, or did, on the present state; launch or write it."""
     from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
     from core.plan.formats.plan_file import format_plan_file
-    from core.run.control import find_moves
     from core.run.options import address_of
     from core.run.retry_rollback import FollowUp, plan_followup
 
-    history, output = reading.state, words["output"]
+    ended, output = reading.state, words["output"]
     chosen = _launch_options(reading, words)
-    only = [history.moves[i].move.tp for i in find_moves(history, partitions)]
+    only = [ended.moves[i].move.tp for i in move_indices(ended, partitions)]
     if output is None:
-        require_writable(context, history)
-    address = context.target.address
-    if address is None:
-        where = address_of(reading.records)
-        address = configured(where, history.cluster_name, load_settings())
-    picture = fetch_live_cluster(address)
-    _require_same_cluster(picture, history)
-    found = plan_followup(history, way, picture.state, only)
-    for left in found.left[:MANY]:
-        say(f"not changed: {left}")
-    if len(found.left) > MANY:
-        say(f"not changed: {len(found.left) - MANY} more")
+        require_writable(context, ended)
+    address = context.target.address or configured(
+        address_of(reading.records), ended.cluster_name, load_settings()
+    )
+    cluster = fetch_live_cluster(address)
+    if cluster.state.cluster_id != ended.cluster_id:
+        raise RefusedError(
+            f"{address.bootstrap} is cluster {cluster.state.cluster_id}; run {ended.run_id} was on "
+            f"{ended.cluster_id}.",
+            next="Say -b HOST:PORT of that one; nothing was changed.",
+        )
+    found = plan_followup(ended, FollowUp(kind), cluster.state, only)
+    plan, left = found.plan, found.left
+    for move in left[:MANY]:
+        say(f"not changed: {move}")
+    if len(left) > MANY:
+        say(f"not changed: {len(left) - MANY} more")
     if output is not None:
-        write_text(format_plan_file(found.plan), output)
-    if chosen.as_json and (output is not None or (chosen.detach and not found.plan.moves)):
+        write_text(format_plan_file(plan), output)
+    if chosen.as_json and (output is not None or (chosen.detach and not plan.moves)):
         print_no_run()
-    if not found.plan.moves:
+    if not plan.moves:
         say("Nothing to do: none of its moves applies any more.")
         return ExitCode.DONE
     if output is not None:
-        count = len(found.plan)
-        say(f"{counted(count, 'partition')}: trimtab apply {output}")
+        say(f"{counted(len(plan), 'partition')}: trimtab apply {output}")
         return ExitCode.DONE
-    verb, doing = (
-        ("retry", "Trying again") if way is FollowUp.RETRY else ("rollback", "Rolling back")
-    )
-    return launch(
-        context, picture, found.plan, chosen, name=history.cluster_name, verb=verb, doing=doing
-    )
+    doing = "Trying again" if kind == "retry" else "Rolling back"
+    name = ended.cluster_name
+    return launch(context, cluster, plan, chosen, name=name, verb=kind, doing=doing)
 
 
 def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOptions:
@@ -208,13 +198,3 @@ def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOpti
         pause_if_removed=reading.state.pause_if_removed,
         as_json=words["as_json"],
     )
-
-
-def _require_same_cluster(picture: LiveCluster, history: RunState) -> None:
-    if picture.state.cluster_id != history.cluster_id:
-        raise RefusedError(
-            f"{picture.address.bootstrap} is cluster {picture.state.cluster_id}; "
-            f"run {history.run_id} "
-            f"was on {history.cluster_id}.",
-            next="Say -b HOST:PORT of that one; nothing was changed.",
-        )

@@ -14,6 +14,7 @@ from core.settings import load_settings
 
 if TYPE_CHECKING:
     from core.run.journal.replay import RunState
+    from core.run.reporting.runs import RunReading
 
 
 def resolve_clusters(context: Context) -> tuple[str, ...]:
@@ -51,6 +52,13 @@ def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
             return there[0]
         raise _ambiguous(run, there or matches) from error
     return cluster_id, find_run(cluster_id, run)
+
+
+def read_named_run(context: Context, run: str | None) -> RunReading:
+    """Return what the journal of that one run tells."""
+    from core.run.reporting.runs import read_journal
+
+    return read_journal(*resolve_run(context, run))
 
 
 def resolve_run_or_latest(context: Context, run: str | None) -> tuple[str, str]:

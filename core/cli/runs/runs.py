@@ -1,4 +1,4 @@
-"""`trimtab runs`: list, show and attach to runs; `run_requests` and `again` beside it ask them."""
+"""`trimtab runs`: list, show, report and attach to runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from core.cli.common.option_guard import Group
 from core.cli.common.options import json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import ask_passwords, confirm
-from core.cli.runs import requests as run_requests
-from core.cli.runs import retry_rollback as again
+from core.cli.runs import requests, retry_rollback
 from core.cli.runs.external import FOREIGN, follow_external, report_external, show_external
 from core.cli.runs.run_lookup import (
+    read_named_run,
     require_writable,
     resolve_clusters,
-    resolve_run,
     resolve_run_or_latest,
 )
 from core.cluster.connect import short_name
@@ -150,20 +149,18 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     run connects to those brokers.
     """
     from core.cli.runs.follow_progress import follow_run
-    from core.run.reporting.runs import read_journal
     from core.run.reporting.views import RunStatus
 
     if foreign:
         return follow_external(context, as_json=as_json)
-    cluster_id, name = resolve_run(context, run)
-    reading = read_journal(cluster_id, name)
+    reading = read_named_run(context, run)
     if reading.view.state is RunStatus.DIED:
-        _bring_back(context, reading, yes=yes)
-    return follow_run(cluster_id, name, as_json=as_json)
+        _restart(context, reading, yes=yes)
+    return follow_run(reading.state.cluster_id, reading.state.run_id, as_json=as_json)
 
 
-def _bring_back(context: Context, reading: RunReading, *, yes: bool) -> None:
-    """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
+def _restart(context: Context, reading: RunReading, *, yes: bool) -> None:
+    """Restart the process of a run that died, if that is wanted: a script has to say so."""
     from core.run.options import address_of
     from core.run.recovery import recover
     from core.run.reporting.report import headline
@@ -174,13 +171,12 @@ def _bring_back(context: Context, reading: RunReading, *, yes: bool) -> None:
     require_writable(context, history)
     if not yes:
         say(f"{headline(reading.view)}\n{reading.view.why}")
-        verb = "restart it"
-        confirm(history.cluster_name, verb, "Restarting it", "nothing was changed")
-    ask_passwords(context.target.address or address_of(reading.records))
+        confirm(history.cluster_name, "restart it", "Restarting it", "nothing was changed")
     target = context.target
+    ask_passwords(target.address or address_of(reading.records))
     timeout = target.timeout_seconds
     recover(history.cluster_id, history.run_id, address=target.address, timeout_seconds=timeout)
 
 
-for command in (*run_requests.COMMANDS, again.retry, again.rollback):
+for command in (*requests.COMMANDS, retry_rollback.retry, retry_rollback.rollback):
     runs.add_command(command)

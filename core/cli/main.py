@@ -21,7 +21,7 @@ import click
 
 from core import bug_log, paths
 from core.cli.common.context import Context, Target
-from core.cli.common.option_guard import Group
+from core.cli.common.options import Group
 from core.cli.common.output import discard_output, say
 from core.errors import ExitCode, TrimtabError
 
@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "groups": ("core.cli.cluster.groups:groups", "Describe groups: members, offsets, lag."),
     "pipeline": ("core.cli.load.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
-    "plan": ("core.cli.plan.plan:plan", "Suggest, check, compare and convert plans."),
+    "plan": ("core.cli.plan.check_diff:plan", "Suggest, check, compare and convert plans."),
     "replicas": (
         "core.cli.cluster.replicas:replicas",
         "Check that replicas hold the same records.",

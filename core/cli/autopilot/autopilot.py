@@ -15,8 +15,7 @@ from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, un
 from core.cli.autopilot.limits import find_switches, find_switches_to_stop, parse_limits
 from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Group
-from core.cli.common.options import json_option, yes_option
+from core.cli.common.options import Group, json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
 from core.clock import SystemClock

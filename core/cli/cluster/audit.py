@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from core.cli.common.option_guard import Group
-from core.cli.common.options import json_option
+from core.cli.common.options import Group, json_option
 from core.cli.common.output import emit, print_lines, say, write_text
 from core.cluster.connect import short_name
 from core.errors import ExitCode

@@ -18,8 +18,7 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, write_text
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, yes_option
+from core.cli.common.options import Command, json_option, yes_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm
 from core.cluster.kafka_errors import Fault, is_leader_elected

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cluster.groups import Member
 from core.errors import ExitCode, UsageError
 from core.patterns import matching, pattern
 from core.text.tables import text_table
@@ -157,7 +155,7 @@ def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
             _members(view),
             _lag(view),
             _catch_up(view),
-            _unknown(view),
+            view.group.trouble,
         )
         for view in found
     ]
@@ -183,8 +181,8 @@ def _text(view: GroupView) -> str:
         + (f"  caught up: {ending}" if ending != "-" else "")
         + "\n"
     ]
-    if unknown := _unknown(view):
-        parts.append(unknown + "\n")
+    if group.trouble:
+        parts.append(group.trouble + "\n")
     ids = [member.id for member in group.members]
     names = dict(zip(ids, member_names(group.members), strict=True))
     rows = [
@@ -205,7 +203,7 @@ def _text(view: GroupView) -> str:
         (
             member.client_id,
             member.host,
-            _share(view, member),
+            "idle" if member.id in view.idle else str(len(member.assignment)),
             member.instance_id or "-",
             member.id,
         )
@@ -218,19 +216,11 @@ def _text(view: GroupView) -> str:
     return "".join(parts)
 
 
-def _share(view: GroupView, member: Member) -> str:
-    return "idle" if member.id in view.idle else str(len(member.assignment))
-
-
 def _members(view: GroupView) -> str:
     count, idle = len(view.group.members), len(view.idle)
     if view.group.fault is not None:
         return "-"
     return f"{count} ({idle} idle)" if idle else str(count)
-
-
-def _unknown(view: GroupView) -> str:
-    return view.group.trouble
 
 
 def _lag(view: GroupView) -> str:

@@ -9,8 +9,7 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, yes_option
+from core.cli.common.options import Command, json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import wait_until_visible

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.option_guard import Group
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Group, json_option, output_option
 from core.cli.common.output import StatusLine, emit, say, write_text
 from core.errors import ExitCode, UsageError
 from core.patterns import matching

@@ -10,8 +10,7 @@ import click
 import numpy as np
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, fill_file, write_text
 from core.cluster.client import ClusterClient
 from core.cluster.documents import arrow

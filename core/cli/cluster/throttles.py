@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Group
-from core.cli.common.options import json_option, output_option, yes_option
+from core.cli.common.options import Group, json_option, output_option, yes_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import require_topic

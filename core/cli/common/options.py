@@ -1,10 +1,19 @@
-"""Options that several commands share, said once."""
+"""Options that several commands share, and commands that refuse options given as nothing, or twice.
+
+`--drain "$B"` with B unset must not do what leaving `--drain` out does, nor `--keep a --keep b`
+what `--keep b` does.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+
+from core.errors import UsageError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 output_option = click.option(
@@ -33,3 +42,61 @@ cluster_id_option = click.option(
     help="Cluster ID; skips contacting the cluster (default: the only known one).",
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+
+
+class Command(click.Command):
+    """A command whose options are checked before they are read."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        check_options(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+
+class Group(click.Group):
+    """A group whose options, and those of its commands, are checked before they are read."""
+
+    command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        check_options(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+
+def check_options(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise UsageError for an empty value, and for a second one where only the last would count.
+
+    Also for words that no file system takes as names. Options that take numbers or one of some
+    words refuse empty values by themselves.
+    """
+    for word in args:
+        if not _is_valid_word(word):
+            raise UsageError(
+                f"Invalid argument: {word!a}.",
+                next="Remove the NUL or the characters that cannot be encoded.",
+            )
+    if ctx.resilient_parsing:
+        return
+    values, _, order = command.make_parser(ctx).parse_args(args=list(args))
+    for option, times in Counter(order).items():
+        if not isinstance(option, click.Option):
+            continue
+        name = max(option.opts, key=len)
+        if times > 1 and not (option.multiple or option.is_flag):
+            raise UsageError(
+                f"{name} is given {times} times.",
+                next=f"Give {name} once; it takes one value.",
+            )
+        value = values.get(option.name or "")
+        is_empty = value == "" or (isinstance(value, list) and "" in value)
+        if is_empty and isinstance(option.type, click.types.StringParamType | click.Path):
+            raise UsageError(
+                f"{name} is empty.",
+                next="Give a value, or leave the option out; a shell variable may be unset.",
+            )
+
+
+def _is_valid_word(word: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(word)
+    except UnicodeEncodeError:
+        return False

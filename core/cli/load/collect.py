@@ -8,8 +8,7 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, root_option
+from core.cli.common.options import Command, json_option, root_option
 from core.cli.common.output import emit, emit_line, say
 from core.clock import SystemClock
 from core.daemons.lease import hold_lease, lease_file

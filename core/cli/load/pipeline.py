@@ -13,8 +13,8 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Group
 from core.cli.common.options import (
+    Group,
     cluster_id_option,
     json_option,
     output_option,

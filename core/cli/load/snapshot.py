@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Group
-from core.cli.common.options import cluster_id_option, json_option, output_option
+from core.cli.common.options import Group, cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.load.pipeline import format_counts, resolve_cluster_id
 from core.errors import DocumentError, ExitCode, UsageError

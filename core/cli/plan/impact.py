@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, output_option, plan_argument
+from core.cli.common.options import Command, json_option, output_option, plan_argument
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.topics.layout import (
     ROWS,

@@ -15,8 +15,7 @@ import click
 
 from core import files
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.plan import suggest_log_dirs, suggest_output
 from core.cli.plan.estimate import format_exact_rate

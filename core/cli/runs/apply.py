@@ -8,8 +8,7 @@ from typing import Literal
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import allow_option, json_option, yes_option
+from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import say
 from core.cli.common.times import parse_start
 from core.cli.runs.launch import LaunchOptions, fetch_live_cluster, launch, print_no_run

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import allow_option, json_option, yes_option
+from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm
 from core.cli.runs.run_lookup import read_named_run, require_writable

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from core.cli.common.context import Context, configured
-from core.cli.common.option_guard import Command
-from core.cli.common.options import allow_option, json_option, yes_option
+from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import say, write_text
 from core.cli.runs.requests import (
     move_indices,

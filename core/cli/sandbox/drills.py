@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option
+from core.cli.common.options import Command, json_option
 from core.cli.common.output import emit, print_lines, say_warnings
-from core.cli.sandbox.status import name_option, show_sandbox
 from core.cluster.connect import Address, connect
 from core.cluster.drills.drill import (
     SKEW_TIMES,
@@ -25,34 +25,35 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import topic_names
 from core.errors import UsageError
 
+name_option = click.option(
+    "--name",
+    default="default",
+    show_default=True,
+    help="Name of the sandbox; several can run at the same time.",
+)
 node_argument = click.argument("node", type=int, metavar="ID")
 
 
-@click.command(cls=Command)
-@node_argument
-@name_option
-@json_option
-def kill(node: int, name: str, as_json: bool) -> None:
-    """Kill a node with SIGKILL, as a power failure would."""
-    _to_a_node(DrillKind.KILL, node, name, as_json)
+def _node_command(kind: DrillKind, help: str) -> click.Command:
+    @click.command(kind.value, cls=Command, help=help)
+    @node_argument
+    @name_option
+    @json_option
+    def command(node: int, name: str, as_json: bool) -> None:
+        sandbox = Sandbox.open(name)
+        is_broker = sandbox.node(node).role is Role.BROKER
+        drill = broker_drill if is_broker else controller_drill
+        _apply_drill(sandbox, drill(kind, node))
+        show_sandbox(Sandbox.open(name), as_json)
+
+    return command
 
 
-@click.command(cls=Command)
-@node_argument
-@name_option
-@json_option
-def stop(node: int, name: str, as_json: bool) -> None:
-    """Shut down a node in a controlled way, moving its leaders first."""
-    _to_a_node(DrillKind.STOP, node, name, as_json)
-
-
-@click.command(cls=Command)
-@node_argument
-@name_option
-@json_option
-def start(node: int, name: str, as_json: bool) -> None:
-    """Start a stopped or killed node and wait until it answers."""
-    _to_a_node(DrillKind.START, node, name, as_json)
+kill = _node_command(DrillKind.KILL, "Kill a node with SIGKILL, as a power failure would.")
+stop = _node_command(
+    DrillKind.STOP, "Shut down a node in a controlled way, moving its leaders first."
+)
+start = _node_command(DrillKind.START, "Start a stopped or killed node and wait until it answers.")
 
 
 @click.command(cls=Command)
@@ -115,13 +116,6 @@ def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
 DRILLS = (kill, stop, start, consumer, skew, fill)
 
 
-def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
-    sandbox = Sandbox.open(name)
-    role = sandbox.node(id).role
-    _apply_drill(sandbox, (broker_drill if role is Role.BROKER else controller_drill)(kind, id))
-    show_sandbox(Sandbox.open(name), as_json)
-
-
 def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
     if broker is not None:
         sandbox.node(broker)
@@ -157,3 +151,38 @@ def _run_drill(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:
         print_lines("There was nothing to do.")
     else:
         print_lines(f"Sandbox {sandbox.name}: {done}.")
+
+
+def document(sandbox: Sandbox) -> dict[str, Any]:
+    """Return the sandbox as `--json` shows it."""
+    return {
+        "name": sandbox.name,
+        "kafka": sandbox.kafka,
+        "cluster_id": sandbox.cluster_id,
+        "bootstrap": sandbox.bootstrap,
+        "folder": str(sandbox.folder),
+        "nodes": [
+            {
+                "id": status.node.id,
+                "role": status.node.role.value,
+                "rack": status.node.rack,
+                "port": status.node.port,
+                "alive": status.alive,
+                "pid": status.pid,
+                "log": str(status.node.server_log),
+            }
+            for status in sandbox.status()
+        ],
+    }
+
+
+def show_sandbox(sandbox: Sandbox, as_json: bool) -> None:
+    if as_json:
+        emit(document(sandbox))
+        return
+    for status in sandbox.status():
+        node = status.node
+        rack = f"rack {node.rack}" if node.rack else ""
+        state = f"pid {status.pid}" if status.alive else "down"
+        print_lines(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
+    print_lines(f"\ntrimtab -b {sandbox.bootstrap} --write")

@@ -9,12 +9,10 @@ from contextlib import suppress
 import click
 
 from core.autopilot.removal import forget_autopilot
-from core.cli.common.option_guard import Group
-from core.cli.common.options import json_option
+from core.cli.common.options import Group, json_option
 from core.cli.common.output import emit, print_lines, say
 from core.cli.sandbox.demo import sandbox_demo
-from core.cli.sandbox.drills import DRILLS
-from core.cli.sandbox.status import name_option, show_sandbox
+from core.cli.sandbox.drills import DRILLS, name_option, show_sandbox
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
 from core.cluster.sandbox.sandbox import Sandbox

@@ -7,13 +7,13 @@ import sys
 import time
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import click
 
-from core.cli.common.option_guard import Group
-from core.cli.common.options import json_option, output_option
+from core.cli.common.options import Group, json_option, output_option
 from core.cli.common.output import StatusLine, say, write_stream
 from core.errors import ExitCode, UsageError
 from core.patterns import nearly, pattern
@@ -91,9 +91,9 @@ def merge(
     wanted = _parse_filter(since, until, topic, partitions, everything)
     found = find_log_files(files, zones)
     shifts = _shifts(found, output) if align else {}
-    request = _MergeRequest(found, zones, wanted, shifts, as_json)
     tally = MergeTally()
-    write_stream(lambda out: _write_merged(request, tally, out, output), output)
+    merged = partial(_write_merged, found, zones, wanted, shifts, tally, output, as_json)
+    write_stream(merged, output)
     broken = (
         found.left_out
         or any(not source.whole for source in found.sources)
@@ -164,18 +164,16 @@ def _shifts(found: LogFiles, output: Path | None) -> dict[int, int]:
     }
 
 
-class _MergeRequest(NamedTuple):
-    found: LogFiles
-    zones: TimeZones
-    wanted: EventFilter
-    shifts: dict[int, int]
-    as_json: bool
-
-
 def _write_merged(
-    request: _MergeRequest, tally: MergeTally, out: IO[str], output: Path | None
+    found: LogFiles,
+    zones: TimeZones,
+    wanted: EventFilter,
+    shifts: dict[int, int],
+    tally: MergeTally,
+    output: Path | None,
+    as_json: bool,
+    out: IO[str],
 ) -> None:
-    found, zones, wanted, shifts, as_json = request
     progress = Progress(found.sources, output, "merging")
     told = merge_lines(
         found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1

@@ -13,8 +13,7 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import cluster_id_option, json_option, output_option
+from core.cli.common.options import Command, cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.timeline.filters import (
     EventFilter,
@@ -148,7 +147,6 @@ def timeline(
     State-change logs are merged in, with clock offsets corrected where they are certain. Exit code
     5 when a log could not be read to its end.
     """
-    _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
     _refuse_other_options(click.get_current_context())
     from core.watch.timeline.store import Timeline
 
@@ -195,34 +193,20 @@ def timeline(
         opened.close()
 
 
-def _refuse_with_logs(
-    logs: tuple[Path, ...],
-    zones: tuple[str, ...],
-    *,
-    summary: bool,
-    moment: str | None,
-    recording: bool,
-) -> None:
-    beside = ("--summary" * summary, "--at" * (moment is not None), "--record" * recording)
-    if logs and any(beside):
-        raise UsageError(
-            f"{next(filter(None, beside))} does not apply to logs.",
-            next="Leave out --statelog or that option.",
-        )
-    if zones and not logs:
-        raise UsageError("--zone needs --statelog.", next="Add --statelog FILE.")
-
-
 _ALONE = {"moment": ("cluster_id", "output", "as_json"), "recording": ("as_json",)}
 """What may be said beside `--at` and `--record`, which tell no events: by their parameters."""
 
 
 def _refuse_other_options(ctx: click.Context) -> None:
-    called = {str(option.name): option.opts[-1] for option in ctx.command.params}
+    given, called = ctx.params, {str(option.name): option.opts[-1] for option in ctx.command.params}
     for alone, taken in _ALONE.items():
-        for name, value in ctx.params.items():
-            if ctx.params[alone] and value and name not in (alone, *taken):
+        for name, value in given.items():
+            if given[alone] and value and name not in (alone, *taken):
                 raise UsageError(f"{called[alone]} takes no {called[name]}.", next="Leave it out.")
+    if given["logs"] and given["summary"]:
+        raise UsageError("--summary takes no --statelog.", next="Leave it out.")
+    if given["zones"] and not given["logs"]:
+        raise UsageError("--zone needs --statelog.", next="Add --statelog FILE.")
 
 
 def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:

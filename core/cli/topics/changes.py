@@ -9,8 +9,7 @@ from zlib import crc32
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import dry_run_option, json_option, yes_option
+from core.cli.common.options import Command, dry_run_option, json_option, yes_option
 from core.cli.common.output import emit, say, write_text
 from core.cli.common.prompts import confirm
 from core.cli.topics.config_effects import (

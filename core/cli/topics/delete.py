@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Command
-from core.cli.common.options import json_option, yes_option
+from core.cli.common.options import Command, json_option, yes_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import describe_content, require_topic, wait_until_visible

@@ -297,8 +297,8 @@ def test_logs_are_filtered_like_the_rest(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--statelog", "{log}", "--summary"), "--summary does not apply to logs"),
-        (("--statelog", "{log}", "--at", "03:10"), "--at does not apply to logs"),
+        (("--statelog", "{log}", "--summary"), "--summary takes no --statelog."),
+        (("--statelog", "{log}", "--at", "03:10"), "--at takes no --statelog."),
         (("--at", "03:10", "--summary"), "--at takes no --summary."),
         (("--at", "03:10", "--topics", "new"), "--at takes no --topics."),
         (("--at", "03:10", "--last", "3"), "--at takes no --last."),

@@ -1,4 +1,4 @@
-"""`trimtab plan`: check, compare and invert plan files; its other commands, gathered."""
+"""`trimtab plan check | diff | inverse`: plan files against a cluster, each other, and undone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.option_guard import Group
-from core.cli.common.options import allow_option, json_option, output_option, plan_argument
+from core.cli.common.options import Group, allow_option, json_option, output_option, plan_argument
 from core.cli.common.output import emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place

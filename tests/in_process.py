@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,25 @@ from core.cli.main import run
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run import audit
+
+Trimtab = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def trimtab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Trimtab:
+    """Type a command, in a home of its own; returns exit code, stdout and stderr."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def typed(*words: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(lambda context: None, [str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return typed
 
 
 class _Terminal(io.StringIO):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from cli_help import here, simulated
-from in_process import hand
+from in_process import hand, trimtab
 from offline import saved
 from own_home import own_home
 from run_help import Run, Start
 
-__all__ = ["hand", "here", "own_home", "saved", "simulated", "start"]
+__all__ = ["hand", "here", "own_home", "saved", "simulated", "start", "trimtab"]
 
 
 @pytest.fixture

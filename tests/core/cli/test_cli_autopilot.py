@@ -15,6 +15,7 @@ import pytest
 from cli_help import validate
 from clusters import NOON, tp
 from clusters import cluster as pictured
+from in_process import Trimtab
 from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 
 from core import files, paths
@@ -27,7 +28,6 @@ from core.autopilot.log import DecisionLog, Entry, EntryKind
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cli.autopilot import autopilot
-from core.cli.main import run
 from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.daemons.lease import hold_lease, lease_file
@@ -39,22 +39,6 @@ from core.run.logout_survival import Logout
 from core.run.steps import Submit
 
 NOWHERE = "127.0.0.1:1"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    def typed(*words: str) -> tuple[int, str, str]:
-        code = run(lambda context: None, list(words))
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return typed
 
 
 def known(
@@ -106,24 +90,26 @@ def nobody(address: Address) -> NoReturn:
         (("--cancel",), "--cancel goes with --mode off."),
     ],
 )
-def test_what_is_wrong_is_said_before_the_cluster_is_asked(here, words, says) -> None:  # type: ignore[no-untyped-def]
-    code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act", *words)
+def test_what_is_wrong_is_said_before_the_cluster_is_asked(
+    trimtab: Trimtab, words: tuple[str, ...], says: str
+) -> None:
+    code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "act", *words)
     assert code == 2
     assert says in err
     assert list(switches.read_all()) == []
 
 
-def test_limits_without_a_mode_are_refused(here) -> None:  # type: ignore[no-untyped-def]
-    code, _, err = here("autopilot", "--band", "5")
+def test_limits_without_a_mode_are_refused(trimtab: Trimtab) -> None:
+    code, _, err = trimtab("autopilot", "--band", "5")
     assert (code, "--mode is missing" in err) == (2, True)
-    code, _, err = here("autopilot", "--mode", "act", "status")
+    code, _, err = trimtab("autopilot", "--mode", "act", "status")
     assert (code, "sets nothing" in err) == (2, True)
 
 
-def test_off_turns_every_autopilot_off_without_a_cluster(here) -> None:  # type: ignore[no-untyped-def]
+def test_off_turns_every_autopilot_off_without_a_cluster(trimtab: Trimtab) -> None:
     known("c-1")
     known("c-2", "127.0.0.1:2")
-    code, out, err = here("autopilot", "--mode", "off", "--json")
+    code, out, err = trimtab("autopilot", "--mode", "off", "--json")
     assert code == 0
     assert {one["cluster_id"]: one["mode"] for one in json.loads(out)} == {
         "c-1": "off",
@@ -133,27 +119,17 @@ def test_off_turns_every_autopilot_off_without_a_cluster(here) -> None:  # type:
     assert {one.mode for one in switches.read_all()} == {Mode.OFF}
 
 
-def test_off_of_one_cluster_leaves_the_others_and_asks_nobody(here) -> None:  # type: ignore[no-untyped-def]
-    known("c-1")
-    known("c-2", "127.0.0.1:2")
-    assert here("-b", NOWHERE, "autopilot", "--mode", "off")[0] == 0
-    assert {one.cluster_id: one.mode for one in switches.read_all()} == {
-        "c-1": Mode.OFF,
-        "c-2": Mode.ACT,
-    }
-
-
 @pytest.mark.parametrize(
     ("variable", "value"), [("TRIMTAB_BOOTSTRAP", NOWHERE), ("TRIMTAB_CLUSTER", "prod")]
 )
-def test_what_the_environment_names_leaves_no_other_flying(  # type: ignore[no-untyped-def]
-    here, home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+def test_what_the_environment_names_leaves_no_other_flying(
+    trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     known("c-1")
     known("c-2", "127.0.0.1:2")
-    configured(home, NOWHERE)
+    configured(tmp_path, NOWHERE)
     monkeypatch.setenv(variable, value)
-    assert here("autopilot", "--mode", "off")[0] == 0
+    assert trimtab("autopilot", "--mode", "off")[0] == 0
     assert {one.mode for one in switches.read_all()} == {Mode.OFF}
 
 
@@ -166,29 +142,29 @@ def test_what_the_environment_names_leaves_no_other_flying(  # type: ignore[no-u
         ("--cluster", "prod"),  # config.toml has another address for it by now
     ],
 )
-def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(  # type: ignore[no-untyped-def]
-    here, home: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
+def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(
+    trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", nobody)
     known("c-1", "a:1,b:2", name="prod")
     known("c-2", "c:3")
-    configured(home, "new:1")
-    code, out, _ = here(*words, "autopilot", "status", "--json")
+    configured(tmp_path, "new:1")
+    code, out, _ = trimtab(*words, "autopilot", "status", "--json")
     assert (code, [one["cluster_id"] for one in json.loads(out)]) == (0, ["c-1"])
-    assert here(*words, "autopilot", "--mode", "off")[0] == 0
+    assert trimtab(*words, "autopilot", "--mode", "off")[0] == 0
     assert {one.cluster_id: one.mode for one in switches.read_all()} == {
         "c-1": Mode.OFF,
         "c-2": Mode.ACT,
     }
 
 
-def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-untyped-def]
-    here, monkeypatch: pytest.MonkeyPatch
+def test_where_no_broker_answers_the_known_ones_are_told(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", nobody)
     known("c-1", "a:1")
     known("c-2", "b:2")
-    code, _, err = here("-b", "c:3", "autopilot", "--mode", "off")
+    code, _, err = trimtab("-b", "c:3", "autopilot", "--mode", "off")
     assert code == 4
     assert "No broker answers at c:3." in err
     assert "There are: name-c-1 (a:1), name-c-2 (b:2)." in err
@@ -198,15 +174,15 @@ def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-unt
 @pytest.mark.parametrize(
     "broken", [f".tmp-{os.getpid()}-ab-switch.json", "decisions.jsonl"], ids=["switch", "decisions"]
 )
-def test_one_that_cannot_be_turned_off_keeps_no_other_on(  # type: ignore[no-untyped-def]
-    here, broken: str, monkeypatch: pytest.MonkeyPatch
+def test_one_that_cannot_be_turned_off_keeps_no_other_on(
+    trimtab: Trimtab, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files.secrets, "token_hex", lambda _: "ab")
     for cluster_id in ("c-1", "c-2", "c-3"):
         known(cluster_id)
     path = switches.switch_file("c-2")
     (path.parent / broken).mkdir()  # so that it cannot be written
-    code, out, err = here("autopilot", "--mode", "off", "--json")
+    code, out, err = trimtab("autopilot", "--mode", "off", "--json")
     assert code == 1
     assert [one["cluster_id"] for one in json.loads(out)] == ["c-1", "c-3"]
     assert "Failed for name-c-2: " in err
@@ -227,53 +203,53 @@ def begun(start: Start) -> Run:
     return run
 
 
-def test_off_says_which_run_goes_on(here, start: Start) -> None:  # type: ignore[no-untyped-def]
+def test_off_says_which_run_goes_on(trimtab: Trimtab, start: Start) -> None:
     run = begun(start)
-    code, _, err = here("autopilot", "--mode", "off")
+    code, _, err = trimtab("autopilot", "--mode", "off")
     assert code == 0
     assert f"Run {run.view().run} continues; --cancel cancels it." in err
 
 
-def test_off_cancels_the_run_in_progress_when_asked_to(here, start: Start) -> None:  # type: ignore[no-untyped-def]
+def test_off_cancels_the_run_in_progress_when_asked_to(trimtab: Trimtab, start: Start) -> None:
     run = begun(start)
     run.until(lambda step: isinstance(step, Submit))
-    code, out, err = here("autopilot", "--mode", "off", "--cancel", "--json")
+    code, out, err = trimtab("autopilot", "--mode", "off", "--cancel", "--json")
     (found,) = json.loads(out)
     assert (code, found["runs"], found["cancelled"]) == (0, [run.view().run], True)
     assert f"Run {run.view().run} is being cancelled" in err
     assert run.to_the_end() is Outcome.CANCELLED
 
 
-def test_a_run_that_has_ended_since_does_not_go_on(here, start: Start) -> None:  # type: ignore[no-untyped-def]
+def test_a_run_that_has_ended_since_does_not_go_on(trimtab: Trimtab, start: Start) -> None:
     run = begun(start)
     run.to_the_end()  # and nobody flew that would have written it down
-    code, out, err = here("autopilot", "--mode", "off", "--cancel", "--json")
+    code, out, err = trimtab("autopilot", "--mode", "off", "--cancel", "--json")
     assert (code, [one["runs"] for one in json.loads(out)]) == (0, [[]])
     assert "Run" not in err
 
 
-def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-untyped-def]
-    assert "No autopilot here." in here("autopilot", "status")[2]
+def test_how_it_stands_and_what_it_decided(trimtab: Trimtab) -> None:
+    assert "No autopilot here." in trimtab("autopilot", "status")[2]
     known()
     reasons = (Reason("run", "Run x is in progress."), Reason("budget", "All is used up."))
     DecisionLog("c-1").add(Entry(NOON, EntryKind.WAIT, reasons))
-    code, out, _ = here("autopilot", "status")
+    code, out, _ = trimtab("autopilot", "status")
     assert code == 0
     assert "not running: its process has ended" in out
     assert "0 B of 100 GB and 0 of 200 partitions in the last hour" in out
-    code, out, _ = here("autopilot", "log")
+    code, out, _ = trimtab("autopilot", "log")
     assert "wait      Run x is in progress." in out
     assert "All is used up." in out
     known("c-2", "127.0.0.1:2")
-    code, _, err = here("autopilot", "log")
+    code, _, err = trimtab("autopilot", "log")
     assert (code, "Which cluster's?" in err) == (2, True)
 
 
-def test_each_reason_of_what_it_decided_last_has_a_line(here) -> None:  # type: ignore[no-untyped-def]
+def test_each_reason_of_what_it_decided_last_has_a_line(trimtab: Trimtab) -> None:
     known("c-1")
     reasons = (Reason("avoid", "These are busy hours."), Reason("amiss", "Broker 3 is down."))
     DecisionLog("c-1").add(Entry(NOON, EntryKind.WAIT, reasons))
-    _, out, _ = here("autopilot", "status")
+    _, out, _ = trimtab("autopilot", "status")
     first, second = out.splitlines()[-2:]
     assert first.startswith("last ")
     assert first.endswith("These are busy hours.")
@@ -283,25 +259,27 @@ def test_each_reason_of_what_it_decided_last_has_a_line(here) -> None:  # type: 
 
 @pytest.mark.parametrize("flag", ["--json", "--detach", "--yes", "--cancel"])
 @pytest.mark.parametrize("words", [("status",), ("log",)])
-def test_what_is_said_before_status_or_log_is_not_ignored(here, words, flag) -> None:  # type: ignore[no-untyped-def]
-    code, _, err = here("autopilot", flag, *words)
+def test_what_is_said_before_status_or_log_is_not_ignored(
+    trimtab: Trimtab, words: tuple[str, ...], flag: str
+) -> None:
+    code, _, err = trimtab("autopilot", flag, *words)
     assert (code, "sets nothing" in err, "--json goes after it" in err) == (2, True, True)
 
 
-def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_to_act_is_asked_for_by_name(trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
-    code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act")
+    code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "act")
     assert code == 2
     assert "budget      100 GB and 200 partitions in any hour" in err
     assert switches.read("c-9") is None
 
 
-def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(  # type: ignore[no-untyped-def]
-    here, monkeypatch: pytest.MonkeyPatch
+def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
     words = ("--keep", "payments", "--topics", "order.*")
-    code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act", *words)
+    code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "act", *words)
     assert code == 2
     asked = err.index("let the autopilot act")
     assert "--keep: No topic matches payments. Did you mean payments.v2?" in err[:asked]
@@ -309,17 +287,19 @@ def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(  
     assert "keep        payments\n" in err[:asked]
 
 
-def test_the_limits_that_it_was_given_are_shown_and_logged(here) -> None:  # type: ignore[no-untyped-def]
+def test_the_limits_that_it_was_given_are_shown_and_logged(trimtab: Trimtab) -> None:
     limits = {"topics": "orders.*", "keep": "orders-eu", "cool_down_seconds": 7200.0}
     switch = known()
     set_switch(replace(switch, settings=replace(switch.settings, **limits)))  # type: ignore[arg-type]
-    status, log = here("autopilot", "status")[1], here("autopilot", "log")[1]
+    status, log = trimtab("autopilot", "status")[1], trimtab("autopilot", "log")[1]
     for name, text in (("topics", "orders.*"), ("keep", "orders-eu"), ("cool-down", "2 h 00 m")):
         assert f"{name:<21}  {text}" in status
         assert f"; {name} {text}" in log
 
 
-def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_off_and_on_again_at_once_starts_another(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
     started: list[Switch] = []
     monkeypatch.setattr(background, "start_autopilot", started.append)
@@ -329,14 +309,14 @@ def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.Monke
         # It has read its switch, and is gone at the first look at whether it flies on.
         monkeypatch.setattr(SystemClock, "sleep", lambda clock, seconds: flight.close())
         words = ("autopilot", "--mode", "act", "--yes", "--detach")
-        code, _, err = here("-b", NOWHERE, *words)
+        code, _, err = trimtab("-b", NOWHERE, *words)
     assert (code, "runs in the background, mode act" in err) == (0, True)
     assert [switch.mode for switch in started] == [Mode.ACT]
 
 
 @pytest.mark.parametrize("flies", [False, True])
-def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
-    here, monkeypatch: pytest.MonkeyPatch, flies: bool
+def test_what_is_set_beside_is_told_as_json(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch, flies: bool
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
     monkeypatch.setattr(background, "start_autopilot", lambda switch: Process.this())
@@ -345,15 +325,15 @@ def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
     with ExitStack() as flight:
         if flies:
             flight.enter_context(hold_lease(lease_file(paths.load_root(), "c-9", ROLE)))
-        code, out, err = here("-b", NOWHERE, *words)
+        code, out, err = trimtab("-b", NOWHERE, *words)
     (stands,) = json.loads(out)
     validate("autopilot-status", [stands])
     assert (code, stands["mode"], stands["flying"]) == (0, "suggest", True)
     assert (stands["pid"], "mode suggest" in err) == (os.getpid(), True)
 
 
-def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: ignore[no-untyped-def]
-    here, monkeypatch: pytest.MonkeyPatch
+def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
     spawned: list[list[str]] = []
@@ -368,16 +348,16 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: igno
         there = Logout("sre", kills=True, lingers=lingers, runner="systemd-run")
         for module in (logout, autopilot):
             monkeypatch.setattr(module, "look", lambda there=there: there)
-        code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
+        code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
         assert code == 0
         said.append("this autopilot too: first loginctl enable-linger sre" in err)
     assert said == [False, True]
     assert [command[0] for command in spawned] == ["systemd-run", sys.executable]
 
 
-def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type: ignore[no-untyped-def]
-    configured(home, NOWHERE, "read_only = true")
-    code, _, err = here("--cluster", "prod", "autopilot", "--mode", "act", "--yes")
+def test_a_read_only_cluster_is_not_acted_on(trimtab: Trimtab, tmp_path: Path) -> None:
+    configured(tmp_path, NOWHERE, "read_only = true")
+    code, _, err = trimtab("--cluster", "prod", "autopilot", "--mode", "act", "--yes")
     assert (code, "prod is marked read_only." in err) == (3, True)
 
 

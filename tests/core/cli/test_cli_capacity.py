@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import queue
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
 import numpy as np
 import pytest
 from clusters import NOON
+from in_process import Trimtab
 
 from core.autopilot import daemon as service
 from core.autopilot import switch as switches
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cli.common.context import Target
-from core.cli.main import run
 from core.cli.runs.launch import LiveCluster, fetch_live_cluster
 from core.cluster.connect import Address, Connection, connected_by
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -39,15 +39,12 @@ from tui.feed.events import PictureChanged
 from tui.feed.feed import Feed
 
 MB = 1_000_000
-Typed = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A simulated cluster that config.toml knows as `prod`; returns its address."""
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
-        monkeypatch.delenv(name, raising=False)
     server = SimulatorServer(SimulatedCluster(demo_spec(5, 6, 60), 5), tmp_path / "s", 1.0)
     server.start()
     (tmp_path / "config").mkdir()
@@ -58,16 +55,6 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     )
     yield f"sim:{server.path}"
     server.stop()
-
-
-@pytest.fixture
-def typed(address: str, capsys: pytest.CaptureFixture[str]) -> Typed:
-    def type_(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(lambda context: None, list(words))
-        return code, *capsys.readouterr()
-
-    return type_
 
 
 def target(**named: str) -> Target:
@@ -86,10 +73,10 @@ def capacities(state: ClusterState) -> set[tuple[float | None, float | None]]:
     [("--cluster", "prod"), ("-b", "ADDRESS"), ("-b", "ADDRESS", "--cluster", "prod")],
 )
 def test_it_is_known_however_the_cluster_is_named(
-    typed: Typed, address: str, words: tuple[str, ...]
+    trimtab: Trimtab, address: str, words: tuple[str, ...]
 ) -> None:
     named = (address if word == "ADDRESS" else word for word in words)
-    code, out, err = typed(*named, "show", "--json")
+    code, out, err = trimtab(*named, "show", "--json")
     assert code == 0, err
     assert {
         (b["in_capacity_bytes_per_s"], b["out_capacity_bytes_per_s"])
@@ -97,14 +84,16 @@ def test_it_is_known_however_the_cluster_is_named(
     } == {(125.0 * MB, 250.0 * MB)}
 
 
-def test_what_is_not_configured_stays_unknown(typed: Typed, address: str, tmp_path: Path) -> None:
+def test_what_is_not_configured_stays_unknown(
+    trimtab: Trimtab, address: str, tmp_path: Path
+) -> None:
     (tmp_path / "config" / "config.toml").unlink()
-    _, out, _ = typed("-b", address, "show", "--json")
+    _, out, _ = trimtab("-b", address, "show", "--json")
     assert {b["in_capacity_bytes_per_s"] for b in json.loads(out)["brokers"]} == {None}
 
 
 def test_an_estimate_without_a_throttle_has_an_answer(
-    typed: Typed, address: str, tmp_path: Path
+    trimtab: Trimtab, address: str, tmp_path: Path
 ) -> None:
     state = fetch_live_cluster(Address(address)).state
     row = state.row(0)
@@ -112,13 +101,13 @@ def test_an_estimate_without_a_throttle_has_an_answer(
     plan = Plan(state.cluster_id).with_move(state, row.tp, row.replicas[-1], free)
     (tmp_path / "plan.json").write_text(format_plan_file(plan))
     words = ("estimate", str(tmp_path / "plan.json"), "--throttle", "unlimited", "--json")
-    code, out, err = typed("--cluster", "prod", *words)
+    code, out, err = trimtab("--cluster", "prod", *words)
     assert code == 0, err
     assert json.loads(out)["seconds"] is not None
 
 
 def test_apply_gives_no_broker_more_than_it_can(
-    typed: Typed, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker takes in all of its 125 MB/s, and is to get one replica more."""
     state = fetch_live_cluster(Address(address)).state
@@ -135,7 +124,7 @@ def test_apply_gives_no_broker_more_than_it_can(
     monkeypatch.setattr("core.cli.runs.launch.newest_load", lambda *_: load)
     plan = Plan(state.cluster_id).with_move(state, row.tp, old, new)
     (tmp_path / "plan.json").write_text(format_plan_file(plan))
-    code, _, err = typed("--cluster", "prod", "apply", str(tmp_path / "plan.json"), "--yes")
+    code, _, err = trimtab("--cluster", "prod", "apply", str(tmp_path / "plan.json"), "--yes")
     assert code == ExitCode.REFUSED
     assert f"capacity: Broker {new} ends at" in err
 
@@ -153,7 +142,7 @@ def test_an_adaptive_rate_knows_what_is_to_spare(address: str) -> None:
 
 
 def test_a_run_is_rolled_back_with_it_where_no_cluster_is_named(
-    typed: Typed, address: str, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, cluster_id = Address(address), fetch_live_cluster(Address(address)).state.cluster_id
     with create_journal(where, cluster_id, Plan(cluster_id), RunOptions(1), None, at=NOON) as run:
@@ -165,7 +154,7 @@ def test_a_run_is_rolled_back_with_it_where_no_cluster_is_named(
         return picture
 
     monkeypatch.setattr("core.cli.runs.launch.fetch_live_cluster", look)
-    typed("runs", "rollback", "0101-120000", "--yes")
+    trimtab("runs", "rollback", "0101-120000", "--yes")
     assert [capacities(state) for state in looked] == [{(125.0 * MB, 250.0 * MB)}]
 
 

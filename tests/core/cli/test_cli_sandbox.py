@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from in_process import Trimtab
 
 from core import paths
-from core.cli.main import run
 from core.cli.sandbox.sandbox import parse_brokers
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import workload
 from core.cluster.sandbox.nodes import plan_nodes
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -35,10 +28,6 @@ def test_other_brokers_are_refused(text: str) -> None:
         parse_brokers(text)
 
 
-def trimtab(*arguments: str) -> int:
-    return run(lambda context: None, list(arguments))
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -46,17 +35,15 @@ def trimtab(*arguments: str) -> int:
         *(["fill", "1"], ["consumer", "billing"], ["skew", "--undo"]),
     ],
 )
-def test_without_a_sandbox_it_says_how_to_start_one(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert trimtab("sandbox", *command) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "There is no sandbox 'default'" in said
-    assert "trimtab sandbox up" in said
+def test_without_a_sandbox_it_says_how_to_start_one(trimtab: Trimtab, command: list[str]) -> None:
+    code, _, err = trimtab("sandbox", *command)
+    assert code == ExitCode.USAGE
+    assert "There is no sandbox 'default'" in err
+    assert "trimtab sandbox up" in err
 
 
 @pytest.fixture
-def stopped() -> None:
+def stopped(trimtab: Trimtab) -> None:
     """A sandbox of cluster `c`, none of whose nodes runs."""
     folder = paths.sandbox_dir("default")
     folder.mkdir(parents=True)
@@ -68,36 +55,36 @@ def stopped() -> None:
 
 @pytest.mark.usefixtures("stopped")
 def test_a_load_that_breaks_off_says_why_and_fails(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*words: object) -> None:
         raise TrimtabError("Topic orders cannot be created.")
 
     monkeypatch.setattr(workload, "run_workload", broken)
-    assert trimtab("sandbox", "load") == ExitCode.FAILED
-    assert "Topic orders cannot be created." in capsys.readouterr().err
+    code, _, err = trimtab("sandbox", "load")
+    assert (code, "Topic orders cannot be created." in err) == (ExitCode.FAILED, True)
 
 
 @pytest.mark.usefixtures("stopped")
-def test_down_takes_the_autopilot_of_its_cluster_along() -> None:
+def test_down_takes_the_autopilot_of_its_cluster_along(trimtab: Trimtab) -> None:
     for cluster_id in ("c", "other"):
         paths.autopilot_dir(cluster_id).mkdir(parents=True)
-    assert trimtab("sandbox", "down") == ExitCode.DONE
+    assert trimtab("sandbox", "down")[0] == ExitCode.DONE
     assert not paths.sandbox_dir("default").exists()
     assert [found.name for found in paths.autopilots_dir().iterdir()] == ["other"]
 
 
-def test_down_of_nothing_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert trimtab("sandbox", "down", "--json") == ExitCode.DONE
-    assert '"removed": false' in capsys.readouterr().out
+def test_down_of_nothing_is_no_error(trimtab: Trimtab) -> None:
+    code, out, _ = trimtab("sandbox", "down", "--json")
+    assert (code, '"removed": false' in out) == (ExitCode.DONE, True)
 
 
 def test_without_java_it_names_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    assert trimtab("sandbox", "up") == ExitCode.FAILED
-    assert "Install Java 17 or 21" in capsys.readouterr().err
+    code, _, err = trimtab("sandbox", "up")
+    assert (code, "Install Java 17 or 21" in err) == (ExitCode.FAILED, True)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +97,6 @@ def test_without_java_it_names_the_remedy(
         (["--kafka", "latest"], "Not a Kafka version"),
     ],
 )
-def test_impossible_sandboxes_are_refused(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert trimtab("sandbox", "up", *options) == ExitCode.USAGE
-    assert said in capsys.readouterr().err
+def test_impossible_sandboxes_are_refused(trimtab: Trimtab, options: list[str], said: str) -> None:
+    code, _, err = trimtab("sandbox", "up", *options)
+    assert (code, said in err) == (ExitCode.USAGE, True), err

@@ -6,21 +6,20 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from cli_help import validate
+from in_process import Trimtab
 
-from core.cli.main import run
 from core.cli.timeline import statelog
 from core.cli.timeline.statelog import parse_numbers
 from core.errors import ExitCode, UsageError
 from core.watch.statelog.files import LogFile
 
-SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "statelog-merge.json"
 LEADER = (
     "Leader t-0 with topic id Some(zZBg-1TQR2aAmKgVpr87eg) starts at leader epoch 1 from offset 12 "
     "with partition epoch 3, high watermark 0, ISR [2,3], adding replicas [] and removing replicas "
@@ -31,8 +30,6 @@ FOLLOWER = (
     "0. Current leader is 2. Previous leader Some(1) and previous leader epoch was 0."
 )
 SUFFIX = "(state.change.logger)"
-
-Merge = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -57,16 +54,11 @@ def logs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def merge(capsys: pytest.CaptureFixture[str]) -> Merge:
-    def call(*words: str | Path) -> tuple[int, str, str]:
-        code = run(lambda context: None, ["statelog", "merge", *map(str, words)])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+def merge(trimtab: Trimtab) -> Trimtab:
+    return partial(trimtab, "statelog", "merge")
 
 
-def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: Merge) -> None:
+def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: Trimtab) -> None:
     code, out, err = merge(logs)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -90,21 +82,20 @@ def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: M
     ]
 
 
-def test_all_shows_what_is_not_known(logs: Path, merge: Merge) -> None:
+def test_all_shows_what_is_not_known(logs: Path, merge: Trimtab) -> None:
     _, out, _ = merge(logs, "--all")
     assert "broker 3       unknown                             Hello\n" in out
     assert "# 1 of unknown form\n" in out
 
 
 def documents(out: str) -> list[dict[str, Any]]:
-    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
     found = [json.loads(line) for line in out.splitlines()]
     for document in found:
-        validator.validate(document)
+        validate("statelog-merge", document)
     return found
 
 
-def test_documents_are_as_promised(logs: Path, merge: Merge) -> None:
+def test_documents_are_as_promised(logs: Path, merge: Trimtab) -> None:
     *events, last = documents(merge(logs, "--json", "--all")[1])
     assert [event["kind"] for event in events] == ["leader", "follower", "unknown", "failed"]
     assert {key: events[0][key] for key in ("topic", "partition", "isr", "leader_epoch")} == {
@@ -124,7 +115,7 @@ def test_documents_are_as_promised(logs: Path, merge: Merge) -> None:
 
 
 def test_a_file_is_written_whole_and_nothing_printed(
-    logs: Path, merge: Merge, tmp_path: Path
+    logs: Path, merge: Trimtab, tmp_path: Path
 ) -> None:
     printed = merge(logs)[1]
     answer = tmp_path / "story.txt"
@@ -141,12 +132,12 @@ def test_a_file_is_written_whole_and_nothing_printed(
         (["--topic", "t", "--partitions", "0"], [".000", ".020", ".000"]),
     ],
 )
-def test_filters(words: list[str], times: list[str], logs: Path, merge: Merge) -> None:
+def test_filters(words: list[str], times: list[str], logs: Path, merge: Trimtab) -> None:
     lines = merge(logs, *words)[1].splitlines()
     assert [line[19:23] for line in lines if line.startswith("2026")] == times
 
 
-def test_nothing_matched_is_said(logs: Path, merge: Merge) -> None:
+def test_nothing_matched_is_said(logs: Path, merge: Trimtab) -> None:
     log = logs / "broker-2" / "state-change.log"
     log.write_text(log.read_text().replace(" t-0 ", " orders-0 "))
     _, out, err = merge(logs, "--topic", "orders", "--partitions", "7")
@@ -158,7 +149,7 @@ def test_nothing_matched_is_said(logs: Path, merge: Merge) -> None:
         assert err == "Nothing matched, of 2 topics in the wanted time. Did you mean orders?\n"
 
 
-def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge: Merge) -> None:
+def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge: Trimtab) -> None:
     packed = logs / "broker-3" / "state-change.log.2026-01-31-02.gz"
     packed.write_bytes(packed.read_bytes()[:-12])
     code, out, _ = merge(logs)
@@ -167,7 +158,7 @@ def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge
     assert "broker 2       leader " in out
 
 
-def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Merge) -> None:
+def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Trimtab) -> None:
     for broker, second in ((1, 0), (2, 30)):
         log = tmp_path / f"{broker}" / "state-change.log"
         log.parent.mkdir()
@@ -204,7 +195,7 @@ def test_bad_input(
     words: list[str],
     said: str,
     logs: Path,
-    merge: Merge,
+    merge: Trimtab,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -250,7 +241,9 @@ def test_progress_is_shown_where_nothing_else_is(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_file_may_be_called_anything(form: tuple[str, ...], tmp_path: Path, merge: Merge) -> None:
+def test_a_file_may_be_called_anything(
+    form: tuple[str, ...], tmp_path: Path, merge: Trimtab
+) -> None:
     name = os.fsdecode(b"state-change.log.\x1b]0;x\x07\xc2\x9b\xff")
     (tmp_path / name).write_text(f"[2026-01-31 02:00:00,000] INFO [Broker id=2] {LEADER} {SUFFIX}")
     code, out, _ = merge(tmp_path, *form)
@@ -274,7 +267,7 @@ def test_a_file_may_be_called_anything(form: tuple[str, ...], tmp_path: Path, me
         "[Broker id=1] Mark replicas t-{},t-1 on broker 1 as offline",
     ],
 )
-def test_a_number_that_is_none_spoils_no_merge(text: str, tmp_path: Path, merge: Merge) -> None:
+def test_a_number_that_is_none_spoils_no_merge(text: str, tmp_path: Path, merge: Trimtab) -> None:
     log = tmp_path / "state-change.log"
     lines = [text.replace("{}", "7" * 5_000), f"[Broker id=2] {LEADER}"]
     log.write_text("".join(f"[2026-01-31 02:00:00,000] INFO {t} {SUFFIX}\n" for t in lines))
@@ -284,7 +277,7 @@ def test_a_number_that_is_none_spoils_no_merge(text: str, tmp_path: Path, merge:
     assert "leads from epoch 1.3" in out
 
 
-def test_much_that_is_not_understood_is_no_whole_answer(tmp_path: Path, merge: Merge) -> None:
+def test_much_that_is_not_understood_is_no_whole_answer(tmp_path: Path, merge: Trimtab) -> None:
     log = tmp_path / "state-change.log"
     texts = [f"[Broker id=2] {LEADER}", "[Broker id=2] What is new"]
     log.write_text("".join(f"[2026-01-31 02:00:00,000] INFO {t} {SUFFIX}\n" for t in texts))

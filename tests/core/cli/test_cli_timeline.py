@@ -5,47 +5,36 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from cli_help import validate
+from in_process import Trimtab
 from watch_help import RECORDED, at, cluster, damage, record_night, row
 
 from core import paths
-from core.cli.main import run
 from core.errors import ExitCode
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline
 
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
-
 
 @pytest.fixture
-def timeline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Any:
+def timeline(trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch) -> Trimtab:
     """Ask for the timeline of a night in which broker 2 died, came back, and a topic was made."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     monkeypatch.setenv("TZ", "UTC")
     record_night()
-
-    def ask(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(lambda context: None, ["timeline", *words])
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return ask
+    return partial(trimtab, "timeline")
 
 
 def texts(out: str) -> list[str]:
     return [line[12:] for line in out.splitlines() if not line.startswith("2026-")]
 
 
-def test_events_are_told_in_order_under_their_day(timeline: Any) -> None:
+def test_events_are_told_in_order_under_their_day(timeline: Trimtab) -> None:
     code, out, err = timeline()
     assert code == 0
     assert out.splitlines()[:2] == ["2026-03-01 UTC", "03:00:10.0  broker 2 went down"]
@@ -53,7 +42,7 @@ def test_events_are_told_in_order_under_their_day(timeline: Any) -> None:
     assert "Recorded until 2026-03-01T03:02:00.000Z" in err
 
 
-def test_a_summary_has_a_line_for_what_belongs_together(timeline: Any) -> None:
+def test_a_summary_has_a_line_for_what_belongs_together(timeline: Trimtab) -> None:
     assert texts(timeline("--summary")[1]) == [
         "broker 2 went down",
         "4 partitions have another leader than 2: 4 on 1 (orders)",
@@ -65,7 +54,7 @@ def test_a_summary_has_a_line_for_what_belongs_together(timeline: Any) -> None:
     ]
 
 
-def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
+def test_what_was_told_is_there_though_nobody_recorded(timeline: Trimtab) -> None:
     with Publisher("told-only") as teller:
         teller.report(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
     code, out, err = timeline("--cluster-id", "told-only")
@@ -91,17 +80,17 @@ def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
         (("--last", "3"), 3),
     ],
 )
-def test_what_is_asked_for_and_nothing_else(timeline: Any, words: Any, count: int) -> None:
+def test_what_is_asked_for_and_nothing_else(timeline: Trimtab, words: Any, count: int) -> None:
     code, out, _ = timeline(*words, "--json")
     assert code == 0
     document = json.loads(out)
-    jsonschema.validate(document, json.loads((SCHEMAS / "timeline.json").read_text()))
+    validate("timeline", document)
     assert len(document) == count
     if not count:
         assert timeline(*words)[1] == "No events.\n"
 
 
-def test_what_is_gone_may_still_be_asked_for(timeline: Any) -> None:
+def test_what_is_gone_may_still_be_asked_for(timeline: Trimtab) -> None:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     before = cluster([row("old", 0, (5, 1))], seconds=130, brokers=(1, 5))
     opened.append(find_changes(cluster([row("orders", 0, (2, 1))]), before), before)
@@ -120,20 +109,20 @@ def test_what_is_gone_may_still_be_asked_for(timeline: Any) -> None:
         assert (code, bool(json.loads(out))) == (0, True), words
 
 
-def test_a_summary_of_some_kinds_has_these_alone(timeline: Any) -> None:
+def test_a_summary_of_some_kinds_has_these_alone(timeline: Trimtab) -> None:
     assert texts(timeline("--summary", "--kind", "leader")[1]) == [
         "4 partitions have another leader than 2: 4 on 1 (orders)"
     ]
 
 
-def test_a_summary_as_json(timeline: Any) -> None:
+def test_a_summary_as_json(timeline: Trimtab) -> None:
     document = json.loads(timeline("--summary", "--json")[1])
-    jsonschema.validate(document, json.loads((SCHEMAS / "timeline-summary.json").read_text()))
+    validate("timeline-summary", document)
     assert [one["events"] for one in document] == [1, 4, 4, 1, 4, 1, 1]
 
 
 @pytest.fixture
-def an_hour_unseen(timeline: Any) -> Any:
+def an_hour_unseen(timeline: Trimtab) -> Any:
     """Ask for the night's timeline; at 04:02 somebody looked again after an hour."""
     opened = Timeline.write(paths.timeline_file(RECORDED))
     before = opened.state_at(at(120))
@@ -175,7 +164,7 @@ def test_what_nobody_looked_at_is_not_told_as_quiet(
         assert about == []
 
 
-def test_of_many_times_unseen_the_newest_are_named(timeline: Any) -> None:
+def test_of_many_times_unseen_the_newest_are_named(timeline: Trimtab) -> None:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     for hour in range(1, 6):
         state = cluster([row("orders", 0, (2, 1))], seconds=3600 * hour)
@@ -187,14 +176,16 @@ def test_of_many_times_unseen_the_newest_are_named(timeline: Any) -> None:
     assert len(rest) == 3
 
 
-def test_the_cluster_as_it_was_can_be_worked_on_offline(timeline: Any, tmp_path: Path) -> None:
+def test_the_cluster_as_it_was_can_be_worked_on_offline(
+    timeline: Trimtab, trimtab: Trimtab, tmp_path: Path
+) -> None:
     path = tmp_path / "then.json"
     assert timeline("--at", "2026-03-01T03:00:30Z", "-o", str(path))[0] == 0
     document = json.loads(path.read_text())
-    jsonschema.validate(document, json.loads((SCHEMAS / "cluster.json").read_text()))
+    validate("cluster", document)
     assert document["fetched_at"] == "2026-03-01T03:00:30.000Z"
     assert {p["leader"] for p in document["partitions"]} == {1}
-    assert run(lambda context: None, ["--from", str(path), "show"]) == 0
+    assert trimtab("--from", path, "show")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -211,20 +202,22 @@ def test_the_cluster_as_it_was_can_be_worked_on_offline(timeline: Any, tmp_path:
         (("--cluster-id", "another"), "Nothing has been recorded of this cluster"),
     ],
 )
-def test_what_cannot_be_meant_is_said_in_a_sentence(timeline: Any, words: Any, said: str) -> None:
+def test_what_cannot_be_meant_is_said_in_a_sentence(
+    timeline: Trimtab, words: Any, said: str
+) -> None:
     code, out, err = timeline(*words)
     assert (code, out) == (2, "")
     assert said in err
 
 
-def test_a_damaged_timeline_is_said_in_a_sentence(timeline: Any) -> None:
+def test_a_damaged_timeline_is_said_in_a_sentence(timeline: Trimtab) -> None:
     damage(paths.timeline_file(RECORDED))
     code, out, err = timeline("--cluster-id", RECORDED)
     assert (code, out) == (1, "")
     assert "The timeline cannot be read or written: database disk image is malformed." in err
 
 
-def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Any) -> None:
+def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Trimtab) -> None:
     record_night("other")
     code, _, err = timeline()
     assert code == 2
@@ -247,7 +240,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Any, log: Path) -> None:
+def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Trimtab, log: Path) -> None:
     code, out, _ = timeline("--statelog", str(log.parent), "--until", "2026-03-01T03:00:11Z")
     assert code == 0
     lines = texts(out)
@@ -258,7 +251,9 @@ def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Any, log: P
     )
 
 
-def test_what_is_doubtful_of_logs_is_said_and_the_rest_is_shown(timeline: Any, log: Path) -> None:
+def test_what_is_doubtful_of_logs_is_said_and_the_rest_is_shown(
+    timeline: Trimtab, log: Path
+) -> None:
     (log.parent / "state-change.log.1.gz").write_bytes(gzip.compress(LEADS.encode() * 50)[:-9])
     (log.parent / "state-change.log.2").write_text("no log at all\n")
     log.write_text(log.read_text().replace("Leader orders-0", "Hello orders-0", 1) + LEADS)
@@ -286,11 +281,11 @@ def test_what_is_doubtful_of_logs_is_said_and_the_rest_is_shown(timeline: Any, l
     ],
 )
 def test_logs_are_filtered_like_the_rest(
-    timeline: Any, log: Path, words: tuple[str, ...], count: int
+    timeline: Trimtab, log: Path, words: tuple[str, ...], count: int
 ) -> None:
     wanted = ("--statelog", str(log), "--until", "2026-03-01T03:02Z", *words, "--json")
     document = json.loads(timeline(*wanted)[1])
-    jsonschema.validate(document, json.loads((SCHEMAS / "timeline.json").read_text()))
+    validate("timeline", document)
     assert [event["log"] for event in document if event["log"]] == [str(log)] * count
 
 
@@ -309,7 +304,7 @@ def test_logs_are_filtered_like_the_rest(
     ],
 )
 def test_what_does_not_go_together_is_refused(
-    timeline: Any, log: Path, words: tuple[str, ...], said: str
+    timeline: Trimtab, log: Path, words: tuple[str, ...], said: str
 ) -> None:
     code, _, err = timeline(*(word.format(log=log) for word in words))
     assert code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,13 @@ def here(
     here.client.close()
 
 
+@cache
+def validator(schema: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads((SCHEMAS / f"{schema}.json").read_text()))
+
+
 def validate(schema: str, document: Any) -> None:
-    loaded = json.loads((SCHEMAS / f"{schema}.json").read_text())
-    jsonschema.validate(document, loaded, jsonschema.Draft202012Validator)
+    validator(schema).validate(document)
 
 
 FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,19 +14,18 @@ from typing import Any
 
 import jsonschema
 import pytest
-from cli_help import with_option
+from cli_help import SCHEMAS, validator, with_option
 from clusters import MB, cluster, load_of
+from in_process import Hand, Trimtab
 from offline import Here
+from run_help import cluster as simulated
 from snapshots import make_snapshot
-from waiting import eventually
 from watch_help import record_night
 
 from core import paths
 from core.cli.load import pipeline
-from core.cli.main import COMMANDS, root, run
-from core.cluster.connect import connect
+from core.cli.main import COMMANDS, root
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
-from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import plan_nodes
@@ -34,21 +33,17 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.daemons.lease import hold_lease
 from core.daemons.process import Process
 from core.load import load_paths as layout
-from core.load.simulator import Simulator, start_simulator
 from core.load.snapshot import writer as published
 from core.load.snapshot.manifest import read_manifest
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
 from core.pipeline.rebuild import Rebuilt
-from core.plan.formats.plan_file import format_plan_file
-from core.plan.plan import Move, Plan
 from core.watch.timeline.events import Event
 from core.watch.timeline.recorder import Recorder
 
 pytestmark = pytest.mark.long
 
 DOCS = Path(__file__).parents[3] / "docs"
-SCHEMAS = DOCS / "schemas"
 
 
 def promised() -> dict[str, list[str]]:
@@ -71,8 +66,7 @@ def validate(command: str, text: str, schema: str | None = None) -> Any:
     document = json.loads(text, parse_constant=no_number)
     names = schemas_of(command)
     assert schema in names if schema else len(names) == 1, names
-    held = json.loads((SCHEMAS / f"{schema or names[0]}.json").read_text())
-    jsonschema.validate(document, held, jsonschema.Draft202012Validator)
+    validator(schema or names[0]).validate(document)
     return document
 
 
@@ -185,14 +179,6 @@ def test_on_a_saved_cluster(saved: Here, schema: str, command: str, more: Any) -
     validate(command, saved.run(*command.split(), *plan, *options, "--json")[1], schema)
 
 
-def test_plan_files() -> None:
-    move = Move(TopicPartition("t", 1), (1, 2, 0), (1, 2, 4), "t-id")
-    validate(
-        "plan inverse",
-        format_plan_file(Plan.of([move], cluster_id="c", notes=("relieve broker 0",))),
-    )
-
-
 def test_cluster_documents() -> None:
     state = cluster(
         {"t-0": [0, 1], "t-1": [1, 2]},
@@ -208,16 +194,19 @@ def test_cluster_documents() -> None:
 
 # -- load ------------------------------------------------------------------------------------------
 
-Capture = pytest.CaptureFixture[str]
+Printed = Callable[..., str]
 
 
-def printed(capture: Capture, *words: str) -> str:
-    """Return what a command printed on stdout; it must not fail."""
-    capture.readouterr()
-    code = run(lambda context: None, list(words))
-    out, err = capture.readouterr()
-    assert code in (0, 6), err
-    return out
+@pytest.fixture
+def printed(trimtab: Trimtab) -> Printed:
+    """Return what a command prints on stdout; it must not fail."""
+
+    def prints(*words: str | Path) -> str:
+        code, out, err = trimtab(*words)
+        assert code in (0, 6), err
+        return out
+
+    return prints
 
 
 class PublishedBefore:
@@ -247,9 +236,8 @@ LOAD = {
 
 @pytest.mark.parametrize("command", LOAD)
 def test_of_load(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     published.write_snapshot(tmp_path, make_snapshot())
     layout.spool(tmp_path, "abc-DEF_1").mkdir(parents=True)
     batch = Batch("q-1", datetime(2026, 1, 1, tzinfo=UTC), True, 3, 2, 1, 0, {"negative": 1})
@@ -271,16 +259,16 @@ def test_of_load(
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
     place = [*LOAD[command], str(tmp_path)] if LOAD[command] else []
     words = ["--snapshots", str(tmp_path), *command.split(), *place, "--json"]
-    out = printed(capsys, *words)
+    out = printed(*words)
     for number, handler in before.items():
         signal.signal(number, handler)
     for document in out.splitlines() if command == "pipeline run" else [out]:
         validate(command, document)
 
 
-def test_pipeline_status_before_the_first_snapshot(tmp_path: Path, capsys: Capture) -> None:
+def test_pipeline_status_before_the_first_snapshot(tmp_path: Path, printed: Printed) -> None:
     layout.spool(tmp_path, "c").mkdir(parents=True)
-    out = printed(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
+    out = printed("pipeline", "status", "--root", tmp_path, "--json")
     assert validate("pipeline status", out)["snapshot_id"] is None
 
 
@@ -303,13 +291,8 @@ SANDBOX = [
 
 @pytest.mark.parametrize(("command", "more"), SANDBOX)
 def test_of_a_sandbox(
-    command: str,
-    more: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
+    command: str, more: list[str], monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     folder = paths.sandbox_dir("default")
     folder.mkdir(parents=True)
     nodes = plan_nodes(folder, (1, 2), racks=1, controllers=1)
@@ -324,7 +307,7 @@ def test_of_a_sandbox(
     with hold_lease(
         load_overrides.overrides_lease(Sandbox.open("default").overrides_path)
     ):  # as a load would
-        validate(command, printed(capsys, *command.split(), *more, "--json"))
+        validate(command, printed(*command.split(), *more, "--json"))
 
 
 # -- what was recorded -----------------------------------------------------------------------------
@@ -338,12 +321,9 @@ def test_of_a_sandbox(
         ("cluster", ("--at", "2026-03-01T03:00:30Z")),
     ],
 )
-def test_of_a_timeline(
-    schema: str, more: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_of_a_timeline(schema: str, more: Any, printed: Printed) -> None:
     record_night()
-    assert validate("timeline", printed(capsys, "timeline", *more, "--json"), schema)
+    assert validate("timeline", printed("timeline", *more, "--json"), schema)
 
 
 # -- on a living cluster ---------------------------------------------------------------------------
@@ -359,79 +339,19 @@ LIVE = {
     *("autopilot", "autopilot log", "autopilot status"),
     *("topics alter", "topics create", "topics delete", "topics describe", "topics ls"),
 }
-RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")
-
-
-@pytest.fixture(scope="module")
-def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("simulated")))
-        started = start_simulator(seed=7, brokers=6, partitions=100, speed=30.0)
-        yield started
-        started.stop()
 
 
 @pytest.fixture
-def at(simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return ["-b", simulator.address.bootstrap]
+def at(hand: Hand) -> Printed:
+    """Return what a command prints on a small cluster, in this process; it must not fail."""
+    hand.on(simulated({"orders": [(1, 2), (2, 3)]}, in_bytes_per_s=1.0 * MB))
 
+    def prints(*words: str) -> str:
+        code, out, err = hand(*words)
+        assert code in (0, 6), err
+        return out
 
-def test_doctor(at: list[str], capsys: Capture) -> None:
-    validate("doctor", printed(capsys, *at, "doctor", "--json"))
-
-
-def test_collect(
-    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    words = [*at, "collect", "--interval", "0.1s", "--root", str(tmp_path / "load"), "--json"]
-    validate("collect", printed(capsys, *words, "--once"), "collect-once")
-    told = StopsAfter(2)
-    monkeypatch.setattr("core.cli.load.collect.stop_signals", lambda: told)
-    lines = printed(capsys, *words).splitlines()
-    assert lines
-    for line in lines:
-        validate("collect", line, "collect")
-
-
-def test_recording(
-    at: list[str], simulator: Simulator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    client = connect(simulator.address).client
-    looked = Recorder.look
-
-    def look_and_reorder(recorder: Recorder) -> list[Event]:
-        found = looked(recorder)
-        row = client.describe_cluster().row(0)
-        client.alter_reassignments({row.tp: (row.replicas[-1], *row.replicas[:-1])})
-        return found
-
-    monkeypatch.setattr(Recorder, "look", look_and_reorder)
-    told = StopsAfter(8)
-    monkeypatch.setattr("core.cli.timeline.record.stop_signals", lambda: told)
-    lines = printed(capsys, *at, "timeline", "--record", "--json").splitlines()
-    client.close()
-    assert lines
-    for line in lines:
-        validate("timeline", line, "timeline-event")
-
-
-def test_an_autopilot(at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("core.cli.autopilot.autopilot.stop_signals", lambda: StopsAfter(2))
-    words = [*at, "autopilot", "--mode", "suggest", "--lasting", "0s", "--avoid", "sun 1:00-2:00"]
-    lines = printed(capsys, *words, "--json").splitlines()
-    assert lines
-    for line in lines:
-        validate("autopilot", line, "autopilot-entry")
-    (stands,) = validate("autopilot status", printed(capsys, "autopilot", "status", "--json"))
-    assert (stands["mode"], stands["flying"]) == ("suggest", False)
-    validate("autopilot", printed(capsys, *at, "autopilot", "--json"), "autopilot-status")
-    (off,) = validate(
-        "autopilot", printed(capsys, "autopilot", "--mode", "off", "--json"), "autopilot-off"
-    )
-    assert off["cluster_id"] == stands["cluster_id"]
-    told = validate("autopilot log", printed(capsys, "autopilot", "log", "--json"))
-    assert (told[0]["what"], told[-1]["what"]) == ("switch", "switch")
+    return prints
 
 
 class StopsAfter:
@@ -445,38 +365,66 @@ class StopsAfter:
         return self._left < 0
 
 
-def test_of_a_run(at: list[str], tmp_path: Path, capsys: Capture) -> None:
-    plan = tmp_path / "plan.json"
-    plan.write_text(moves_one(json.loads(printed(capsys, *at, "show", "--json"))))
-    detached = printed(capsys, *at, "apply", str(plan), *RATE, "--detach")
-    name = validate("apply", detached, "apply-detached")["run"]
-
-    def throttles() -> list[Any]:
-        return list(validate("throttles ls", printed(capsys, *at, "throttles", "ls", "--json")))
-
-    eventually(lambda: bool(throttles()))
-    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"), "runs-show")
-    for words in (("pause",), ("resume",), ("throttle", "2MB/s", "--allow", "never")):
-        command = f"runs {words[0]}"
-        validate(command, printed(capsys, *at, "runs", words[0], name, *words[1:], "--json"))
-    for line in printed(capsys, *at, "runs", "cancel", name, "--yes", "--json").splitlines():
-        validate("runs cancel", line, "run-event")
-    assert validate("audit ls", printed(capsys, "audit", "ls", "--json"))
-    assert validate("audit verify", printed(capsys, "audit", "verify", "--json"))["problem"] is None
-    assert validate("runs ls", printed(capsys, *at, "runs", "ls", "--json"))
-    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"), "runs-show")
-    run(lambda context: None, [*at, "runs", "attach", name, "--json"])
-    for line in capsys.readouterr().out.splitlines():
-        validate("runs attach", line, "run-event")
-    fast = ("--throttle", "2GB/s", *RATE[2:])
-    for line in printed(capsys, *at, "apply", str(plan), *fast).splitlines():
-        validate("apply", line, "run-event")
+def test_doctor(at: Printed) -> None:
+    validate("doctor", at("doctor", "--json"))
 
 
-def moves_one(document: dict[str, Any]) -> str:
-    """Return a plan that moves the last replica of the smallest partition."""
-    smallest = min(document["partitions"], key=lambda row: row["size_bytes"])
-    *kept, last = smallest["replicas"]
-    free = [b["id"] for b in document["brokers"] if b["id"] not in (*kept, last)]
-    target = {name: smallest[name] for name in ("topic", "partition")}
-    return json.dumps({"version": 1, "partitions": [target | {"replicas": [*kept, min(free)]}]})
+def test_the_audit(at: Printed) -> None:
+    at("elect", "--yes")
+    at("topics", "create", "new", "--partitions", "1", "--rf", "1", "--yes")
+    assert validate("audit ls", at("audit", "ls", "--json"))
+    assert validate("audit verify", at("audit", "verify", "--json"))["problem"] is None
+
+
+def test_collect(at: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("collect", "--interval", "0.1s", "--root", str(tmp_path / "load"), "--json")
+    validate("collect", at(*words, "--once"), "collect-once")
+    stops = StopsAfter(2)
+    monkeypatch.setattr("core.cli.load.collect.stop_signals", lambda: stops)
+    lines = at(*words).splitlines()
+    assert lines
+    for line in lines:
+        validate("collect", line, "collect")
+
+
+def test_recording(at: Printed, hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Recorder.look
+
+    def look_and_reorder(recorder: Recorder) -> list[Event]:
+        found = looked(recorder)
+        row = hand.cluster.describe_cluster().row(0)
+        hand.cluster.alter_reassignments({row.tp: (row.replicas[-1], *row.replicas[:-1])})
+        return found
+
+    monkeypatch.setattr(Recorder, "look", look_and_reorder)
+    stops = StopsAfter(8)
+    monkeypatch.setattr("core.cli.timeline.record.stop_signals", lambda: stops)
+    lines = at("timeline", "--record", "--json").splitlines()
+    assert lines
+    for line in lines:
+        validate("timeline", line, "timeline-event")
+
+
+def test_an_autopilot(at: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.cli.autopilot.autopilot.stop_signals", lambda: StopsAfter(2))
+    words = (
+        "--no-load",
+        "autopilot",
+        "--mode",
+        "suggest",
+        "--lasting",
+        "0s",
+        "--avoid",
+        "sun 1:00-2:00",
+    )
+    lines = at(*words, "--json").splitlines()
+    assert lines
+    for line in lines:
+        validate("autopilot", line, "autopilot-entry")
+    (stands,) = validate("autopilot status", at("autopilot", "status", "--json"))
+    assert (stands["mode"], stands["flying"]) == ("suggest", False)
+    validate("autopilot", at("autopilot", "--json"), "autopilot-status")
+    (off,) = validate("autopilot", at("autopilot", "--mode", "off", "--json"), "autopilot-off")
+    assert off["cluster_id"] == stands["cluster_id"]
+    told = validate("autopilot log", at("autopilot", "log", "--json"))
+    assert (told[0]["what"], told[-1]["what"]) == ("switch", "switch")

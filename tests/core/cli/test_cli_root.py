@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from cli_help import every_command
+from in_process import Trimtab
 
 from core import paths
 from core.cli import main as cli
@@ -24,16 +25,13 @@ def never(context: Context) -> None:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
-        monkeypatch.delenv(name, raising=False)
+def home(trimtab: Trimtab, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_a_cluster_it_asks_which(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(never, []) == ExitCode.USAGE
-    assert "No cluster is given." in capsys.readouterr().err
+def test_without_a_cluster_it_asks_which(trimtab: Trimtab) -> None:
+    code, _, err = trimtab()
+    assert (code, "No cluster is given." in err) == (ExitCode.USAGE, True)
 
 
 def test_a_relative_home_is_the_same_wherever_what_is_started_runs(
@@ -67,34 +65,27 @@ def test_every_command_and_every_option_has_its_help() -> None:
 
 
 @pytest.mark.parametrize("words", [["--frobnicate"], ["frobnicate"], ["plan", "frobnicate"]])
-def test_unknown_words_are_a_usage_error(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.run(never, words) == ExitCode.USAGE
-    assert "frobnicate" in capsys.readouterr().err
+def test_unknown_words_are_a_usage_error(trimtab: Trimtab, words: list[str]) -> None:
+    code, _, err = trimtab(*words)
+    assert (code, "frobnicate" in err) == (ExitCode.USAGE, True)
 
 
-def options(command: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
+def options() -> Iterator[tuple[str, ...]]:
     """Yield every option that takes a value, after the command that it goes with."""
-    for option in command.params:
-        if isinstance(option, click.Option) and not option.is_flag:
-            yield (*words, max(option.opts, key=len))
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            yield from options(below, *words, name)
+    for words, command in (("", cli.root), *every_command(cli.root)):
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.is_flag:
+                yield (*words.split(), max(option.opts, key=len))
 
 
 def test_an_option_that_is_given_as_nothing_is_refused_by_every_command(
-    capsys: pytest.CaptureFixture[str],
+    trimtab: Trimtab,
 ) -> None:
-    every = list(options(cli.root))
+    every = list(options())
     assert ("plan", "suggest", "--drain") in every
     for *words, option in every:
-        assert cli.run(never, [*words, option, ""]) == ExitCode.USAGE, (words, option)
-        out, err = capsys.readouterr()
+        code, out, err = trimtab(*words, option, "")
+        assert code == ExitCode.USAGE, (words, option)
         said = f"trimtab: {option} is empty.\n" in err or f"Invalid value for '{option}" in err
         assert said or f" / '{option}'" in err, (words, option, err)
         assert not out
@@ -123,19 +114,13 @@ def test_a_bug_goes_to_the_log_and_not_to_the_screen(
     assert "in broken\n" in log.read_text()
 
 
-def test_every_command_can_be_imported_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in cli.COMMANDS:
-        assert cli.run(never, [name, "--help"]) == ExitCode.DONE
-        assert capsys.readouterr().out.startswith("Usage: trimtab")
-
-
-@pytest.mark.parametrize("module", ["textual", "pyspark", "pyarrow", "numpy", "confluent_kafka"])
-def test_help_imports_nothing_heavy(module: str) -> None:
+def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from tui.__main__ import main\n"
         "sys.argv = ['trimtab', '--help']\n"
         "try:\n main()\nexcept SystemExit: pass\n"
-        f"assert {module!r} not in sys.modules, {module!r}"
+        "heavy = {'textual', 'pyspark', 'pyarrow', 'numpy', 'confluent_kafka'}\n"
+        "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=30
@@ -157,10 +142,10 @@ def test_help_imports_nothing_heavy(module: str) -> None:
     ],
 )
 def test_an_option_of_all_commands_has_its_place(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    trimtab: Trimtab, words: list[str], said: str
 ) -> None:
-    assert cli.run(never, words) == ExitCode.USAGE
-    assert said in capsys.readouterr().err
+    code, _, err = trimtab(*words)
+    assert (code, said in err) == (ExitCode.USAGE, True), err
 
 
 def fails_with(error: OSError) -> int:
@@ -195,10 +180,7 @@ def test_what_a_file_system_refuses_is_a_sentence_and_no_bug(
 
 @pytest.mark.parametrize("what", ["dangling link", "file"])
 def test_a_home_that_cannot_be_made_is_no_bug(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    what: str,
+    trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     place = tmp_path / "place"
     if what == "file":
@@ -206,12 +188,12 @@ def test_a_home_that_cannot_be_made_is_no_bug(
     else:
         place.symlink_to(tmp_path / "nowhere" / "there")
     monkeypatch.setenv("TRIMTAB_HOME", str(place))
-    assert cli.run(never, ["demo", "--brokers", "3", "--partitions", "100"]) == ExitCode.FAILED
-    said = capsys.readouterr().err
+    code, _, said = trimtab("demo", "--brokers", "3", "--partitions", "100")
+    assert code == ExitCode.FAILED
     assert said.startswith(f"trimtab: Cannot use {place}")
     assert "another folder in TRIMTAB_HOME" in said
-    assert cli.run(never, ["doctor"]) == ExitCode.NO
-    assert f"{place} is not a folder" in capsys.readouterr().out
+    code, out, _ = trimtab("doctor")
+    assert (code, f"{place} is not a folder" in out) == (ExitCode.NO, True)
 
 
 def test_a_full_disk_that_names_no_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,7 +217,7 @@ def test_what_no_user_did_is_a_bug(
     [("topic", " Did you mean topics"), ("verfy", " Did you mean verify?"), ("xyz", "")],
 )
 def test_a_command_that_there_is_none_of_names_a_near_one(
-    typed: str, near: str, capsys: pytest.CaptureFixture[str]
+    trimtab: Trimtab, typed: str, near: str
 ) -> None:
-    assert cli.run(lambda context: None, [typed]) == ExitCode.USAGE
-    assert f"No such command '{typed}'.{near}" in capsys.readouterr().err
+    code, _, err = trimtab(typed)
+    assert (code, f"No such command '{typed}'.{near}" in err) == (ExitCode.USAGE, True)

@@ -123,17 +123,6 @@ def test_only_what_is_named_and_not_without_the_clusters_name(here: Here) -> Non
     assert sorted(there) == [False, True]
 
 
-@pytest.mark.parametrize("words", [("--detach",), ("--throttle", "1MB/s"), ("-o", "x.json")])
-def test_what_is_for_an_ended_run_is_not_said_of_one_in_progress(
-    here: Here, words: tuple[str, ...]
-) -> None:
-    run = str(json.loads(here("apply", here.plan(skip=240), *SLOW)[1])["run"])
-    code, _, err = here("runs", "rollback", run, *words, "--yes")
-    assert code == ExitCode.USAGE
-    assert "is for one that has ended" in err
-    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
-
-
 def test_another_run_in_progress_is_waited_for_by_nobody(here: Here) -> None:
     ended = cancelled(here, here.plan(skip=250))
     run = str(json.loads(here("apply", here.plan(skip=260), *SLOW)[1])["run"])

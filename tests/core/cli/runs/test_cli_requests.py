@@ -17,8 +17,8 @@ pytestmark = pytest.mark.long
 class Live:
     """A run in progress, looked at from outside."""
 
-    def __init__(self, here: Here, skip: int, *, moves: int = 3) -> None:
-        self.here, self.plan = here, here.plan(moves=moves, skip=skip)
+    def __init__(self, here: Here, skip: int) -> None:
+        self.here, self.plan = here, here.plan(moves=3, skip=skip)
         self.before = here.replicas(self.plan)
         code, out, err = here("apply", self.plan, *SLOW)
         assert code == ExitCode.DONE, err
@@ -102,35 +102,3 @@ def test_a_partition_is_sent_elsewhere(here: Here) -> None:
     eventually(lambda: f"{tp} goes to" in str(live.document()["story"]))
     assert here("runs", "cancel", live.run, "--yes")[0] == ExitCode.DONE
     assert here.replicas(live.plan) == live.before
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("throttle", "ID", "0"), "moves nothing"),
-        (("throttle", "ID", "10"), "A rate needs a unit: 10."),
-        (("throttle", "ID", "-1"), "keeps its throttles"),
-        (("throttle", "ID", "auto"), "auto needs bounds"),
-        (("cancel", "ID", "--move", "no-such-0", "--yes"), "does not move 'no-such-0'"),
-        (("skip", "ID"), "Which partitions?"),
-        (("retarget", "ID", "no-such-0", "1,x", "--yes"), "Not broker ids"),
-        (("resume", "ID"), "nothing to resume"),
-        (("rollback", "ID"), "there is no terminal"),
-        (("pause", "9999"), "No run here matches"),
-    ],
-)
-def test_what_makes_no_sense_is_one_sentence(
-    paused: Live, words: tuple[str, ...], says: str
-) -> None:
-    code, out, err = paused.here("runs", *(paused.run if w == "ID" else w for w in words))
-    assert code in (ExitCode.USAGE, ExitCode.REFUSED)
-    assert says in err
-    assert not out
-    assert "Traceback" not in err
-
-
-@pytest.fixture
-def paused(here: Here) -> Any:
-    live = Live(here, 150, moves=1)
-    yield live
-    here("runs", "cancel", live.run, "--yes")

@@ -1,14 +1,13 @@
-"""Which run a name means where several clusters have one of that name; without one, which."""
+"""Which run is meant, by its name or without one, and what makes no sense to ask of it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from in_process import Trimtab
 from run_help import move
 
-from core.cli.main import run as command_line
 from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
@@ -23,8 +22,8 @@ RUN = "0302-090000"
 class Runs:
     """Journals on this machine, and the command line that looks for them."""
 
-    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
-        self._capture = capture
+    def __init__(self, trimtab: Trimtab) -> None:
+        self._trimtab = trimtab
 
     def add(self, cluster_id: str, bootstrap: str, *, ended: bool = False, later: int = 0) -> str:
         plan = Plan(cluster_id, (move("t", 0, (1, 2), (3, 2)),))
@@ -45,18 +44,13 @@ class Runs:
             return [request.kind for request in journal.requests(0)]
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        self._capture.readouterr()
-        code = command_line(lambda context: None, list(words))
-        captured = self._capture.readouterr()
-        return code, captured.out + captured.err
+        code, out, err = self._trimtab(*words)
+        return code, out + err
 
 
 @pytest.fixture
-def runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Runs:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return Runs(capfd)
+def runs(trimtab: Trimtab) -> Runs:
+    return Runs(trimtab)
 
 
 def test_a_whole_name_wins_over_one_that_begins_like_it_on_another_cluster(runs: Runs) -> None:
@@ -156,9 +150,29 @@ def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs
     assert said.startswith("trimtab: No run is in progress here. The journal ")
 
 
-@pytest.mark.parametrize("words", [(), (RUN, "5MB/s", "6MB/s")])
-def test_a_rate_is_asked_for_once(runs: Runs, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("throttle",), "No throttle is given."),
+        (("throttle", RUN, "5MB/s", "6MB/s"), "No throttle is given."),
+        (("throttle", RUN, "0"), "moves nothing"),
+        (("throttle", RUN, "10"), "A rate needs a unit: 10."),
+        (("throttle", RUN, "-1"), "keeps its throttles"),
+        (("throttle", RUN, "auto"), "auto needs bounds"),
+        (("cancel", RUN, "--move", "no-such-0", "--yes"), "does not move 'no-such-0'"),
+        (("skip", RUN), "Which partitions?"),
+        (("retarget", RUN, "no-such-0", "1,x", "--yes"), "Not broker ids"),
+        (("resume", RUN), "nothing to resume"),
+        (("rollback", RUN), "there is no terminal"),
+        (("pause", "9999"), "No run here matches"),
+        (("rollback", RUN, "--detach", "--yes"), "is for one that has ended"),
+        (("rollback", RUN, "--throttle", "1MB/s", "--yes"), "is for one that has ended"),
+        (("retry", RUN, "-o", "x.json", "--yes"), "is for one that has ended"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(runs: Runs, words: tuple[str, ...], says: str) -> None:
     runs.add("one", "sim:one")
-    code, said = runs("runs", "throttle", *words)
-    assert (code, said.startswith("trimtab: No throttle is given.")) == (ExitCode.USAGE, True), said
+    code, said = runs("runs", *words)
+    assert code in (ExitCode.USAGE, ExitCode.REFUSED)
+    assert says in said
     assert runs.asked("one", RUN) == []

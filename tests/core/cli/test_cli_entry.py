@@ -52,8 +52,6 @@ def trimtab(saved: str, module: str, before: str = "") -> subprocess.CompletedPr
     [
         "core.cli.main",
         "click",
-        "core.cli.common.context",
-        "core.cli.cluster.show",
         "numpy",
         "core.load.view.heat",
     ],

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import Trimtab
 
-import core.cli.main as cli
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import DocumentError, ExitCode
 
@@ -106,24 +106,18 @@ Answer = Callable[..., int]
 
 
 @pytest.fixture
-def answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Answer:
+def answer(trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Run a command in a folder with good files; how it ends is checked for what all share."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
     (tmp_path / "home" / "config").mkdir(parents=True)
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
-        monkeypatch.delenv(name, raising=False)
     Path("cluster.json").write_text(json.dumps(CLUSTER))
     Path("plan.json").write_text(json.dumps(PLAN))
     Path("ca.pem").write_bytes(PEM)
     Path("client.properties").write_bytes(PROPERTIES)
 
     def run(*words: str) -> int:
-        capsys.readouterr()
-        code = cli.run(lambda context: None, list(words))
-        err = capsys.readouterr().err
+        code, _, err = trimtab(*words)
         assert code in ANSWERS, (words, code)
         assert "Traceback" not in err
         assert "this is a bug" not in err, err

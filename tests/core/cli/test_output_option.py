@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from cli_help import with_option
 from clusters import cluster
+from in_process import Trimtab
 
 from core.cli.common.output import write_data
-from core.cli.main import root, run
+from core.cli.main import root
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.cluster.documents.reader import read_document
 
@@ -37,24 +38,16 @@ def test_every_command_that_answers_a_question_has_it() -> None:
 
 @pytest.mark.parametrize("words", [["doctor"], ["runs", "ls"]])
 def test_the_file_holds_the_document_and_nothing_is_printed(
-    words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    trimtab: Trimtab, words: list[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
     answer = tmp_path / "answer.json"
-    run(lambda context: None, [*words, "--json", "-o", str(answer)])
-    assert capsys.readouterr().out == ""
+    assert trimtab(*words, "--json", "-o", answer)[1] == ""
     json.loads(answer.read_text())
 
 
-def test_the_text_goes_into_the_file_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_text_goes_into_the_file_too(trimtab: Trimtab, tmp_path: Path) -> None:
     answer = tmp_path / "answer.txt"
-    run(lambda context: None, ["doctor", "-o", str(answer)])
-    assert capsys.readouterr().out == ""
+    assert trimtab("doctor", "-o", answer)[1] == ""
     assert "python" in answer.read_text()
 
 
@@ -70,7 +63,9 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path: Path) -> Non
     assert (dangling.is_symlink(), (place.parent / "b.json").read_text()) == (True, "new too")
 
 
-def test_a_cluster_document_as_arrow_is_written_as_any_file_is(tmp_path: Path) -> None:
+def test_a_cluster_document_as_arrow_is_written_as_any_file_is(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
     place, link = tmp_path / "there" / "a.arrow", tmp_path / "b.arrow"
     place.parent.mkdir()
     place.touch(0o640)
@@ -78,11 +73,11 @@ def test_a_cluster_document_as_arrow_is_written_as_any_file_is(tmp_path: Path) -
     document = tmp_path / "a.json"
     held = ClusterDocument(cluster({"t-0": (1, 2)}), np.zeros(1), np.zeros(1))
     document.write_text(json.dumps(document_to_json(held)))
-    words = ["--from", str(document), "show", "--json", "-o"]
-    assert run(lambda context: None, [*words, str(link)]) == 0
+    words = ("--from", document, "show", "--json", "-o")
+    assert trimtab(*words, link)[0] == 0
     assert (link.is_symlink(), place.stat().st_mode & 0o777) == (True, 0o640)
     assert read_document(place).state.replicas(0) == (1, 2)
-    assert run(lambda context: None, [*words, str(tmp_path / "nowhere" / "c.arrow")]) == 2
+    assert trimtab(*words, tmp_path / "nowhere" / "c.arrow")[0] == 2
 
 
 def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:

@@ -24,6 +24,13 @@ TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000
 BYTES = 30 * MEGABYTE
 
+SAVED = {
+    "format": "trimtab.cluster/1",
+    "cluster_id": "saved",
+    "brokers": [{"id": 1}, {"id": 2}, {"id": 3}],
+    "partitions": [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2]}],
+}
+
 Trimtab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -35,6 +42,14 @@ def topic(sandbox: Sandbox) -> Iterator[str]:
     fill(settings, {TopicPartition(TOPIC, 0): BYTES})
     yield TOPIC
     delete_topics(settings, [TOPIC])
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    """Return the file of a cluster document."""
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(SAVED))
+    return str(path)
 
 
 @pytest.fixture

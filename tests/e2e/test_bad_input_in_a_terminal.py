@@ -21,20 +21,6 @@ from terminal import PATIENCE_SECONDS, Terminal
 from core.errors import ExitCode
 from core.load.simulator import start_simulator
 
-SAVED = {
-    "format": "trimtab.cluster/1",
-    "cluster_id": "saved",
-    "brokers": [{"id": 1}, {"id": 2}, {"id": 3}],
-    "partitions": [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2]}],
-}
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> str:
-    path = tmp_path / "cluster.json"
-    path.write_text(json.dumps(SAVED))
-    return str(path)
-
 
 def start(
     environment: dict[str, str], *words: str, stdin: int = subprocess.DEVNULL

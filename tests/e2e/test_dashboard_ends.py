@@ -5,7 +5,6 @@ Nothing here measures how long that takes: what hangs hangs for good.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,12 +18,6 @@ from encrypted_key import properties_with_key
 from installed import TRIMTAB
 from terminal import Terminal
 
-SAVED = {
-    "format": "trimtab.cluster/1",
-    "cluster_id": "saved",
-    "brokers": [{"id": 1}, {"id": 2}, {"id": 3}],
-    "partitions": [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2]}],
-}
 PATCHED = """
 import sys, time
 {patch}
@@ -34,13 +27,6 @@ main()
 """
 
 Open = Callable[..., Terminal]
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> str:
-    path = tmp_path / "cluster.json"
-    path.write_text(json.dumps(SAVED))
-    return str(path)
 
 
 @pytest.fixture

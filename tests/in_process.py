@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_schemas import check_answer
 
 from core.cli.main import run
 from core.cluster.connect import Address, Connection
@@ -29,8 +30,11 @@ def trimtab(
 
     def typed(*words: str | Path) -> tuple[int, str, str]:
         capsys.readouterr()
-        code = run(lambda context: None, [str(word) for word in words])
-        return code, *capsys.readouterr()
+        line = [str(word) for word in words]
+        code = run(lambda context: None, line)
+        out, err = capsys.readouterr()
+        check_answer(line, out)
+        return code, out, err
 
     return typed
 
@@ -66,8 +70,9 @@ class Hand:
         """Return exit code, stdout and stderr."""
         self._capture.readouterr()
         code = run(lambda context: None, ["-b", "somewhere:9092", *words])
-        printed = self._capture.readouterr()
-        return code, printed.out, printed.err
+        out, err = self._capture.readouterr()
+        check_answer(words, out)
+        return code, out, err
 
     def json(self, *words: str) -> Any:
         code, out, err = self(*words, "--json")

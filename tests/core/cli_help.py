@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import click
-import jsonschema
 import pytest
+from json_schemas import check_answer
 
 from core import paths
 from core.cli.main import run as command_line
@@ -22,7 +20,6 @@ from core.load.simulator import start_simulator
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 SPEED = 30.0
 
 
@@ -41,8 +38,9 @@ class Here:
         argv = ["-b", self.address.bootstrap, "--snapshots", str(self.snapshots)]
         argv += map(str, arguments)
         code = command_line(lambda context: None, argv)
-        captured = self._capture.readouterr()
-        return code, captured.out, captured.err
+        out, err = self._capture.readouterr()
+        check_answer(argv, out)
+        return code, out, err
 
     def state(self) -> ClusterState:
         return self.client.describe_cluster()
@@ -96,15 +94,6 @@ def here(
     here = Here(*simulated, tmp_path, capfd)
     yield here
     here.client.close()
-
-
-@cache
-def validator(schema: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads((SCHEMAS / f"{schema}.json").read_text()))
-
-
-def validate(schema: str, document: Any) -> None:
-    validator(schema).validate(document)
 
 
 FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")

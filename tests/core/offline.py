@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from json_schemas import check_answer
 
 from core.cli.main import run
 
@@ -62,8 +63,9 @@ class Here:
     def run(self, *arguments: str, offline: bool = True) -> tuple[int, str, str]:
         chosen = ["--from", str(self.cluster)] if offline else []
         code = run(lambda context: None, [*chosen, *arguments])
-        printed = self._capture.readouterr()
-        return code, printed.out, printed.err
+        out, err = self._capture.readouterr()
+        check_answer(arguments, out)
+        return code, out, err
 
     def json(self, *arguments: str) -> tuple[int, dict]:
         code, out, _ = self.run(*arguments, "--json")

@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from cli_help import validate
 from clusters import tp
 from in_process import Hand, audited
 from run_help import cluster, plan_of
@@ -109,5 +108,4 @@ def test_where_apply_starts_nothing_it_says_so_as_json(
     code, out, err = hand.on(living)("apply", str(plan), "--detach", "--json")
     assert code == 0, err
     assert (code, json.loads(out)) == (0, {"run": None})
-    validate("apply-detached", json.loads(out))
     assert "Nothing to do" in err

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_help import validate
 from in_process import Trimtab
+from json_schemas import validate
 from watch_help import RECORDED, at, cluster, damage, record_night, row
 
 from core import paths
@@ -84,7 +84,6 @@ def test_what_is_asked_for_and_nothing_else(timeline: Trimtab, words: Any, count
     code, out, _ = timeline(*words, "--json")
     assert code == 0
     document = json.loads(out)
-    validate("timeline", document)
     assert len(document) == count
     if not count:
         assert timeline(*words)[1] == "No events.\n"
@@ -117,7 +116,6 @@ def test_a_summary_of_some_kinds_has_these_alone(timeline: Trimtab) -> None:
 
 def test_a_summary_as_json(timeline: Trimtab) -> None:
     document = json.loads(timeline("--summary", "--json")[1])
-    validate("timeline-summary", document)
     assert [one["events"] for one in document] == [1, 4, 4, 1, 4, 1, 1]
 
 
@@ -285,7 +283,6 @@ def test_logs_are_filtered_like_the_rest(
 ) -> None:
     wanted = ("--statelog", str(log), "--until", "2026-03-01T03:02Z", *words, "--json")
     document = json.loads(timeline(*wanted)[1])
-    validate("timeline", document)
     assert [event["log"] for event in document if event["log"]] == [str(log)] * count
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_help import validate
 from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
@@ -52,7 +51,6 @@ def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
 def test_topics_are_listed_with_what_is_wrong(hand: Hand, living: SimulatedCluster) -> None:
     living.stop_broker(3)
     found = hand.on(living).json("topics", "ls", "[a-z]+")
-    validate("topics-ls", found)
     told = {t["topic"]: (t["partition_count"], t["under_replicated"]) for t in found}
     assert told == {"orders": (3, 2), "payments": (1, 1)}
     assert "2 under-replicated" in hand("topics", "ls")[1]
@@ -63,7 +61,6 @@ def test_a_topic_is_described_with_what_its_configs_would_be(
 ) -> None:
     living.stop_broker(3)
     (found,) = hand.on(living).json("topics", "describe", "orders")
-    validate("topics-describe", [found])
     assert [p["leader"] for p in found["partitions"]] == [1, 2, 1]
     assert [p["under_min_isr"] for p in found["partitions"]] == [False, True, True]
     (least,) = (c for c in found["configs"] if c["name"] == "min.insync.replicas")
@@ -84,7 +81,6 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: Simula
 
     through.replaced["describe_configs"] = denied
     (found,) = hand.on(living, through).json("topics", "describe", "orders")
-    validate("topics-describe", [found])
     assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no"
     assert found["partitions"][0]["under_min_isr"] is None
     refused = Fault("TOPIC_AUTHORIZATION_FAILED")
@@ -134,7 +130,6 @@ def test_a_topic_is_created_over_racks_where_it_was_said(
     words = ("topics", "create", "new", "--partitions", "6", "--rule", rule)
     words += ("--config", "retention.ms=60000")
     would = hand.on(living).json(*words, "--dry-run")
-    validate("topics-create", would)
     assert replicas(living, "new") == []
     done = hand.json(*words, "--yes")
     assert done["partitions"] == would["partitions"]
@@ -203,7 +198,6 @@ def test_partitions_are_added_and_configs_set(hand: Hand, living: SimulatedClust
     words = ("topics", "alter", "orders", "--partitions", "5", "--set", "retention.ms=60000")
     words += ("--unset", "min.insync.replicas")
     done = hand.on(living).json(*words, "--yes")
-    validate("topics-alter", done)
     assert replicas(living, "orders")[:3] == before
     added = [list(r) for r in replicas(living, "orders")[3:]]
     assert added == [p["replicas"] for p in done["added"]]
@@ -264,7 +258,6 @@ def test_with_yes_what_is_deleted_is_said_and_not_asked_for(
     said = "What is beyond 7 d 0 h is deleted for good; now it keeps everything."
     assert (code, err) == (0, f"orders: {said}\n")
     done = json.loads(out)
-    validate("topics-alter", done)
     assert done["deletes"] == [said]
     assert done["changes"] == [
         {"name": "retention.ms", "op": "delete", "value": None, "before": "-1"}
@@ -383,7 +376,6 @@ def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) ->
     code, out, err = hand("topics", "delete", "orders", "payments", "--yes", "--json")
     assert "payments: " in err, "what is lost is said, asked for or not"
     done = json.loads(out)
-    validate("topics-delete", done)
     assert done == {"deleted": ["orders", "payments"], "failed": {}}
     assert replicas(living, "orders") == replicas(living, "payments") == []
 
@@ -433,7 +425,6 @@ def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(
     through.replaced["describe_cluster"] = lambda real: replace(real(), moves_unknown=why)
     code, out, err = hand.on(living, through=through)("topics", "ls", "--json")
     assert (code, err) == (0, f"What is in flight is not shown: {why}\n")
-    validate("topics-ls", json.loads(out))
     assert {topic["moving"] for topic in json.loads(out)} == {None}
     code, _, err = hand("topics", "delete", "orders", "--yes")
     assert (code, err.splitlines()[-2]) == (4, f"trimtab: {why}")

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from cli_help import validate
 from clusters import tp
 from in_process import Hand, audited
 from run_help import Faulty, cluster
@@ -34,7 +33,6 @@ def outcomes(document: Any) -> dict[str, str]:
 def test_every_leader_returns_and_it_is_told_and_audited(hand: Hand) -> None:
     client = away()
     document = hand.on(client).json("elect", "--yes")
-    validate("elect", document)
     assert outcomes(document) == dict.fromkeys(("orders-0", "orders-2", "payments-0"), "elected")
     assert leaders(client) == {"orders-0": 1, "orders-1": 2, "orders-2": 3, "payments-0": 1}
     before = {b["broker"]: (b["prefers"], b["leads"], b["away"]) for b in document["brokers"]}
@@ -70,7 +68,6 @@ def test_those_that_cannot_lead_are_named_and_left(hand: Hand) -> None:
     client = cluster(LAYOUT, sick={tp("orders-0"): (1,)}, leaders=AWAY)
     client.stop_broker(3)  # so that payments-0 is led by 1 again
     document = hand.on(client).json("elect", "--yes")
-    validate("elect", document)
     whys = {f"{e['topic']}-{e['partition']}": e["why"] for e in document["elections"]}
     assert whys == {
         "orders-0": "preferred replica 1 is not in the ISR",
@@ -115,7 +112,6 @@ def test_an_unclean_election_says_what_is_lost(hand: Hand) -> None:
     code, out, err = hand(*unclean, "--yes", "--json")
     assert (code, err.count(lost)) == (0, 1), "it is for good: said also where nothing is asked"
     document = json.loads(out)
-    validate("elect", document)
     assert outcomes(document) == {"t-0": "elected"}
     assert document["elections"][0]["down"] == [1]
     assert leaders(client) == {"t-0": 2}
@@ -152,7 +148,6 @@ def test_settings_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
 
     through.replaced["describe_configs"] = denied
     document = hand.on(client, through).json("elect", "--yes")
-    validate("elect", document)
     assert document["rebalance"][0]["unknown"] == "NOT_KNOWN: The cluster says no"
     assert leaders(client)["orders-0"] == 1
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
 import pytest
-from cli_help import validate
 from in_process import Hand
 from replica_logs import Replicas, batch, flipped
 
@@ -68,14 +66,11 @@ def test_a_simulated_cluster_has_nothing_to_compare(hand: Hand) -> None:
 def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None:
     answer, out, _ = verify(hand, Replicas.of(logs), "--topics", "orders", "--json")
     document = json.loads(out)
-    validate("replicas-verify", document)
     assert answer == code
     assert document["same"] == (code == 0)
     (found,) = document["partitions"]
     assert (found["start"], found["until"], found["end"]) == (0, 5, 5)
     assert [one["brokers"] for one in found["differences"]] == ([] if code == 0 else [[2]])
-    with pytest.raises(jsonschema.ValidationError):
-        validate("replicas-verify", {**document, "same": "yes"})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_help import validate
 from clusters import cluster, load_of
 from offline import MB
 
@@ -82,7 +81,6 @@ def test_show_tells_the_reasons_that_the_plan_was_made_with(saved):
     saved.run("plan", "suggest", "--drain", "0", "-o", file)
     _, found = saved.json("plan", "suggest", "--drain", "0")
     _, shown = saved.json("plan", "show", file)
-    validate("plan-show", shown)
     assert {move["because"] for move in shown["partitions"]} == {"leaves b0"}
     assert len(shown["partitions"]) == len(found["reasons"])
     relieved = [move["relieves"] for move in shown["partitions"]]
@@ -241,7 +239,6 @@ def loaded(saved):
 def test_estimate_says_whose_clients_wait_and_how_much_more_disks_hold(saved):
     plan = loaded(saved)
     code, document = saved.json("estimate", plan, "--throttle", "90MB/s")
-    validate("estimate", document)
     assert code == ExitCode.DONE
     assert document["near_capacity"] == {"broker": 1, "side": "leader", "fraction": 1.5}
     (extra,) = document["peak_extra"]
@@ -280,7 +277,6 @@ def test_estimate_tells_each_broker_over_time(saved):
 def test_estimate_draws_what_disks_hold_more_over_time(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan, "--throttle", "90MB/s")
-    validate("estimate", document)
     (disk,) = document["timeline"]["disks"]
     assert disk["broker"] == 3
     most = document["peak_extra"][0]["bytes"]
@@ -311,7 +307,6 @@ def test_a_table_of_rates_tells_the_one_to_begin_with_over_time(saved):
 def test_what_never_ends_has_no_time_line(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan, "--throttle", "1MB/s")
-    validate("estimate", document)
     assert document["never"]
     assert document["timeline"] is None
 
@@ -332,7 +327,6 @@ def test_many_brokers_are_told_in_few_lines(saved):
 def test_a_table_of_rates_says_from_which_on_clients_wait(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan)
-    validate("estimate-rates", document)
     first = next(row for row in document["rates"] if row["near_capacity"])
     _, out, _ = saved.run("estimate", plan)
     rate, fraction = first["rate_bytes_per_s"] // MB, first["near_capacity"]["fraction"]
@@ -482,7 +476,6 @@ def test_a_calibrated_estimate_holds_what_it_was_before(saved, taught):
     plan = saved.plan(t1=[3, 2])
     _, found = saved.json("estimate", plan, "--throttle", "10MB/s")
     _, plain = saved.json("estimate", plan, "--throttle", "10MB/s", "--no-calibration")
-    validate("estimate", found)
     assert (found["calibration"]["runs"], found["calibration"]["factor"]) == (4, 1.1)
     assert found["calibration"]["uncalibrated_seconds"] == plain["seconds"] < found["seconds"]
     assert plain["calibration"] is None

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_help import FAST, SLOW, Here, validate
+from cli_help import FAST, SLOW, Here
 from waiting import eventually
 
 from core.cli.runs.retry_rollback import _launch_options
@@ -44,8 +44,6 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     run = done(here, plan, "--elect", "--if-throttles-removed", "pause")
     code, out, err = here("runs", "rollback", run, *ALLOWED, "--json")
     assert code == ExitCode.DONE, err
-    for line in out.splitlines():
-        validate("run-event", json.loads(line))
     back = json.loads(out.splitlines()[0])["run"]
     assert back != run
     assert here.replicas(plan) == before
@@ -103,7 +101,6 @@ def test_with_a_file_only_the_plan_is_written_also_where_nothing_may_be_changed(
     again = tmp_path / "again.json"
     code, out, err = here("runs", "retry", run, "-o", again, "--json")
     assert code == ExitCode.DONE, err
-    validate("apply-detached", json.loads(out))
     assert json.loads(out) == {"run": None}
     assert targets(again) == targets(plan)
     assert len(json.loads(here("runs", "ls", "--json")[1])) == 1

@@ -9,7 +9,7 @@ import signal
 from datetime import UTC, datetime
 
 import pytest
-from cli_help import FAST, SLOW, Here, validate
+from cli_help import FAST, SLOW, Here
 from run_help import move
 from waiting import eventually
 
@@ -30,8 +30,6 @@ def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
     code, out, err = here("apply", plan, *FAST, "--json")
     assert code == ExitCode.DONE, err
     events = [json.loads(line) for line in out.splitlines()]
-    for event in events:
-        validate("run-event", event)
     kinds = [event["event"] for event in events]
     assert kinds[0] == "started"
     assert kinds[-1] == "ended"
@@ -39,9 +37,7 @@ def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
     assert events[-1]["outcome"] == "done"
     assert all(now == planned for now, planned in here.replicas(plan))
     run = events[0]["run"]
-    validate("runs-show", json.loads(here("runs", "show", run, "--json")[1]))
     code, out, _ = here("runs", "ls", "--json")
-    validate("runs-ls", json.loads(out))
     assert [entry["run"] for entry in json.loads(out)] == [run]
     assert here("runs", "attach", run)[0] == ExitCode.DONE
     assert run in here("runs", "ls")[1]
@@ -68,11 +64,9 @@ def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here:
     before = here.replicas(plan)
     code, out, err = here("apply", plan, *SLOW)
     assert code == ExitCode.DONE, err
-    validate("apply-detached", json.loads(out))
     run = json.loads(out)["run"]
     eventually(lambda: bool(here.client.fetch_reassignments()))
     code, out, _ = here("throttles", "ls", "--json")
-    validate("throttles-ls", json.loads(out))
     assert {entry["run"] for entry in json.loads(out) if entry["whose"] == "ours"} == {run}
     code, _, err = here("runs", "cancel", run, "--yes")
     assert code == ExitCode.DONE, err
@@ -138,7 +132,6 @@ def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(he
     code, out, _ = here("runs", "show", run, "--json")
     assert code == ExitCode.INCOMPLETE
     document = json.loads(out)
-    validate("runs-show", document)
     assert {(m["topic"], m["partition"]) for m in document["left"]["moves"]} == set(
         here.client.fetch_reassignments()
     )
@@ -147,7 +140,6 @@ def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(he
     code, out, _ = here("runs", "attach", run, "--json")
     assert code == ExitCode.INCOMPLETE
     last = json.loads(out.splitlines()[-1])
-    validate("run-event", last)
     assert last["left"] == document["left"]
     here.client.cancel_reassignments(list(here.client.fetch_reassignments()))
     here.client.alter_configs(

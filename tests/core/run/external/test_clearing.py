@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from cli_help import SLOW, Here, validate
+from cli_help import SLOW, Here
 from in_process import Hand
 from run_help import (
     MB,
@@ -233,7 +233,6 @@ def test_clear_lists_asks_and_says_what_was_done(here: Here) -> None:
     assert "12345678" in err
     code, out, _ = here("throttles", "clear", "--yes", "--json")
     assert code == ExitCode.DONE
-    validate("throttles-clear", json.loads(out))
     assert [entry["value"] for entry in json.loads(out)["cleared"]] == ["12345678"]
     assert "nothing to clear" in here("throttles", "clear", "--yes")[2]
     code, _, err = here("throttles", "clear", "orders")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_help import SLOW, Here, validate
+from cli_help import SLOW, Here
 from run_help import MB, Faulty, Start, cluster, plan_of, set_config, submitted
 from waiting import eventually
 
@@ -164,7 +164,6 @@ def test_they_are_listed_shown_and_followed_and_nothing_is_changed(
     assert str(tp) in out
     assert "unknown" in err
     document = json.loads(here("runs", "show", "foreign", "--json")[1])
-    validate("runs-foreign", document)
     assert document["moves"][0]["before_unordered"] == sorted(before)
     looks: list[int] = []
 
@@ -178,8 +177,6 @@ def test_they_are_listed_shown_and_followed_and_nothing_is_changed(
     monkeypatch.setattr(foreign.time, "sleep", sleep)
     code, out, _ = here("runs", "attach", "--foreign", "--json")
     assert code == ExitCode.DONE
-    for line in out.splitlines():
-        validate("runs-foreign", json.loads(line))
     assert not json.loads(out.splitlines()[-1])["moves"]
 
 

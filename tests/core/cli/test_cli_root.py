@@ -1,8 +1,9 @@
-"""The root command: what every command line has in common."""
+"""The root command: what every command line has in common, and how it is interrupted."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -221,3 +222,70 @@ def test_a_command_that_there_is_none_of_names_a_near_one(
 ) -> None:
     code, _, err = trimtab(typed)
     assert (code, f"No such command '{typed}'.{near}" in err) == (ExitCode.USAGE, True)
+
+
+INTERRUPT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from tui.__main__ import main
+sys.argv = ["trimtab", "--from", {saved!r}, "show"]
+{before}
+main()
+"""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.json"
+    partitions = [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1]}]
+    path.write_text(json.dumps({"brokers": [{"id": 1}], "partitions": partitions}))
+    return str(path)
+
+
+def interrupted(saved: str, module: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `show`, interrupted when `module` is imported for the first time."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", INTERRUPT.format(module=module, saved=saved, before=before)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "core.cli.main",
+        "click",
+        "numpy",
+        "core.load.view.heat",
+    ],
+)
+def test_ctrl_c_while_it_starts(saved: str, module: str) -> None:
+    done = interrupted(saved, module)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "trimtab: stopped.")
+
+
+def test_ctrl_c_while_it_leaves(saved: str) -> None:
+    at_exit = (
+        "import atexit, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+    )
+    done = interrupted(saved, "none", at_exit)
+    assert (done.returncode, done.stderr.strip()) == (130, "trimtab: stopped.")
+    assert "skew" in done.stdout
+
+
+def test_who_ignores_ctrl_c_goes_on(saved: str) -> None:
+    """As `nohup` and shells do for what runs in the background."""
+    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    done = interrupted(saved, "click", ignored)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -66,16 +66,6 @@ def test_a_plan_of_kafkas_tool_is_taken_as_made_from_what_is_there(saved: Here) 
     assert document["plan"]["trimtab"]["base"][0]["replicas"] == [0, 1]
 
 
-@pytest.mark.parametrize("words", [("plan", "rebase"), ("plan", "check")])
-def test_a_plan_for_another_cluster_is_refused(saved: Here, words: tuple[str, ...]) -> None:
-    other = saved.write(
-        "old.json", format_plan_file(Plan.of([Move(tp("t-0"), (0,), (1,))], cluster_id="x"))
-    )
-    code, _, err = saved.run(*words, str(other))
-    assert code == ExitCode.USAGE
-    assert "is for cluster x; this is saved" in err
-
-
 def test_a_stale_plan_is_told_to_be_rebased(saved: Here) -> None:
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
     plan = planned(saved, t0=((0, 2), (0, 3)))

@@ -1,12 +1,14 @@
-"""Which rate `apply` chooses when none was asked for."""
+"""Which rate `apply` chooses when none was asked for, and what is said before it is confirmed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from run_help import MB, cluster, plan_of
+from clusters import cluster as pictured
+from run_help import MB, cluster, move, plan_of
 
 from core.cli.common.context import Context, Target
 from core.cli.runs.apply import parse_throttle
@@ -15,14 +17,17 @@ from core.cli.runs.launch import (
     LiveCluster,
     _expected_rate,
     _recommended_rate,
+    describe_deletions,
     launch,
 )
 from core.cluster.connect import Address
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import ClusterState
 from core.errors import RefusedError, UsageError
 from core.load.load import Load
 from core.plan.estimate.calibration import NOTHING_LEARNED
+from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED
 
@@ -132,3 +137,37 @@ def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
     narrow = RateBounds(1 * MB, 2 * MB)
     assert _expected_rate(state, load, plan, narrow, NOTHING_LEARNED) == (2 * MB, narrow)
     assert _expected_rate(state, load, plan, 7, NOTHING_LEARNED) == (7, None)
+
+
+def state(**policies: str | None) -> ClusterState:
+    there = pictured({f"{name}-0": [1, 2] for name in policies})
+    return there.with_topics(
+        {t.name: replace(t, cleanup_policy=policies[t.name]) for t in there.topics}
+    )
+
+
+def plan(*topics: str) -> Plan:
+    return Plan("c", tuple(move(topic, 0, (1, 2), (3, 2)) for topic in topics))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete", None])
+def test_what_is_deleted_by_its_age_is_said(policy: str | None) -> None:
+    (said,) = describe_deletions(state(t=policy), plan("t"), 3_600_000)
+    assert said.startswith("Records of t older than 1 h 00 m are")
+
+
+def test_topics_that_are_only_compacted_are_left_out_by_name() -> None:
+    there = state(t="delete", u="compact", v="compact")
+    first, second = describe_deletions(there, plan("t", "u", "v"), 3_600_000)
+    assert first.startswith("Records of t older than ")
+    assert second == "Only compacted, so no retention shortens what is copied: u, v."
+
+
+def test_a_retention_that_shortens_nothing_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"has no effect: u is only compacted"):
+        list(describe_deletions(state(t="delete", u="compact"), plan("u"), 3_600_000))
+
+
+def test_nothing_is_said_where_nothing_is_copied() -> None:
+    reorder = Plan("c", (move("t", 0, (1, 2), (2, 1)),))
+    assert not list(describe_deletions(state(t="compact"), reorder, 3_600_000))

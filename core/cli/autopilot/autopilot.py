@@ -94,7 +94,7 @@ def autopilot(
     cancel: bool,
     yes: bool,
     as_json: bool,
-    **wanted: str | None,
+    **limits: str | None,
 ) -> int:
     """Keep the cluster balanced automatically, within limits.
 
@@ -114,15 +114,15 @@ def autopilot(
             )
         return ExitCode.DONE
     if mode is None:
-        if any(value is not None for value in wanted.values()) or detach or cancel:
+        if any(value is not None for value in limits.values()) or detach or cancel:
             raise UsageError("--mode is missing.", next="Add --mode suggest or --mode act.")
         print_status(find_switches(context), as_json=as_json)
         return ExitCode.DONE
     if mode == Mode.OFF.value:
-        return _off(context, wanted, cancelling=cancel, as_json=as_json)
+        return _off(context, limits, cancelling=cancel, as_json=as_json)
     if cancel:
         raise UsageError("--cancel goes with --mode off.", next="Leave it out.")
-    return _on(context, Mode(mode), wanted, detach=detach, yes=yes, as_json=as_json)
+    return _on(context, Mode(mode), limits, detach=detach, yes=yes, as_json=as_json)
 
 
 @autopilot.command()
@@ -157,12 +157,12 @@ def log(context: Context, last: int, as_json: bool) -> None:
 
 
 def _off(
-    context: Context, wanted: dict[str, str | None], *, cancelling: bool, as_json: bool
+    context: Context, limits: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
     from core.autopilot.daemon import cancel_runs, runs_in_progress, switch_off
 
-    if any(value is not None for value in wanted.values()):
+    if any(value is not None for value in limits.values()):
         raise UsageError(
             "--mode off takes no limits.",
             next="Only --cancel goes with it; it also cancels the run.",
@@ -226,7 +226,7 @@ def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
 def _on(
     context: Context,
     mode: Mode,
-    wanted: dict[str, str | None],
+    limits: dict[str, str | None],
     *,
     detach: bool,
     yes: bool,
@@ -237,7 +237,7 @@ def _on(
     from core.autopilot.switch import Switch
 
     parse_limits(
-        AutopilotSettings(), wanted
+        AutopilotSettings(), limits
     )  # what is wrong with them is said before the cluster is asked
     address = context.require_address()
     if mode is Mode.ACT:
@@ -252,7 +252,7 @@ def _on(
     except DocumentError as error:
         say(str(error.title))
         before = None
-    settings = parse_limits(before.settings if before else AutopilotSettings(), wanted)
+    settings = parse_limits(before.settings if before else AutopilotSettings(), limits)
     name = context.target.called(cluster_id)
     for sentence in unmatched_patterns(settings, (topic.name for topic in state.topics)):
         say(sentence)
@@ -308,8 +308,8 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
                 f"Another process has just started the autopilot of {switch.name}.",
                 next="Look at it: trimtab autopilot status.",
             )
-        told = stop_signals()
+        stop = stop_signals()
         say(f"Autopilot of {switch.name} runs, mode {switch.mode.value}; Ctrl-C ends it.")
-        run_autopilot(connection, switch, keep_on=lambda: not told.is_set(), report=report)
+        run_autopilot(connection, switch, keep_on=lambda: not stop.is_set(), report=report)
     say("The autopilot has ended; a run that it started continues.")
     return ExitCode.DONE

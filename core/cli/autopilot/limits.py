@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 NONE = "none"
 
 
-def parse_limits(
-    settings: AutopilotSettings, wanted: Mapping[str, str | None]
-) -> AutopilotSettings:
+def parse_limits(settings: AutopilotSettings, given: Mapping[str, str | None]) -> AutopilotSettings:
     """Return settings with what was said on the command line; raises UsageError."""
     found: dict[str, Any] = {}
-    for name, text in wanted.items():
+    for name, text in given.items():
         if text is not None:
             field, parse = _FIELDS[name]
             found[field] = parse(text, "--" + name.replace("_", "-"))
@@ -42,11 +40,11 @@ def find_switches(context: Context) -> list[Switch]:
     known = list(switches.read_all())
     if address is None:
         return known
-    asked = servers(address.bootstrap)
+    addressed = servers(address.bootstrap)
     found = [
         one
         for one in known
-        if one.name == context.target.name or asked & servers(one.address.bootstrap)
+        if one.name == context.target.name or addressed & servers(one.address.bootstrap)
     ]
     if found or not known:
         return found
@@ -93,13 +91,13 @@ def _benefit(text: str, option: str) -> float:
 
 
 def _number(
-    text: str, option: str, least: float, most: float, what: str, *, whole: bool = False
+    text: str, option: str, minimum: float, maximum: float, what: str, *, whole: bool = False
 ) -> float:
     try:
         found = float(int(text)) if whole else float(text)
     except ValueError:
         found = float("nan")
-    if not least <= found <= most:
+    if not minimum <= found <= maximum:
         raise UsageError(f"{option} {text}: it must be {what}.")
     return found
 

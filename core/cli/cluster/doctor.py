@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from core.cluster.log_dirs import BrokerLogs
     from core.cluster.state import ClusterState
 
-LEAST_FREE_BYTES = 2_000_000_000
+MIN_FREE_BYTES = 2_000_000_000
 EVERYTHING = "the dashboard, show, plans, load, the timeline and runs"
 
 
@@ -179,7 +179,7 @@ def data_folder(folder: Path) -> Finding:
         )
     free = shutil.disk_usage(existing).free
     found = f"{folder}, {format_bytes(free)} free"
-    if free < LEAST_FREE_BYTES:
+    if free < MIN_FREE_BYTES:
         return Finding("data folder", found, "Free some space there.", "samples and journals")
     return Finding("data folder", found)
 

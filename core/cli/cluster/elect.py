@@ -266,18 +266,18 @@ def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> 
     from core.cluster.leaders import REBALANCE_CONFIGS
 
     lines = []
-    told = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}
-    for name in REBALANCE_CONFIGS if told else ():
+    known = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}
+    for name in REBALANCE_CONFIGS if known else ():
         by_value: dict[str | None, list[int]] = {}
-        for broker, values in told.items():
+        for broker, values in known.items():
             by_value.setdefault(values.get(name), []).append(broker)
-        said = [
+        parts = [
             (value if value is not None else "not reported")
             + ("" if len(by_value) == 1 else f" on {', '.join(map(str, ids))}")
             for value, ids in by_value.items()
         ]
-        lines.append(f"{name}: {'; '.join(said)}")
-    if told and all(REBALANCE_CONFIGS[-1] not in values for values in told.values()):
+        lines.append(f"{name}: {'; '.join(parts)}")
+    if known and all(REBALANCE_CONFIGS[-1] not in values for values in known.values()):
         lines[-1] += " (KRaft: any imbalance is acted on at each interval)"
     for broker, answer in settings.items():
         if isinstance(answer, Fault):

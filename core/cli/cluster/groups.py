@@ -70,8 +70,8 @@ def groups(
     elif not found and regex is not None and not now.lost:
         say_none(f"No group that {printable(regex)} matches is there any more.", output)
     elif not found:
-        others = "that you may see" if now.is_complete else "that others list"
-        say_none(f"There is no group{f' {others}' if now.lost else ''}.", output)
+        whose = "that you may see" if now.is_complete else "that others list"
+        say_none(f"There is no group{f' {whose}' if now.lost else ''}.", output)
     elif regex is None:
         write_text(_lines(found, whole=output is not None), output)
     else:

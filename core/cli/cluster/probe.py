@@ -76,7 +76,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
             if state.topic(TOPIC) is None and not yes:
                 name = context.target.called(state.cluster_id)
                 confirm(name, "make it and begin", "Probing", "nothing was made")
-            told = stop_signals()
+            stop = stop_signals()
             recording = None
             if not context.no_load:  # what happens to brokers belongs beside what clients feel
                 recording = start_recording(
@@ -90,7 +90,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                 work(
                     connection,
                     root,
-                    keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
+                    keep_on=lambda: not stop.is_set() and (end is None or clock.monotonic() < end),
                     on_report=_lines if as_json else table.show,
                     say=say,
                 )
@@ -125,8 +125,8 @@ class _Table:
         self._newest = report
         if self._live and self._drawn:
             click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
-        for said in report.told:
-            print_lines(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
+        for event in report.told:
+            print_lines(f"{event.at.astimezone():%H:%M:%S}  {event.text}")
         if self._live or report.told or self._is_due(report):
             self._print(report)
 
@@ -150,32 +150,32 @@ class _Table:
 
 def _fitting(lines: list[str], width: int, height: int) -> list[str]:
     """Return what stays in sight: a line that wraps, or scrolls away, could not be drawn over."""
-    most = max(2, height - 2)
-    if len(lines) > most:
-        lines = [*lines[: most - 1], f"… and {len(lines) - most + 1} more brokers"]
+    max_lines = max(2, height - 2)
+    if len(lines) > max_lines:
+        lines = [*lines[: max_lines - 1], f"… and {len(lines) - max_lines + 1} more brokers"]
     return [line[: width - 1] for line in lines]
 
 
 def table_of(report: ProbeReport) -> str:
     """Return a report as a table, a line a broker."""
     rows = []
-    for seen in report.brokers:
-        words = seen.health.value
-        if seen.lasts_seconds is not None:
-            words += f" for {format_duration(seen.lasts_seconds)}"
-        if seen.errors:
-            words += f": {', '.join(seen.errors)}"
-        waits = (
-            (seen.produce, seen.fetch)
-            if seen.health not in (Health.FAILING, Health.DOWN)
+    for broker in report.brokers:
+        words = broker.health.value
+        if broker.lasts_seconds is not None:
+            words += f" for {format_duration(broker.lasts_seconds)}"
+        if broker.errors:
+            words += f": {', '.join(broker.errors)}"
+        latencies = (
+            (broker.produce, broker.fetch)
+            if broker.health not in (Health.FAILING, Health.DOWN)
             else (None, None)
         )
         cells = [
             format_milliseconds(value)
-            for wait in waits
-            for value in ((None, None) if wait is None else (wait.p50_ms, wait.p99_ms))
+            for latency in latencies
+            for value in ((None, None) if latency is None else (latency.p50_ms, latency.p99_ms))
         ]
-        rows.append((str(seen.broker), *cells, str(seen.failed), words))
+        rows.append((str(broker.broker), *cells, str(broker.failed), words))
     header = ("broker", "produce p50", "p99", "fetch p50", "p99", "failed", "clients")
     return text_table(header, rows, ">>>>>>")
 

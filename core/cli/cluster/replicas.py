@@ -277,14 +277,14 @@ def _end(found: Verification) -> str:
     different = found.count(ReplicaStatus.DIFFERENT)
     open_ones = [v.compared for v in found.verdicts if v.status is ReplicaStatus.INCOMPLETE]
     count = len(found.verdicts)
-    said = [f"{different:,} of {count:,} different"] if different else []
+    parts = [f"{different:,} of {count:,} different"] if different else []
     if any(open_ones):
-        said.append(f"{sum(open_ones):,} of {count:,} the same as far as they were compared")
+        parts.append(f"{sum(open_ones):,} of {count:,} the same as far as they were compared")
     if not all(open_ones):
-        said.append(f"{open_ones.count(False):,} of {count:,} not compared")
+        parts.append(f"{open_ones.count(False):,} of {count:,} not compared")
     whole = f"{counted(count, 'partition')} the same on all replicas"
     ended = f"; it ended early: {found.ended}" if found.ended else ""
     return (
-        f"{', '.join(said) or whole}: {format_bytes(found.compared_bytes)} compared, "
+        f"{', '.join(parts) or whole}: {format_bytes(found.compared_bytes)} compared, "
         f"{format_bytes(found.read_bytes)} read in {format_duration(found.seconds)}{ended}.\n"
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.run.external.throttles import Throttle
 
-SAID = 5
+MAX_NAMED = 5
 
 
 @click.group(cls=Group)
@@ -43,18 +43,18 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
 
     with context.connected() as connection:
         state = connection.client.describe_cluster()
-        found, unread = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
+        found, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
         say(wrong)
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
     if down:
         say(f"Brokers that are down could not be asked: {', '.join(down)}.")
-    _report_denied(unread)
+    _report_denied(denied)
     if as_json:
         emit([throttle.to_json() for throttle in found], output)
         return
     if not found:
-        say_none("No throttle is set." if not unread else "No other throttle is set.", output)
+        say_none("No throttle is set." if not denied else "No other throttle is set.", output)
         return
     write_text(_table(found), output)
 
@@ -151,11 +151,11 @@ def _where(throttle: Throttle) -> str:
     return f"{throttle.resource.kind.value} {throttle.resource.name} {value}"
 
 
-def _report_denied(unread: Mapping[Resource, Fault]) -> None:
-    for resource, fault in list(unread.items())[:SAID]:
+def _report_denied(denied: Mapping[Resource, Fault]) -> None:
+    for resource, fault in list(denied.items())[:MAX_NAMED]:
         say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
-    if len(unread) > SAID:
-        say(f"Those of {len(unread) - SAID} more are unknown as well.")
+    if len(denied) > MAX_NAMED:
+        say(f"Those of {len(denied) - MAX_NAMED} more are unknown as well.")
 
 
 def _table(found: Iterable[Throttle]) -> str:

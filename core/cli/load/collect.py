@@ -59,14 +59,14 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
                     "Another collector on this machine polls this cluster.",
                     next="Stop it first.",
                 )
-            told = stop_signals()
+            stop = stop_signals()
             collector = collecting.Collector(connection.client, connection.clock, root)
             collecting.collect(
                 collector,
                 SystemClock(),
                 interval_seconds=seconds,
                 keep_on=lambda: (
-                    not told.is_set() and not (once and (len(polls) == 2 or bool(troubles)))
+                    not stop.is_set() and not (once and (len(polls) == 2 or bool(troubles)))
                 ),
                 report=report,
             )

@@ -56,8 +56,8 @@ def run(
     seconds = parse_duration(trigger)
     root = root or paths.load_root()
     with _job(root, resolve_cluster_id(context, root, cluster_id), _publisher(as_json)) as job:
-        told = stop_signals()
-        job.run(seconds, lambda: not told.is_set())
+        stop = stop_signals()
+        job.run(seconds, lambda: not stop.is_set())
 
 
 @pipeline.command()
@@ -227,7 +227,7 @@ def resolve_cluster_id(context: Context, root: Path, cluster_id: str | None) -> 
 
 
 def _publisher(as_json: bool) -> Any:
-    def tell(published: Published) -> None:
+    def report(published: Published) -> None:
         batch, manifest = published.batch, published.manifest
         if as_json:
             emit_line(
@@ -246,16 +246,16 @@ def _publisher(as_json: bool) -> Any:
             name = manifest.snapshot_id if manifest else "no snapshot yet"
             say(f"{name}: {batch.read} samples read, {batch.accepted} accepted")
 
-    return tell
+    return report
 
 
 @contextmanager
-def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
+def _job(root: Path, cluster_id: str, report: Any, *, quick: bool = False) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
     with _lease(root, cluster_id), _session(quick=quick) as session:
         from core.pipeline.job import Job
 
-        yield Job(session.spark, root, cluster_id, SystemClock(), tell)
+        yield Job(session.spark, root, cluster_id, SystemClock(), report)
 
 
 @contextmanager

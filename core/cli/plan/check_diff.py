@@ -98,22 +98,22 @@ def check(
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
     state.require_known_moves()
-    wanted = bind_document(document, state)
+    plan = bind_document(document, state)
     known = calibration(state.cluster_id)
     if rate is None:
-        at = estimate_plan_time(state, load, wanted, None, known)
+        at = estimate_plan_time(state, load, plan, None, known)
     else:
-        at = estimate_at(state, load, wanted, rate, calibration=known)
+        at = estimate_at(state, load, plan, rate, calibration=known)
     seconds = simulated_seconds(at)
-    checked = CheckedPlan(state, load, wanted, in_flight(state))
+    checked = CheckedPlan(state, load, plan, in_flight(state))
     findings = checked.after(seconds, None if at is None else at.never)
     reckoned = at if seconds is not None or (at is not None and at.never) else None
-    against = [f for f in findings if _forbids(f, allowed)]
-    blind = find_skipped(state, wanted.moves)
+    refused = [f for f in findings if _forbids(f, allowed)]
+    blind = find_skipped(state, plan.moves)
     if as_json:
         emit(
             {
-                "ok": not against,
+                "ok": not refused,
                 "not_compared": [
                     {"id": id, "brokers": list(brokers)} for id, brokers in blind.items()
                 ],
@@ -133,10 +133,10 @@ def check(
             output,
         )
     else:
-        told = _findings_text(wanted, findings, allowed)
-        told += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
-        write_text(told + _reckoned_text(reckoned, asked=rate is not None), output)
-    return ExitCode.NO if against else ExitCode.DONE
+        text = _findings_text(plan, findings, allowed)
+        text += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
+        write_text(text + _reckoned_text(reckoned, asked=rate is not None), output)
+    return ExitCode.NO if refused else ExitCode.DONE
 
 
 def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:
@@ -230,10 +230,10 @@ def diff(
 def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
     """Write the plan that undoes a plan."""
     there = fetch_if_named(context)
-    wanted = bind_document(read_plan_document(context, plan_file), there[0] if there else None)
+    plan = bind_document(read_plan_document(context, plan_file), there[0] if there else None)
     if not as_json:
-        say(f"{counted(len(wanted), 'partition')} back.")
-    write_data(format_plan_file(wanted.inverse()), output)
+        say(f"{counted(len(plan), 'partition')} back.")
+    write_data(format_plan_file(plan.inverse()), output)
 
 
 def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:

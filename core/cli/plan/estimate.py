@@ -106,11 +106,11 @@ def estimate(
     max_extra_bytes = None if max_extra is None else parse_size(max_extra)
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
-    wanted = bind_plan(document, state)
+    plan = bind_plan(document, state)
     unknown = state.partition_size_bytes < 0
     unsized = any(
         move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
-        for move in wanted
+        for move in plan
     )
     options: _Options = {
         "max_extra_bytes": max_extra_bytes,
@@ -118,14 +118,14 @@ def estimate(
     }
     is_table = rate is None and seconds is None
     if rate is not None:
-        answers: tuple[Estimate, ...] = (estimate_at(state, load, wanted, rate, **options),)
+        answers: tuple[Estimate, ...] = (estimate_at(state, load, plan, rate, **options),)
     elif seconds is not None:
-        answers = (estimate_within(state, load, wanted, seconds, **options),)
+        answers = (estimate_within(state, load, plan, seconds, **options),)
     else:
-        answers = rate_table(state, load, wanted, **options)
-        answers = answers or (estimate_at(state, load, wanted, UNLIMITED, **options),)
+        answers = rate_table(state, load, plan, **options)
+        answers = answers or (estimate_at(state, load, plan, UNLIMITED, **options),)
     chosen = default_rate(answers) if is_table else None
-    usages = [estimate_peak_usage(state, load, wanted, row) for row in answers]
+    usages = [estimate_peak_usage(state, load, plan, row) for row in answers]
     at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
     timeline = build_timeline(state, load, answers[at], usages[at].extra)
     if as_json:
@@ -278,8 +278,8 @@ def _table_usage(
 
 def calibration_sentence(rates: Sequence[Estimate]) -> str:
     """Return what times were learned from, each way of it once; "" where nothing was."""
-    said = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
-    words = " or ".join(said)
+    sources = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
+    words = " or ".join(sources)
     return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
 
 

@@ -60,8 +60,8 @@ def chart_text(found: PlanTimeline | None) -> str:
         last = max(lane.ends for lane in found.lanes[LANES:])
         text += f"{more} more, the last of them until {format_duration(last)}.\n"
     if more := len(found.disks) - len(disks):
-        most = max(disk.max_bytes for disk in found.disks[DISKS:])
-        text += f"The disks of {more} more, at most +{format_bytes(most)}.\n"
+        highest = max(disk.max_bytes for disk in found.disks[DISKS:])
+        text += f"The disks of {more} more, at most +{format_bytes(highest)}.\n"
     if len(found.batches) > 1:
         text += (
             f"Batches: {len(found.batches)}, "
@@ -78,7 +78,7 @@ def _drawn(lane: SideLane, whole: PlanTimeline) -> Iterator[str]:
 
 def _disk_row(disk: DiskLane, whole: PlanTimeline) -> _Row:
     columns = disk.columns(COLUMNS, whole.ends)
-    drawn = "".join(_character(most, whole.max_disk_bytes, near) for most, near in columns)
+    drawn = "".join(_character(highest, whole.max_disk_bytes, near) for highest, near in columns)
     return (
         str(disk.broker),
         "disk",
@@ -90,6 +90,6 @@ def _disk_row(disk: DiskLane, whole: PlanTimeline) -> _Row:
     )
 
 
-def _character(amount: float, most: float, near: bool) -> str:
-    quarters = math.ceil(4 * amount / most - 0.001)
+def _character(amount: float, highest: float, near: bool) -> str:
+    quarters = math.ceil(4 * amount / highest - 0.001)
     return NEAR if near else QUARTERS[min(quarters, 4)]

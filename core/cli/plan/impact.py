@@ -61,8 +61,8 @@ def impact(
         raise UsageError(f"A retention of {retention} is too short.", next="Give one like 6h.")
     document = read_plan_document(context, plan_file)
     state, load, groups = _picture(context)
-    wanted = bind_plan(document, state)
-    found = estimate_impact(state, load, wanted, groups, seconds)
+    plan = bind_plan(document, state)
+    found = estimate_impact(state, load, plan, groups, seconds)
     if as_json:
         emit(_document(found), output)
     else:
@@ -94,12 +94,12 @@ def _text(found: Impact, plan: str) -> str:
         f"{counted(found.moves, 'partition')}: {found.copied} copied, "
         f"{found.leader_changes:,} with another leader.\n"
     ]
-    said = headroom_sentences(found.headroom)
+    notes = headroom_sentences(found.headroom)
     if found.headroom_unknown:
-        said.append(
+        notes.append(
             f"min.insync.replicas of {counted(found.headroom_unknown, 'partition')} is not known."
         )
-    parts += [textwrap.fill(sentence, 79) + "\n" for sentence in said]
+    parts += [textwrap.fill(sentence, 79) + "\n" for sentence in notes]
     if readers := groups_sentence(found):
         parts.append(textwrap.fill(readers, 79) + "\n")
     if found.groups:

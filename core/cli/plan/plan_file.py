@@ -30,13 +30,13 @@ def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
 
     Raises DocumentError for one that is not for it.
     """
-    wanted = bind_document(document, state)
-    found = check_base(state, wanted)
+    plan = bind_document(document, state)
+    found = check_base(state, plan)
     for finding in found:
         say(f"{finding.id}: {finding.sentence}")
     if found:
         say(REBASE)
-    return wanted
+    return plan
 
 
 def read_plan_document(context: Context, path: Path, other: Path | None = None) -> PlanDocument:

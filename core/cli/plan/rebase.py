@@ -35,37 +35,37 @@ def rebase(context: Context, plan_file: Path, as_json: bool, output: Path | None
     """
     document = read_plan_document(context, plan_file)
     state, _ = context.picture()
-    wanted = bind_document(document, state, loosely=True)
-    found = onto(state, wanted)
+    plan = bind_document(document, state, loosely=True)
+    found = onto(state, plan)
     if as_json:
         emit(_document(found), output)
     else:
-        write_text(_text(found, wanted), None)
+        write_text(_text(found, plan), None)
         if output is not None:
             write_text(format_plan_file(found.plan), output)
         say(_next(found, output, plan_file))
     return ExitCode.NO if found.lost else ExitCode.DONE
 
 
-def _text(found: RebasedPlan, wanted: Plan) -> str:
+def _text(found: RebasedPlan, plan: Plan) -> str:
     """Return what became of the moves that did not stay as they were, the lost ones first."""
     plans = found.plan.by_partition
     rows = [
-        *((str(lost.tp), _was(wanted, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
+        *((str(lost.tp), _was(plan, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
         *(
             (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
             for tp in found.moved
         ),
-        *((str(tp), _was(wanted, tp), "", "done, or on its way") for tp in found.done),
+        *((str(tp), _was(plan, tp), "", "done, or on its way") for tp in found.done),
     ]
-    moves = counted(len(wanted), "move")
+    moves = counted(len(plan), "move")
     if not rows:
         return f"{moves}: all of it holds as it is.\n"
     return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {found.words}.\n"
 
 
-def _was(wanted: Plan, tp: TopicPartition) -> str:
-    return id_list(wanted.by_partition[tp].before)
+def _was(plan: Plan, tp: TopicPartition) -> str:
+    return id_list(plan.by_partition[tp].before)
 
 
 def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:

@@ -102,22 +102,22 @@ def show(
         raise UsageError("--format and --json exclude each other.", next="Give only one of them.")
     document = read_plan_document(context, plan_file)
     there = fetch_if_named(context)
-    wanted = bind_plan(document, there[0]) if there else bind_document(document, None)
-    shown = _looked_at(wanted, *there) if there else [Shown(m, _nothing(m), None) for m in wanted]
+    plan = bind_plan(document, there[0]) if there else bind_document(document, None)
+    shown = _looked_at(plan, *there) if there else [Shown(m, _nothing(m), None) for m in plan]
     sizes = [one.size_bytes for one in shown]
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
-    leader_moves = sum(move.before[0] != move.after[0] for move in wanted)
-    moving = sum(bool(move.receiving) for move in wanted)
+    leader_moves = sum(move.before[0] != move.after[0] for move in plan)
+    moving = sum(bool(move.receiving) for move in plan)
     if as_json:
         emit(
             {
-                "cluster_id": wanted.cluster_id,
+                "cluster_id": plan.cluster_id,
                 "moves": moving,
                 "leader_moves": leader_moves,
-                "dropped_replicas": wanted.dropped_replicas,
+                "dropped_replicas": plan.dropped_replicas,
                 "bytes": total,
-                "notes": list(wanted.notes),
+                "notes": list(plan.notes),
                 "partitions": [_document(one) for one in shown],
             },
             output,
@@ -128,26 +128,26 @@ def show(
         return
     heads, rows = _table(shown)
     sums = (
-        f"{counted(len(wanted), 'partition')}: {moving} to copy "
+        f"{counted(len(plan), 'partition')}: {moving} to copy "
         f"({format_bytes(total)}), {leader_moves:,} with another preferred "
-        f"leader{dropped_words(wanted)}.\n"
+        f"leader{dropped_words(plan)}.\n"
     )
     if form == "markdown":
         lines = (*markdown_table(heads, rows, right="   >"), "")
-        lines = (*lines, *map(markdown_cell, wanted.notes))
+        lines = (*lines, *map(markdown_cell, plan.notes))
         text = "".join(f"{line}\n" for line in lines) + sums
     else:
-        notes = "".join(f"{printable(note)}\n" for note in wanted.notes)
+        notes = "".join(f"{printable(note)}\n" for note in plan.notes)
         text = notes + (text_table(heads, rows, right="   >") if rows else "") + sums
     write_text(text, output)
 
 
-def _looked_at(wanted: Plan, state: ClusterState, load: Load) -> list[Shown]:
+def _looked_at(plan: Plan, state: ClusterState, load: Load) -> list[Shown]:
     """Return the moves as a run takes them: what relieves most for its bytes first."""
-    sizes = [_copied_bytes(state, move) for move in wanted]
-    found = find_reliefs(state, load, wanted)
-    by_benefit = order_moves(state, load, wanted, [float(size or 0) for size in sizes])
-    return [Shown(wanted.moves[at], sizes[at], found[at]) for at in by_benefit]
+    sizes = [_copied_bytes(state, move) for move in plan]
+    found = find_reliefs(state, load, plan)
+    by_benefit = order_moves(state, load, plan, [float(size or 0) for size in sizes])
+    return [Shown(plan.moves[at], sizes[at], found[at]) for at in by_benefit]
 
 
 def _copied_bytes(state: ClusterState, move: Move) -> int | None:

@@ -203,7 +203,7 @@ def suggest(
             next="Name a file for one of them.",
         )
     named = read_topics(topics_to_move) if topics_to_move is not None else ()
-    wanted = PlanRequest(
+    request = PlanRequest(
         leaders_only=leaders,
         drain=parse_broker_ids(drain, "--drain"),
         fill=parse_broker_ids(add, "--add"),
@@ -233,19 +233,19 @@ def suggest(
     refuse_unknown(state, named)
     if keep is not None:
         matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
-    if wanted.only_dirs:
-        return _suggest_log_dirs(state, load, wanted, seconds, as_json, output)
-    found = find_plan(state, load, wanted)
-    estimate, usage, allow = _outlook(state, load, found.plan, wanted, seconds)
-    reached = is_reached(found, wanted)
+    if request.only_dirs:
+        return _suggest_log_dirs(state, load, request, seconds, as_json, output)
+    found = find_plan(state, load, request)
+    estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
+    reached = is_reached(found, request)
     if as_json:
         dirs = None if found.dirs is None else suggest_log_dirs.dirs_document(found.dirs)
         document = suggest_output.document(found, estimate, usage, reached, state.hidden)
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
-        evened = brokers_reached(found, wanted)
-        text = suggest_output.text(found, wanted, estimate, usage, evened, seconds)
-        text += suggest_log_dirs.totals_text(found, wanted.band, estimate, usage)
+        evened = brokers_reached(found, request)
+        text = suggest_output.text(found, request, estimate, usage, evened, seconds)
+        text += suggest_log_dirs.totals_text(found, request.band, estimate, usage)
         _write(text, found.plan, output, allow, estimate)
     return _exit_code(reached, estimate)
 
@@ -253,31 +253,31 @@ def suggest(
 def _suggest_log_dirs(
     state: ClusterState,
     load: Load,
-    wanted: PlanRequest,
+    request: PlanRequest,
     seconds: float | None,
     as_json: bool,
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
-    found = balance_log_dirs(state, wanted)
-    estimate, usage, allow = _outlook(state, load, found.plan, wanted, seconds)
+    found = balance_log_dirs(state, request)
+    estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     if as_json:
         document = suggest_log_dirs.document(found, estimate, usage, state.hidden)
         emit(document | {"allow": allow}, output)
     else:
-        text = suggest_log_dirs.text(found, wanted.band, estimate, usage)
+        text = suggest_log_dirs.text(found, request.band, estimate, usage)
         _write(text, found.plan, output, allow, estimate)
     return _exit_code(found.reached, estimate)
 
 
 def _outlook(
-    state: ClusterState, load: Load, plan: Plan, wanted: PlanRequest, seconds: float | None
+    state: ClusterState, load: Load, plan: Plan, request: PlanRequest, seconds: float | None
 ) -> tuple[Estimate | None, PeakUsage, list[str]]:
     """Return how long a plan takes, what brokers bear, and the checks that `apply` must be allowed.
 
     `seconds` is the deadline to find a throttle for.
     """
-    known, left = calibration(state.cluster_id), wanted.limits.seconds_left
+    known, left = calibration(state.cluster_id), request.limits.seconds_left
     estimate = estimate_plan_time(state, load, plan, seconds, known, left)
     usage = PeakUsage() if estimate is None else estimate_peak_usage(state, load, plan, estimate)
     findings = CheckedPlan(state, load, plan, in_flight(state)).after(simulated_seconds(estimate))

@@ -23,14 +23,14 @@ ROWS = 15
 def document(
     found: LogDirPlan,
     estimate: Estimate | None,
-    bears: PeakUsage,
+    usage: PeakUsage,
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
     """Return the document of `plan suggest --disks --json`."""
     return {
         **dirs_document(found),
         **time_document(estimate),
-        **format_peak_usage(bears),
+        **format_peak_usage(usage),
         "reached": found.reached,
         "notes": [*found.notes, *_notes(estimate)],
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
@@ -69,17 +69,17 @@ def dirs_document(found: LogDirPlan) -> dict[str, Any]:
     }
 
 
-def totals_text(found: PlanResult, band: float, estimate: Estimate | None, bears: PeakUsage) -> str:
+def totals_text(found: PlanResult, band: float, estimate: Estimate | None, usage: PeakUsage) -> str:
     """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
     dirs = found.dirs
     if dirs is None or not dirs.plan.moves:
         return ""
     if found.reasons:  # it has been said with the brokers
-        estimate, bears = None, PeakUsage()
-    return f"\n{_changes_text(dirs, band, estimate, bears)}"
+        estimate, usage = None, PeakUsage()
+    return f"\n{_changes_text(dirs, band, estimate, usage)}"
 
 
-def text(found: LogDirPlan, band: float, estimate: Estimate | None, bears: PeakUsage) -> str:
+def text(found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage) -> str:
     """Return the suggestion as text: log dirs that are or were off, moves, the sum."""
     lines = [f"{note}\n" for note in found.notes]
     if not found.plan.moves:
@@ -87,12 +87,12 @@ def text(found: LogDirPlan, band: float, estimate: Estimate | None, bears: PeakU
         if found.unknown:
             why = "Whether log dirs are even cannot be said."
         return "".join(lines) + why + "\n"
-    lines.append(_changes_text(found, band, estimate, bears))
+    lines.append(_changes_text(found, band, estimate, usage))
     return "".join(lines)
 
 
 def _changes_text(
-    found: LogDirPlan, band: float, estimate: Estimate | None, bears: PeakUsage
+    found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
 ) -> str:
     lines = [_dirs_text(found.dirs), "\n"]
     if found.reasons:
@@ -100,7 +100,7 @@ def _changes_text(
     count = counted(found.moves, "replica")
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
-    lines += [f"{note}\n" for note in (*bears.sentences, *_notes(estimate))]
+    lines += [f"{note}\n" for note in (*usage.sentences, *_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
     if found.unknown:

@@ -29,7 +29,7 @@ ROWS = 15
 def document(
     found: PlanResult,
     estimate: Estimate | None,
-    bears: PeakUsage,
+    usage: PeakUsage,
     reached: bool,
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def document(
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
         **time_document(estimate),
-        **format_peak_usage(bears),
+        **format_peak_usage(usage),
         "reached": reached,
         "notes": [*found.notes, *time_notes(estimate)],
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
@@ -66,11 +66,11 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
     if estimate is None:
         keys = ("seconds", "range_seconds", "rate_bytes_per_s", "never", "calibration")
         return dict.fromkeys(keys)
-    told = estimate.seconds is not None or estimate.never is not None
+    is_known = estimate.seconds is not None or estimate.never is not None
     return {
         "seconds": estimate.seconds,
         "range_seconds": None if estimate.range_seconds is None else list(estimate.range_seconds),
-        "rate_bytes_per_s": estimate.timed_bytes_per_s if told else None,
+        "rate_bytes_per_s": estimate.timed_bytes_per_s if is_known else None,
         "never": estimate.never,
         "calibration": format_calibration(estimate),
     }
@@ -100,16 +100,16 @@ def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
 
 def text(
     found: PlanResult,
-    wanted: PlanRequest,
+    request: PlanRequest,
     estimate: Estimate | None,
-    bears: PeakUsage,
+    usage: PeakUsage,
     reached: bool,
     within: float | None,
 ) -> str:
     lines = [f"{note}\n" for note in found.notes]
     if not found.reasons:
         between = " between brokers" if found.dirs is not None else ""
-        return "".join(lines) + explain_no_plan(found, wanted, between, reached=reached) + "\n"
+        return "".join(lines) + explain_no_plan(found, request, between, reached=reached) + "\n"
     if found.counts.any():
         lines += [_measures_text(found), "\n"]
     lines.append(_moves_text(found))
@@ -118,7 +118,7 @@ def text(
         f"{copies} ({_bytes_text(found)}), {found.leader_moves:,} with another preferred "
         f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
     )
-    lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
+    lines += [f"{note}\n" for note in (*usage.sentences, *time_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(
             f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
@@ -126,10 +126,10 @@ def text(
             else f"{estimate.never}\n"
         )
     if not reached and not found.incomplete:
-        who = "Not every broker that is added" if wanted.fill else "Not every broker"
+        who = "Not every broker that is added" if request.fill else "Not every broker"
         lines.append(
-            f"{who} gets within {wanted.band:.0%} of its share; no better plan was found"
-            f"{' within the limits' if wanted.limits.are_set else ''}.\n"
+            f"{who} gets within {request.band:.0%} of its share; no better plan was found"
+            f"{' within the limits' if request.limits.are_set else ''}.\n"
         )
     return "".join(lines)
 

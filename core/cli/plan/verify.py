@@ -74,8 +74,8 @@ def _described(client: ClusterClient, document: PlanDocument) -> ClusterState:
     """Return the cluster, with log dirs where the plan names any."""
     state = client.describe_cluster()
     state.require_known_moves()
-    asked = {b for tp in document.log_dirs for b in document.targets[tp]}
-    alive = sorted(b.id for b in state.brokers if b.alive and b.id in asked)
+    named = {b for tp in document.log_dirs for b in document.targets[tp]}
+    alive = sorted(b.id for b in state.brokers if b.alive and b.id in named)
     return with_log_dirs(state, client.describe_log_dirs(alive)) if alive else state
 
 

@@ -32,10 +32,10 @@ def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
     if not rest and ":" not in text:
         return AUTO
 
-    least, dash, most = rest.partition("-")
+    lowest, dash, highest = rest.partition("-")
     if not dash:
         raise UsageError(f"Invalid bounds: {rest!r}.", next="Write them like auto:5MB/s-50MB/s.")
-    return RateBounds.of(parse_rate(least), parse_rate(most))
+    return RateBounds.of(parse_rate(lowest), parse_rate(highest))
 
 
 @click.command(cls=Command)
@@ -131,16 +131,16 @@ def apply(
             "--throttle and --within exclude each other.",
             next="Give the throttle, or the time to compute it from.",
         )
-    asked_rate = None if throttle is None else parse_throttle(throttle)
+    rate = None if throttle is None else parse_throttle(throttle)
     within_seconds = None if within is None else parse_deadline(within)
     retention_ms = _retention_ms(retention)
     max_extra_bytes = None if max_extra is None else parse_size(max_extra)
     context.require_writable()
     picture = fetch_live_cluster(address)
     start_at = None if start is None else parse_start(start, picture.now)
-    asked = read_plan(plan, picture.state)
-    wanted = asked.remaining(picture.state)
-    if not wanted.moves:
+    planned = read_plan(plan, picture.state)
+    remaining = planned.remaining(picture.state)
+    if not remaining.moves:
         if detach and as_json:
             print_no_run()
         if picture.reassignments:
@@ -148,10 +148,10 @@ def apply(
         else:
             say("Nothing to do: the cluster matches this plan.")
         return 0
-    if there := len(asked) - len(wanted):
-        say(f"{there} of the plan's partitions are done or in flight; the others will be moved.")
-    wishes = LaunchOptions(
-        throttle=asked_rate,
+    if done := len(planned) - len(remaining):
+        say(f"{done} of the plan's partitions are done or in flight; the others will be moved.")
+    options = LaunchOptions(
+        throttle=rate,
         within_seconds=within_seconds,
         start_at=start_at,
         retention_ms=retention_ms,
@@ -165,7 +165,7 @@ def apply(
         as_json=as_json,
     )
     name = context.target.called(picture.state.cluster_id)
-    return launch(context, picture, wanted, wishes, name=name)
+    return launch(context, picture, remaining, options, name=name)
 
 
 def _retention_ms(text: str | None) -> int | None:

@@ -64,7 +64,7 @@ def _with_events(cluster_id: str, run: str) -> int:
 
 
 def _with_bar(cluster_id: str, run: str) -> int:
-    told, now = 0, ""
+    shown, now = 0, ""
     stream = sys.stderr
     last: RunView | None = None
     notices = NoticeTracker()
@@ -87,11 +87,11 @@ def _with_bar(cluster_id: str, run: str) -> int:
     with exit_on_signals(signal.SIGHUP, signal.SIGTERM):
         try:
             for view, _ in follow(cluster_id, run):
-                for event in view.events[told:]:
+                for event in view.events[shown:]:
                     clear = CLEAR if stream.isatty() else ""
                     line = f"{event.at:%H:%M:%S}  {printable(event.text)}"
                     click.echo(f"{clear}{line}", file=stream)  # noqa: TID251 - over the bar
-                told, now = len(view.events), _progress_text(view)
+                shown, now = len(view.events), _progress_text(view)
                 bar.pos = round(STEPS * _share_done(view))
                 bar.render_progress()
                 notify_terminal(notices.seen(view), stream)

@@ -251,13 +251,13 @@ def _expected_rate(
     state: ClusterState,
     load: Load,
     plan: Plan,
-    asked: int | RateBounds | Literal["auto"] | None,
+    throttle: int | RateBounds | Literal["auto"] | None,
     known: Calibration,
 ) -> tuple[int | None, RateBounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
-    if asked is None or isinstance(asked, int):
-        return asked, None
-    bounds = asked if isinstance(asked, RateBounds) else usual_bounds(state, load, plan)
+    if throttle is None or isinstance(throttle, int):
+        return throttle, None
+    bounds = throttle if isinstance(throttle, RateBounds) else usual_bounds(state, load, plan)
     return expected_rate(bounds, state, load, plan, known), bounds
 
 
@@ -292,8 +292,8 @@ def _summary(plan: Plan, estimate: Estimate, name: str, bounds: RateBounds | Non
         return f"{moves} on {name}; no data moves."
     rate = f"{format_rate(estimate.rate_bytes_per_s)} a broker and side"
     if bounds is not None:
-        least, most = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
-        rate = f"{rate}, adapted between {least} and {most}"
+        lowest, highest = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
+        rate = f"{rate}, adapted between {lowest} and {highest}"
     what = f"{moves} on {name}, {format_bytes(estimate.total_bytes)}, at {rate}"
     if estimate.seconds is None or estimate.range_seconds is None:
         return f"{what}; how long is not known. {estimate.note}"

@@ -185,10 +185,10 @@ def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOpti
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
 
-    said = words["throttle"]
+    throttle = words["throttle"]
     own = reading.state.rate_control.bounds or reading.state.rate_bytes_per_s
     return LaunchOptions(
-        throttle=own if said is None else parse_throttle(said),
+        throttle=own if throttle is None else parse_throttle(throttle),
         detach=words["detach"],
         yes=words["yes"],
         allow=parse_allow(words["allow"]),

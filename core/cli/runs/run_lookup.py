@@ -86,7 +86,7 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
         raise UsageError(
             f"{len(found):,} runs are in progress: {names}.", next="Give the ID of one."
         )
-    wrong = [said for cluster_id in there for said in unreadable(cluster_id)]
+    wrong = [problem for cluster_id in there for problem in unreadable(cluster_id)]
     raise UsageError(
         " ".join(["No run is in progress here.", *wrong[:1]]),
         next="Give an ID; `trimtab runs ls` lists all runs.",

@@ -127,11 +127,11 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
         state = connection.client.describe_cluster()
     finally:
         connection.client.close()
-    wanted = f"topic {topic}" if broker is None else f"what broker {broker} leads"
+    target = f"topic {topic}" if broker is None else f"what broker {broker} leads"
     for drill in skew_drills(state, topic_names(), times):
-        if drill.on == wanted:
+        if drill.on == target:
             return drill
-    raise UsageError(f"No records are sent to {wanted}.", next="Choose another target.")
+    raise UsageError(f"No records are sent to {target}.", next="Choose another target.")
 
 
 def _apply_drill(sandbox: Sandbox, drill: Drill) -> str | None:

@@ -65,7 +65,7 @@ def up(
     name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
 ) -> None:
     """Start a cluster and wait until all nodes answer."""
-    made = Sandbox.up(
+    started = Sandbox.up(
         name,
         parse_brokers(brokers),
         racks,
@@ -73,7 +73,7 @@ def up(
         kafka=version or KAFKA_VERSION,
         say=say,
     )
-    show_sandbox(made, as_json)
+    show_sandbox(started, as_json)
 
 
 @sandbox.command()

@@ -53,10 +53,10 @@ def record_here(context: Context, as_json: bool) -> None:
                     "A dashboard or another command is already recording this cluster.",
                     next="See `trimtab timeline`.",
                 )
-            told = stop_signals()
+            stop = stop_signals()
 
             def keep_on() -> bool:
-                return not told.is_set()
+                return not stop.is_set()
 
             timeline = Timeline.write(paths.timeline_file(cluster_id))
             try:

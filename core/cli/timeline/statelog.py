@@ -88,11 +88,11 @@ def merge(
     the lines have an unknown form, 6 when no event matches --topic.
     """
     zones = parse_zones(zone_names)
-    wanted = _parse_filter(since, until, topic, partitions, everything)
+    chosen = _parse_filter(since, until, topic, partitions, everything)
     found = find_log_files(files, zones)
     shifts = _shifts(found, output) if align else {}
     tally = MergeTally()
-    merged = partial(_write_merged, found, zones, wanted, shifts, tally, output, as_json)
+    merged = partial(_write_merged, found, zones, chosen, shifts, tally, output, as_json)
     write_stream(merged, output)
     broken = (
         found.left_out
@@ -100,7 +100,7 @@ def merge(
         or is_incomplete(tally, found)
     )
     if not tally.events:
-        say(_nothing(wanted, tally.topics))
+        say(_nothing(chosen, tally.topics))
     if broken:
         return ExitCode.INCOMPLETE
     return ExitCode.DONE if tally.events or topic is None else ExitCode.NO
@@ -167,7 +167,7 @@ def _shifts(found: LogFiles, output: Path | None) -> dict[int, int]:
 def _write_merged(
     found: LogFiles,
     zones: TimeZones,
-    wanted: EventFilter,
+    chosen: EventFilter,
     shifts: dict[int, int],
     tally: MergeTally,
     output: Path | None,
@@ -175,11 +175,11 @@ def _write_merged(
     out: IO[str],
 ) -> None:
     progress = Progress(found.sources, output, "merging")
-    told = merge_lines(
-        found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
+    lines = merge_lines(
+        found.sources, chosen, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
     )
-    with closing(told):
-        for number, line in enumerate(told):
+    with closing(lines):
+        for number, line in enumerate(lines):
             out.write(line)
             progress.at(number)
     progress.end()
@@ -188,15 +188,15 @@ def _write_merged(
         out.write(json_line(summary) + "\n")
         return
     out.write("\n" if tally.events else f"# {NOTHING}\n")
-    for line in summary_lines(tally, found, zones, shifts, wanted.unknown):
+    for line in summary_lines(tally, found, zones, shifts, chosen.unknown):
         out.write(f"# {printable(line)}\n")
 
 
-def _nothing(wanted: EventFilter, topics: set[str]) -> str:
-    said = f"{NOTHING[:-1]}, of {len(topics):,} topics in the wanted time."
-    if wanted.topic is None or any(wanted.topic.fullmatch(topic) for topic in topics):
-        return said
-    return f"{said} {nearly(wanted.topic.pattern, topics)}".rstrip()
+def _nothing(chosen: EventFilter, topics: set[str]) -> str:
+    sentence = f"{NOTHING[:-1]}, of {len(topics):,} topics in the wanted time."
+    if chosen.topic is None or any(chosen.topic.fullmatch(topic) for topic in topics):
+        return sentence
+    return f"{sentence} {nearly(chosen.topic.pattern, topics)}".rstrip()
 
 
 class Progress:

@@ -68,9 +68,9 @@ def read_logs(
     return logs
 
 
-MOST = 200
+MAX_LINES = 200
 """So many lines are shown unless more are asked for: the newest."""
-NAMED = 3
+MAX_NAMED_GAPS = 3
 """So many times in which nobody looked are named: the newest."""
 
 
@@ -167,28 +167,28 @@ def timeline(
         if moment is not None:
             _print_state_at(opened, parse_moment(moment, now), now, output)
             return ExitCode.DONE
-        wanted = EventFilter(
+        chosen = EventFilter(
             *parse_range(since, until, now),
             parse_kinds(kind),
             parse_topics(topics),
             frozenset(parse_ids(brokers) if brokers else ()),
         )
         if not logs:  # they may know others
-            wanted.refuse_unknown(opened)
+            chosen.refuse_unknown(opened)
         if recorded is None:
             say("This cluster was not recorded: these events were reported by others.")
-        _report_gaps(opened, wanted, now)
-        every = opened.events(wanted.since, wanted.until, wanted.kinds)
-        laid = None
+        _report_gaps(opened, chosen, now)
+        every = opened.events(chosen.since, chosen.until, chosen.kinds)
+        log_events = None
         if logs:
-            laid = read_logs(logs, zones, wanted.since or span[0], wanted.until or now)
-            every = merge(every, laid.events(wanted.kinds), key=lambda event: event.at)
-        found = (event for event in every if wanted.has(event))
+            log_events = read_logs(logs, zones, chosen.since or span[0], chosen.until or now)
+            every = merge(every, log_events.events(chosen.kinds), key=lambda event: event.at)
+        found = (event for event in every if chosen.has(event))
         if summary:
-            _summary(list(found), wanted.kinds, last, as_json, output)
+            _summary(list(found), chosen.kinds, last, as_json, output)
         else:
             _events(found, last, as_json, output)
-        return ExitCode.DONE if laid is None or laid.whole else ExitCode.INCOMPLETE
+        return ExitCode.DONE if log_events is None or log_events.whole else ExitCode.INCOMPLETE
     finally:
         opened.close()
 
@@ -209,26 +209,26 @@ def _refuse_other_options(ctx: click.Context) -> None:
         raise UsageError("--zone needs --statelog.", next="Add --statelog FILE.")
 
 
-def _report_gaps(timeline: Timeline, wanted: EventFilter, now: datetime) -> None:
+def _report_gaps(timeline: Timeline, chosen: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
     from core.watch.timeline.coverage import find_gaps
 
-    listed = not wanted.is_narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.GAP))
+    listed = not chosen.is_narrowed and (not chosen.kinds or bool(chosen.kinds & Kind.GAP))
     gaps = [
         gap
-        for gap in find_gaps(timeline, wanted.since, wanted.until, now)
-        if not (gap.kept and listed and gap.ended <= (wanted.until or now))
+        for gap in find_gaps(timeline, chosen.since, chosen.until, now)
+        if not (gap.kept and listed and gap.ended <= (chosen.until or now))
     ]
-    if len(gaps) > NAMED:
-        say(f"{len(gaps) - NAMED} earlier gaps in the recording: --kind gap lists them.")
-    for gap in gaps[-NAMED:]:
+    if len(gaps) > MAX_NAMED_GAPS:
+        say(f"{len(gaps) - MAX_NAMED_GAPS} earlier gaps in the recording: --kind gap lists them.")
+    for gap in gaps[-MAX_NAMED_GAPS:]:
         say(gap.text)
 
 
 def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
     # What is not shown is not held: logs may be long.
     count = 0
-    shown: deque[Event] = deque(maxlen=last or (None if as_json else MOST))
+    shown: deque[Event] = deque(maxlen=last or (None if as_json else MAX_LINES))
     for event in found:
         count += 1
         shown.append(event)
@@ -243,7 +243,7 @@ def _summary(
     found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
 ) -> None:
     every = group_events(found, kinds)
-    shown = every[-(last or (len(every) if as_json else MOST)) :]
+    shown = every[-(last or (len(every) if as_json else MAX_LINES)) :]
     if as_json:
         emit(
             [

@@ -76,8 +76,8 @@ def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) ->
         )
     except (AccessDeniedError, UnreachableError):
         return None
-    told = (a.get(MIN_INSYNC) for a in answers.values() if not isinstance(a, Fault))
-    return max((one.value for one in told if one and one.value), key=int, default=None)
+    values = (a.get(MIN_INSYNC) for a in answers.values() if not isinstance(a, Fault))
+    return max((one.value for one in values if one and one.value), key=int, default=None)
 
 
 def describe_content(

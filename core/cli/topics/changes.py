@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -54,6 +55,8 @@ from core.cluster.kafka_errors import Fault
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Replicas
 
@@ -222,10 +225,6 @@ def alter(
     partitions and for configs that delete records; what a shorter retention deletes is shown, and
     you confirm with the topic's name.
     """
-    from core.cluster.client import NewPartitions
-    from core.run.audited_client import audited
-    from core.run.external.conflicts import ALLOW, refuse_if_moving
-
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:
         raise UsageError("Nothing to alter.", next="Add --partitions, --set or --unset.")
@@ -236,80 +235,39 @@ def alter(
         client = connection.client
         state = client.describe_cluster()
         require_topic(state, topic)
-        now = len(state.partitions_of(topic))
         layout: list[Replicas] = []
         if partitions is not None:
             layout = plan_added_replicas(context, client, state, topic, partitions, rule, expected)
-        lists = {change.name for change in changes} & {LEADER_LIST, FOLLOWER_LIST}
-        values: Configs | Fault = fetch_topic_configs(client, [topic])[topic] if changes else {}
-        if isinstance(values, Fault):
-            say(f"The configs that {topic} has are not known: {values}.")
-            values = {}
-        becomes = build_config_effects(changes, values)
-        if MIN_ISR not in allow:
-            most = _factor(state, topic)
-            refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
-        deleted = list(deletion_sentences(becomes, values))
-        if deleted and REMOTE not in allow:
-            refuse_remote(topic, values)
-
-        def refuse_moving(state: ClusterState) -> None:
-            if layout or lists:
-                doing = "given partitions" if layout else "given throttles"
-                refuse_if_moving(state, [topic], doing)
-            if deleted and ALLOW not in allow:
-                refuse_if_moving(state, [topic], "made to keep less", allowable=True)
-
-        refuse_moving(state)
+        planned = _plan_alteration(client, state, topic, layout, changes, allow)
+        planned.refuse_while_moving(state, allow)
         if not as_json:
-            print_layout(topic, now, layout)
-            write_text("".join(f"{topic}: {change.words}\n" for change in becomes), None)
-        for sentence in deleted:
+            print_layout(topic, planned.first, layout)
+            write_text("".join(f"{topic}: {effect.words}\n" for effect in planned.effects), None)
+        for sentence in planned.deletes:
             say(f"{topic}: {sentence}")
         if layout:
             say("Records with the same key may go to other partitions than before.")
         if not dry_run:
-            if deleted and not yes:
+            if planned.deletes and not yes:
                 say(describe_content(client, state, [topic])[topic])
-                confirm(
-                    topic,
-                    "delete those records",
-                    "Deleting records",
-                    "nothing was changed",
-                    of="topic",
-                )
+                doing = ("delete those records", "Deleting records", "nothing was changed")
+                confirm(topic, *doing, of="topic")
             else:
                 _confirm(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
             # To ask may have taken long.
-            if layout or lists or deleted:
-                refuse_moving(client.describe_cluster())
-            writer = audited(client, state.cluster_id, None)
-            if changes:
-                refused = writer.alter_configs(changes).get(Resource.topic(topic))
-                _raise_for(refused, f"The configs of {topic} were not changed")
-            if layout:
-                assert partitions is not None
-                more = NewPartitions(partitions, tuple(layout))
-                refused = writer.add_partitions({topic: more}).get(topic)
-                if refused is not None and changes:
-                    raise IncompleteError(
-                        f"Its configs were changed, but {topic} got no new partitions: {refused}."
-                    )
-                _raise_for(refused, f"{topic} got no new partitions")
-                wait_until_visible(
-                    connection, lambda now: _has_leaders(now, topic, more.total), topic
-                )
+            planned.refuse_while_moving(client.describe_cluster(), allow)
+            _apply_alteration(connection, state.cluster_id, planned)
     if as_json:
         emit(
             {
                 "topic": topic,
                 "rule": rule,
-                "added": layout_json(now, layout),
+                "added": layout_json(planned.first, layout),
                 "changes": [
-                    {"name": c.name, "op": c.op.value, "value": c.value, "before": b.before}
-                    for c, b in zip(changes, becomes, strict=True)
+                    {"name": c.name, "op": c.op.value, "value": c.value, "before": effect.before}
+                    for c, effect in zip(changes, planned.effects, strict=True)
                 ],
-                "deletes": deleted,
+                "deletes": planned.deletes,
                 "dry_run": dry_run,
             }
         )
@@ -347,7 +305,72 @@ def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list
     ]
 
 
-# -- doing it --------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Alteration:
+    """What is to become of a topic: replicas of its new partitions, configs, what they delete."""
+
+    topic: str
+    first: int
+    """How many partitions it has, which is the number of its first new one."""
+    layout: list[Replicas]
+    changes: list[ConfigChange]
+    effects: list[ConfigEffect]
+    deletes: list[str]
+
+    def refuse_while_moving(self, state: ClusterState, allow: Collection[str]) -> None:
+        """Raise RefusedError for what a topic that is being reassigned must not be given."""
+        from core.run.external.conflicts import ALLOW, refuse_if_moving
+
+        if self.layout:
+            refuse_if_moving(state, [self.topic], "given partitions")
+        elif any(change.name in (LEADER_LIST, FOLLOWER_LIST) for change in self.changes):
+            refuse_if_moving(state, [self.topic], "given throttles")
+        if self.deletes and ALLOW not in allow:
+            refuse_if_moving(state, [self.topic], "made to keep less", allowable=True)
+
+
+def _plan_alteration(
+    client: ClusterClient,
+    state: ClusterState,
+    topic: str,
+    layout: list[Replicas],
+    changes: list[ConfigChange],
+    allow: Collection[str],
+) -> _Alteration:
+    """Return what becomes of a topic; raises RefusedError for what `allow` does not name."""
+    values: Configs | Fault = fetch_topic_configs(client, [topic])[topic] if changes else {}
+    if isinstance(values, Fault):
+        say(f"The configs that {topic} has are not known: {values}.")
+        values = {}
+    effects = build_config_effects(changes, values)
+    if MIN_ISR not in allow:
+        replicas = _factor(state, topic)
+        refuse_min_isr(topic, effects, replicas, instead=f"Set it to {replicas} at most")
+    deletes = list(deletion_sentences(effects, values))
+    if deletes and REMOTE not in allow:
+        refuse_remote(topic, values)
+    return _Alteration(topic, len(state.partitions_of(topic)), layout, changes, effects, deletes)
+
+
+def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alteration) -> None:
+    """Change the configs, then add the partitions, and wait until brokers tell of them."""
+    from core.cluster.client import NewPartitions
+    from core.run.audited_client import audited
+
+    topic, writer = planned.topic, audited(connection.client, cluster_id, None)
+    if planned.changes:
+        refused = writer.alter_configs(planned.changes).get(Resource.topic(topic))
+        _raise_for(refused, f"The configs of {topic} were not changed")
+    if planned.layout:
+        total = planned.first + len(planned.layout)
+        more = NewPartitions(total, tuple(planned.layout))
+        refused = writer.add_partitions({topic: more}).get(topic)
+        if refused is not None and planned.changes:
+            raise IncompleteError(
+                f"Its configs were changed, but {topic} got no new partitions: {refused}."
+            )
+        _raise_for(refused, f"{topic} got no new partitions")
+        wait_until_visible(connection, lambda now: _has_leaders(now, topic, total), topic)
 
 
 def _confirm(

@@ -8,27 +8,26 @@ that `make test` plays.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
-import textwrap
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from core.autopilot.removal import forget_autopilot
-from core.cli.common.output import StatusLine, say, write_text
+from core.cli.common.output import StatusLine, print_lines, say
 from core.cli.common.signals import exit_cleanly_on_signals
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import TrimtabError
 from core.run.run_process import forget_runs
-from core.text.tables import text_table
 from core.units import counted, format_duration
 from tests.acceptance.catalogue import SCENARIOS
 from tests.acceptance.scenario import Scenario, Step
 from tests.acceptance.stage import Stage
-
-MIN_WIDTH, MAX_WIDTH = 72, 160
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -84,7 +83,7 @@ def play(scenario: Scenario, *, short: bool, keep: bool) -> bool:
             is_whole = True
         finally:
             progress.line.end()
-            write_text(steps_text(steps, progress.seconds, is_whole=is_whole), None)
+            print_steps(steps, progress.seconds, is_whole=is_whole)
         if keep:
             say(
                 f"Its brokers are up: `trimtab -b {sandbox.bootstrap} --write` opens the dashboard "
@@ -117,22 +116,16 @@ class Progress:
         self._last = text.partition(": ")[0]
 
 
-def steps_text(steps: list[Step], seconds: float, *, is_whole: bool) -> str:
-    """Return the steps as a table as wide as the terminal, and how many agree."""
-    width = min(max(shutil.get_terminal_size((100, 24)).columns, MIN_WIDTH), MAX_WIDTH)
-    column = (width - len("NOT") - 6) // 3
-    rows: list[tuple[str, ...]] = []
+def print_steps(steps: list[Step], seconds: float, *, is_whole: bool) -> None:
+    """Print the steps as a table as wide as the terminal, and how many agree."""
+    table = Table("", "what", "expected", "seen", box=None)
     for step in steps:
-        cells = [
-            textwrap.wrap(text, column) or [""] for text in (step.what, step.expected, step.seen)
-        ]
-        for n in range(max(map(len, cells))):
-            mark = ("ok" if step.agrees else "NOT") if n == 0 else ""
-            rows.append((mark, *(cell[n] if n < len(cell) else "" for cell in cells)))
+        mark = "ok" if step.agrees else "NOT"
+        table.add_row(mark, *map(Text, (step.what, step.expected, step.seen)))
+    Console(highlight=False).print(table)
     agree = sum(step.agrees for step in steps)
     early = "" if is_whole else "It did not get to its end: "
-    end = f"{early}{agree} of {len(steps)} agree, after {format_duration(seconds)}.\n"
-    return text_table(("", "what", "expected", "seen"), rows) + end
+    print_lines(f"{early}{agree} of {len(steps)} agree, after {format_duration(seconds)}.")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from tui.moves.questions import (
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import RetargetDialog, targets_of
 from tui.plan.apply import ApplyDialog
-from tui.plan.review import PlanToApply
+from tui.plan.apply_options import PlanToApply
 from tui.plan.suggest_dialog import SuggestDialog
 from tui.plan.suggest_form import SuggestForm
 from tui.screen.command_palette import CommandScreen

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from textual.message import Message
 
 from core.cluster.hidden_topics import is_partial
 from core.load.view.heat import Metric, carried_values
@@ -36,8 +35,8 @@ REST_SECONDS = 0.12
 """How long the cursor must rest before what is slow to work out is worked out."""
 
 
-@dataclass
-class EstimateReady(Message):
+@dataclass(frozen=True, eq=False, slots=True)
+class EstimateReady:
     """A suggestion or a throttle table, worked out in a thread for a key that may be old.
 
     `held` is what was carried then, upon which plan; None for nothing.
@@ -90,7 +89,9 @@ class MapEstimates:
         self._screen = screen
         self._suggestion: EstimateReady | None = None
         self._rates: EstimateReady | None = None
-        self._assessing = AssessmentWorker(screen, "rates", rest_seconds=0.0)
+        self._assessing = AssessmentWorker(
+            screen, self._take, lambda error: None, group="rates", rest_seconds=0.0
+        )
         self._asked_rates: RatesKey | None = None
         self._asked_suggestion: object = None
         self._timer: Timer | None = None
@@ -249,7 +250,7 @@ class MapEstimates:
         assert load is not None
         key, held, learned = self._rates_key(plan), self._held, screen.session.calibration
 
-        def rates(go_on: Callable[[], None]) -> Message:
+        def rates(go_on: Callable[[], None]) -> EstimateReady:
             from core.plan.estimate.calibration import NOTHING_LEARNED
             from core.plan.estimate.rate_table import rate_table
 
@@ -257,8 +258,7 @@ class MapEstimates:
             found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
             return EstimateReady(key, held, rates=found)
 
-        session = screen.session
-        if self._assessing.ask(plan, session.rate_bytes_per_s, session.now, rates, known=True):
+        if self._assessing.ask(plan, screen.session.rate_bytes_per_s, rates):
             self._asked_rates = key
 
     def _ask_suggestion(self) -> None:
@@ -281,21 +281,20 @@ class MapEstimates:
                 alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
                 learned = known or NOTHING_LEARNED
                 estimate = estimate_at(state, load, alone, rate, calibration=learned)
-            screen.post_message(EstimateReady(key, suggestion=found, estimate=estimate))
+            screen.call_later(self._take, EstimateReady(key, suggestion=found, estimate=estimate))
 
         screen.run_worker(suggest, thread=True, exclusive=True, group="suggestion")
 
-    def take(self, message: EstimateReady) -> bool:
-        """Take an answer; return False when something else has been asked meanwhile."""
-        if message.rates is not None and message.key == self._asked_rates:
-            self._rates, self._asked_rates = message, None
-            self._assessing.done(self._screen.session.now)
+    def _take(self, answer: EstimateReady) -> None:
+        """Take an answer, and show it unless something else has been asked meanwhile."""
+        if answer.rates is not None and answer.key == self._asked_rates:
+            self._rates, self._asked_rates = answer, None
             if self._screen.drag is None:
                 from core.plan.estimate.rate_table import default_rate
 
-                self._screen.session.propose_rate(default_rate(message.rates))
-        elif message.rates is None and message.key == self._asked_suggestion:
-            self._suggestion, self._asked_suggestion = message, None
+                self._screen.session.propose_rate(default_rate(answer.rates))
+        elif answer.rates is None and answer.key == self._asked_suggestion:
+            self._suggestion, self._asked_suggestion = answer, None
         else:
-            return False
-        return True
+            return
+        self._screen.show(self._screen.session)

@@ -21,7 +21,7 @@ from tui.map.drawing.inspector import cell_lines, cell_title
 from tui.map.drawing.page import Places, draw_map
 from tui.map.drawing.scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.map.drawing.topic_rows import Brush, rack_names
-from tui.map.estimates import EstimateReady, MapEstimates
+from tui.map.estimates import MapEstimates
 from tui.map.past_screen import EDITS, OF_THEN, PastBanner, PastMap
 from tui.map.verdicts import MapVerdicts
 from tui.map.view import (
@@ -160,10 +160,6 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
         return self.estimates.busy
-
-    def on_estimate_ready(self, message: EstimateReady) -> None:
-        if self.estimates.take(message):
-            self.show(self.session)
 
     # -- moving about ----------------------------------------------------------------------------
 

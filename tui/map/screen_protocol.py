@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from textual.message import Message
 from textual.timer import Timer
 
 from core.load.view.verdicts import Verdict
@@ -52,7 +51,7 @@ class MapScreenProtocol(Protocol):
 
     # -- what Textual gives every screen -----------------------------------------------------------
 
-    def post_message(self, message: Message) -> bool: ...
+    def call_later(self, callback: Callable[..., Any], *args: Any) -> bool: ...
 
     def set_timer(self, delay: float, callback: Callable[[], None]) -> Timer: ...
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
+from core.errors import TrimtabError
 from core.load.load import Load
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
@@ -34,7 +34,7 @@ from tui.drawing.spans import (
 from tui.moves.drawing.status import accepts_requests
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import Picture, is_similar
-from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
+from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
 
 if TYPE_CHECKING:
@@ -65,18 +65,11 @@ class RateDialog(TableDialog[int | RateBounds | None]):
     ]
     KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
 
-    class Assessed(Message):
-        """A worker knows what is left at each rate, and what bounds would suit."""
-
-        def __init__(self, run: RunView, assessment: PlanAssessment, bounds: RateBounds) -> None:
-            super().__init__()
-            self.run, self.assessment, self.bounds = run, assessment, bounds
-
     def __init__(self, run: RunView, state: ClusterState, load: Load, step: int) -> None:
         super().__init__()
         self._run, self._state, self._load = run, state, load
         self._steps = [step]
-        self._assessing = AssessmentWorker(self)
+        self._assessing = AssessmentWorker(self, self._take, self._assessment_failed)
         self._looked_at: tuple[Picture, Plan] | None = None
         """What was last asked to be assessed."""
         self._assessment: PlanAssessment | None = None
@@ -119,30 +112,27 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         if seen is not None and seen[1] == plan and is_similar(seen[0], (state, load), plan):
             return
 
-        def work(go_on: Callable[[], None]) -> Message:
+        def work(go_on: Callable[[], None]) -> tuple[PlanAssessment, RateBounds]:
             bounds = run.bounds or usual_bounds(state, load, plan, run.rate_bytes_per_s)
             found = assess_plan(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
-            return self.Assessed(run, found, bounds)
+            return found, bounds
 
         # One plan to whom it asks: that a move has ended is no reason to begin once more.
-        now = self.dashboard.monotonic()
-        if self._assessing.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
+        if self._assessing.ask(Plan(), run.rate_bytes_per_s, work):
             self._looked_at = (state, load), plan
 
-    def on_assessment_failed(self, message: AssessmentFailed) -> None:
-        self._assessing.done(self.dashboard.monotonic())
-        self._failed = f"What is left could not be assessed: {message.error}"
+    def _assessment_failed(self, error: TrimtabError) -> None:
+        self._failed = f"What is left could not be assessed: {error}"
         self.draw()
 
-    def on_rate_dialog_assessed(self, message: Assessed) -> None:
+    def _take(self, found: tuple[PlanAssessment, RateBounds]) -> None:
         """Take what is left at each rate; the rate that was chosen stays chosen."""
-        self._assessing.done(self.dashboard.monotonic())
         before = self._assessment
-        rate = message.run.rate_bytes_per_s
+        rate = self._run.rate_bytes_per_s
         if before is not None and before.table:
             rate = before.table[self._at].rate_bytes_per_s
-        self._assessment, self._bounds, self._failed = message.assessment, message.bounds, ""
-        self._at = message.assessment.row_of(rate)
+        (self._assessment, self._bounds), self._failed = found, ""
+        self._at = self._assessment.row_of(rate)
         if before is None:
             for step in self._steps:
                 self._move(step)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.widgets import Button, Label, Static
 
 from core.cluster.state import ClusterState
+from core.errors import TrimtabError
 from core.load.load import Load
 from core.plan.checks.catalogue import OWN_RUN_CHECKS, Severity, has_unknowns
 from core.plan.checks.check_plan import check_plan
@@ -36,7 +36,7 @@ from tui.drawing.spans import (
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.questions import moves_words
 from tui.plan.assessment_diff import Picture, is_similar
-from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
+from tui.plan.assessment_worker import AssessmentWorker
 
 if TYPE_CHECKING:
     from tui.session import Session
@@ -165,13 +165,6 @@ class RetargetDialog(TableDialog[int | None]):
     ]
     KEYS = {"up": -1, "k": -1, "down": 1, "j": 1}
 
-    class Looked(Message):
-        """A worker knows where the moves may go now."""
-
-        def __init__(self, targets: Targets) -> None:
-            super().__init__()
-            self.targets = targets
-
     def __init__(self, run: str, targets: Targets, picture: Picture) -> None:
         super().__init__()
         self._run = run
@@ -179,7 +172,9 @@ class RetargetDialog(TableDialog[int | None]):
         """Which run was the newest as it was opened: an older one that died may be asked, too."""
         self._picture: Picture | None = picture
         """What was last asked to be assessed."""
-        self._assessing = AssessmentWorker(self, rest_seconds=REST_SECONDS)
+        self._assessing = AssessmentWorker(
+            self, self._renew_targets, self._assessment_failed, rest_seconds=REST_SECONDS
+        )
         self._at = 0
         self._gone = ""
         """Why what was chosen cannot be any more, until another is."""
@@ -207,13 +202,7 @@ class RetargetDialog(TableDialog[int | None]):
         if self._picture is not None and is_similar(self._picture, (state, load), plan):
             return
 
-        def work(go_on: Callable[[], None]) -> Message:
-            found = targets_of(state, load, moves)
-            go_on()
-            return self.Looked(found)
-
-        now = self.dashboard.monotonic()
-        if self._assessing.ask(Plan(), 0, now, work, known=True):
+        if self._assessing.ask(Plan(), 0, lambda go_on: targets_of(state, load, moves)):
             self._picture = state, load
 
     def _left(self, run: RunView) -> Mapping[int, MoveProgress]:
@@ -238,18 +227,16 @@ class RetargetDialog(TableDialog[int | None]):
             self.query_one(".title", Label).update(self._title)
         return left
 
-    def on_assessment_failed(self, message: AssessmentFailed) -> None:
-        self._assessing.done(self.dashboard.monotonic())
-        self._failed = f"Where it may go now could not be assessed: {message.error}"
+    def _assessment_failed(self, error: TrimtabError) -> None:
+        self._failed = f"Where it may go now could not be assessed: {error}"
         self.draw()
 
-    def on_retarget_dialog_looked(self, message: Looked) -> None:
+    def _renew_targets(self, targets: Targets) -> None:
         """Keep the broker that was chosen; where it may not be any more, none is."""
-        self._assessing.done(self.dashboard.monotonic())
         self._failed = ""
         before = self._choices[self._at] if self._legal else None
-        meant = {i: move for i, move in message.targets.moves.items() if i in self.targets.moves}
-        self._take(replace(message.targets, moves=meant))
+        meant = {i: move for i, move in targets.moves.items() if i in self.targets.moves}
+        self._take(replace(targets, moves=meant))
         if before is not None and not self._gone:
             choices = {choice.broker: choice for choice in self._choices}
             now = choices.get(before.broker)

@@ -18,7 +18,7 @@ from core.run.retry_rollback import FollowUp, plan_followup
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.requests import RETRIABLE, RunRequests
 from tui.plan.apply import ApplyDialog
-from tui.plan.review import PlanToApply
+from tui.plan.apply_options import PlanToApply
 from tui.screen.app_base import guarded
 
 

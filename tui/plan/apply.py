@@ -3,66 +3,61 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
-from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.run.launch import launch
 from core.run.options import RunOptions
 from core.run.throttles.rate_bounds import side_rates
+from core.units import UNLIMITED
 from tui.dialogs.base import Words, body, button
 from tui.dialogs.checkboxes import Tick
-from tui.plan.assessment_diff import ReviewedPlan, alive, describe_worse, is_similar
-from tui.plan.review import PlanReview, PlanToApply
+from tui.dialogs.confirm_name import ClusterNameDialog
+from tui.drawing.spans import Lines
+from tui.plan.apply_options import (
+    ApplyOptions,
+    AssessedOrder,
+    ElectLeaders,
+    PauseIfRemoved,
+    PlanToApply,
+    assess_order,
+    ticks_of,
+)
+from tui.plan.assessment import is_refused
+from tui.plan.assessment_diff import (
+    Picture,
+    ReviewedPlan,
+    alive,
+    changed,
+    describe_worse,
+    is_similar,
+)
+from tui.plan.assessment_worker import AssessmentWorker
+from tui.plan.drawing.apply_summary import summary_lines
+from tui.plan.editing import why_not_applicable
 from tui.screen.app_base import guarded
 
 if TYPE_CHECKING:
-    from tui.screen.base import DashboardScreen
     from tui.session import Session
 
-
-def why_not_applicable(session: Session) -> str:
-    """Return why nothing can be applied to the session's cluster just now, "" where it can."""
-    run = session.run
-    if why := session.read_only_words:
-        return why
-    if run is not None and not run.state.ended:
-        return f"Run {run.run} is in progress: wait for its end, or cancel it."
-    if session.pending_run is not None:
-        return f"Run {session.pending_run.run} is just being started with the plan."
-    if session.problem is not None:
-        return f"{session.cluster_name} does not answer: {session.problem.title}"
-    return ""
+SCROLLBAR = 1
+REST_SECONDS = 1.0
+"""How long an open dialog rests after an assessment, where that took less than a quarter of it."""
 
 
-def open_apply(screen: DashboardScreen) -> None:
-    """Ask whether the session's plan is to be applied; a run that starts is shown on Moves."""
-    session = screen.session
-    if not session.writable:
-        screen.say(why_not_applicable(session), "look")
-    elif not len(session.plan):
-        screen.say("The plan is empty: nothing to apply.")
-    elif session.making_plan:
-        screen.say("A plan is being made: apply it once it is there; esc on 2 stops it.", "look")
-    elif why := why_not_applicable(session):
-        screen.say(why, "look")
-    elif session.state is not None and session.load is not None and session.address is not None:
-        order = PlanToApply(session.plan, f"Apply to {session.cluster_name}")
+class ApplyDialog(ClusterNameDialog[str | None]):
+    """Returns the id of the run that it started, None when nothing was started.
 
-        def started(run: str | None) -> None:
-            if run is not None:
-                screen.dashboard.show_moves(started=run)
-
-        screen.app.push_screen(ApplyDialog(session, order), started)
-
-
-class ApplyDialog(PlanReview):
-    """Returns the id of the run that it started, None when nothing was started."""
+    Each new picture of the cluster is assessed; what is started is what was read.
+    """
 
     DEFAULT_CSS = """
     ApplyDialog #summary { height: auto; }
@@ -75,22 +70,22 @@ class ApplyDialog(PlanReview):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    class Started(Message):
-        """The run's process stands."""
-
-        def __init__(self, run: str) -> None:
-            super().__init__()
-            self.run = run
-
-    class NotStarted(Message):
-        """Nothing was started, and why."""
-
-        def __init__(self, error: TrimtabError) -> None:
-            super().__init__()
-            self.error = error
-
     def __init__(self, session: Session, order: PlanToApply) -> None:
-        super().__init__(session, order)
+        super().__init__()
+        self._session, self._order = session, order
+        self._assessing = AssessmentWorker(
+            self, self._take_assessment, self._assessment_failed, rest_seconds=REST_SECONDS
+        )
+        self._looked_at: Picture | None = None
+        """The picture that was last asked to be assessed."""
+        self._state = session.state
+        """What is shown is of this."""
+        self._assessed: AssessedOrder | None = None
+        self._first: ReviewedPlan | None = None
+        """What was read as it was opened."""
+        self._drawn: Lines = ()
+        self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
+        """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
         self._blocked = ""
         """Why nothing can be applied just now, whatever the plan."""
         self._failed = False
@@ -107,7 +102,7 @@ class ApplyDialog(PlanReview):
             self._order.title,
             (
                 Words(Static(id="summary"), id="about"),
-                Words(id="ticks"),
+                ApplyOptions(id="ticks"),
                 Label("", id="problem", markup=False),
                 Label(f"Type {name} to apply:", classes="dim", markup=False, id="how"),
                 Input(compact=True, select_on_focus=False, id="name"),
@@ -121,6 +116,12 @@ class ApplyDialog(PlanReview):
         self.follow(self._session)
         self._draw()
 
+    @property
+    def _options(self) -> ApplyOptions:
+        return self.query_one(ApplyOptions)
+
+    # -- the assessment --------------------------------------------------------------------------
+
     def follow(self, session: Session) -> None:
         """Have each new picture assessed, and say at once why nothing can be applied just now."""
         if self._starting:
@@ -133,12 +134,35 @@ class ApplyDialog(PlanReview):
             return
         if seen is None or not is_similar(seen, (state, load), self._order.plan):
             urgent = seen is not None and alive(seen[0]) != alive(state)
-            self._have_assessed(at_once=urgent)
+            self._have_assessed((state, load), at_once=urgent)
 
-    def renewed(self, unticked: list[str]) -> None:
-        read, assessed = self._read, self._assessed
+    def _have_assessed(self, picture: Picture, *, at_once: bool) -> None:
+        order, rate, known = self._order, self._rate, self._session.calibration
+        proposes = order.rate_bytes_per_s is None and self._assessed is None
+        fixed = not proposes or self._session.rate_chosen
+        spared = self._options.sparing
+
+        def work(go_on: Callable[[], None]) -> AssessedOrder:
+            return assess_order(order, picture, rate, known, spared, fixed=fixed, go_on=go_on)
+
+        if self._assessing.ask(order.plan, rate, work, at_once=at_once):
+            self._looked_at = picture
+
+    def _assessment_failed(self, error: TrimtabError) -> None:
+        self._pressed, self._failed = None, True
+        self._say_problem(f"Nothing can be applied: the plan could not be assessed. {error}")
+
+    async def _take_assessment(self, assessed: AssessedOrder) -> None:
+        proposes = self._assessed is None and self._order.rate_bytes_per_s is None
+        self._assessed, self._state = assessed, assessed.picture[0]
+        if proposes:
+            found = assessed.assessment
+            self._session.take_rates(found.rates, found.default_rate_bytes_per_s)
+            self._rate = self._session.rate_bytes_per_s
+        unticked = await self._options.show(self._ticks_of(assessed))
+        read = self._read
         assert read is not None
-        assert assessed is not None
+        self._first = self._first or read
         if self._failed:
             self._failed = False
             self._say_problem(self._blocked)
@@ -147,10 +171,7 @@ class ApplyDialog(PlanReview):
         elif unticked:
             self._say_problem(f"Read it again: {', '.join(unticked)} is not what was ticked.")
         self._say_how()
-
-    def assessment_failed(self, error: TrimtabError) -> None:
-        self._pressed, self._failed = None, True
-        self._say_problem(f"Nothing can be applied: the plan could not be assessed. {error}")
+        self._draw()
 
     def _pressed_and_assessed(self, read: ReviewedPlan) -> None:
         """Apply what was read, now that it holds for the newest picture; else ask again."""
@@ -164,36 +185,76 @@ class ApplyDialog(PlanReview):
         self._say_problem(f"It has changed, nothing was started: {why}")
         self.query_one("#name").focus()
 
-    # -- may it be applied -----------------------------------------------------------------------
+    @property
+    def _read(self) -> ReviewedPlan | None:
+        """Return what is shown, as far as it is known."""
+        if self._assessed is None or self._state is None:
+            return None
+        return ReviewedPlan(self._state, self._assessed.assessment, self._expected)
 
     @property
-    def _may_start(self) -> bool:
-        """Return whether nothing stands in the way but the name."""
-        return self._is_clear and not (self._blocked or self._failed)
+    def _expected(self) -> int:
+        """Return the rate to reckon with."""
+        bounds = self._options.bounds
+        if bounds is None:
+            return self._rate
+        most = bounds.max_bytes_per_s
+        rate = most if self._rate == UNLIMITED else self._rate
+        return min(max(rate, bounds.min_bytes_per_s), most)
+
+    # -- the boxes -------------------------------------------------------------------------------
+
+    def _ticks_of(self, assessed: AssessedOrder) -> list[Tick]:
+        return ticks_of(self._order, assessed, self._rate, self._expected)
+
+    async def on_tick_turned(self, message: Tick.Turned) -> None:
+        self._options.exclude_other_rate(message.tick)
+        if self._assessed is not None:  # at another rate something else may stand in the way
+            await self._options.show(self._ticks_of(self._assessed))
+        self._draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        lines = summary_lines(
+            self._state,
+            self._order.plan,
+            None if self._assessed is None else self._assessed.assessment,
+            self._expected,
+            self.width - SCROLLBAR,
+            bounds=self._options.bounds,
+            left=self._order.left,
+            elects=self._options.is_ticked(ElectLeaders),
+            changed=self._changed,
+        )
+        if lines != self._drawn:
+            self._drawn = lines
+            self.put("#summary", lines)
+        self._options.display = bool(self.query(Tick))
+        self.share_height()
+        self._enable()
 
     @property
-    def _is_named(self) -> bool:
-        return self.entered_name == self._session.cluster_name
+    def _changed(self) -> str:
+        """Say what is otherwise than as it was opened; "" while nothing is."""
+        first, now = self._first, self._read
+        if first is None or now is None:
+            return ""
+        first = replace(first, rate_bytes_per_s=now.rate_bytes_per_s)
+        words = changed(first, now)
+        since = f"{first.state.fetched_at.astimezone(UTC):%H:%M}Z"
+        return f"since {since}: {'; '.join(words)}" if words else ""
 
-    def enable(self) -> None:
-        entered_name = self._is_named
-        button = self.query_one("#apply", Button)
-        busy = self._starting or self._pressed is not None
-        disabled = not (entered_name and self._may_start) or busy
-        if disabled and button.has_focus:
-            self.query_one("#name").focus()  # else Cancel would have it: enter would leave
-        button.disabled = disabled
-        if self._entered and not button.disabled:
-            self._entered = False
-            button.focus()
-
-    def on_input_changed(self) -> None:
-        self._entered = False
-        self._call_off()
-        self.enable()
-
-    def on_descendant_focus(self) -> None:
-        self._say_how()
+    def share_height(self) -> None:
+        """Have summary and ticks scroll rather than push the name and the buttons out of sight."""
+        ticks = self.lines(self.query(Tick), self.width - SCROLLBAR)
+        gap = 1 if ticks else 0
+        ticks = min(ticks, max(self.room // 2, 1))
+        self._options.styles.max_height = ticks
+        self.query_one("#about").styles.max_height = max(self.room - ticks - gap, 1)
 
     def _say_how(self) -> None:
         """Say what the next key does: where the focus is is no more than a shade elsewhere."""
@@ -205,22 +266,57 @@ class ApplyDialog(PlanReview):
         self.query_one("#how", Label).update(how)
         self.share_height()
 
+    def _say_problem(self, text: str) -> None:
+        self.query_one("#problem", Label).update(text)
+        self.share_height()
+        self._enable()
+
+    # -- may it be applied -----------------------------------------------------------------------
+
+    @property
+    def _may_start(self) -> bool:
+        """Return whether nothing stands in the way but the name, as far as it was assessed."""
+        sparing, assessed = self._options.sparing, self._assessed
+        if self._blocked or self._failed or assessed is None or (sparing and sparing.never):
+            return False
+        findings = assessed.assessment.findings_at(self._expected)
+        return not is_refused(findings, self._options.allowed)
+
+    @property
+    def _is_named(self) -> bool:
+        return self.entered_name == self._session.cluster_name
+
+    def _enable(self) -> None:
+        button = self.query_one("#apply", Button)
+        busy = self._starting or self._pressed is not None
+        disabled = not (self._is_named and self._may_start) or busy
+        if disabled and button.has_focus:
+            self.query_one("#name").focus()  # else Cancel would have it: enter would leave
+        button.disabled = disabled
+        if self._entered and not button.disabled:
+            self._entered = False
+            button.focus()
+
+    def on_input_changed(self) -> None:
+        self._entered = False
+        if self._pressed is not None:  # nothing is started by an assessment still to come
+            self._pressed = None
+            self._say_problem(self._blocked)
+        self._enable()
+
+    def on_descendant_focus(self) -> None:
+        self._say_how()
+
     def on_input_submitted(self) -> None:
         """Enter after the name goes to the button, or will; applying takes one more key."""
         self._entered = True
-        self.enable()
+        self._enable()
 
     # -- leaving ---------------------------------------------------------------------------------
 
     def action_leave(self) -> None:
         if not self._starting:
             self.dismiss(None)
-
-    def _call_off(self) -> None:
-        """Have nothing started by an assessment that is still to come."""
-        if self._pressed is not None:
-            self._pressed = None
-            self._say_problem(self._blocked)
 
     def dismiss(self, result: str | None = None) -> AwaitComplete:
         """Leave, whoever asks for it: nothing is started any more."""
@@ -235,10 +331,10 @@ class ApplyDialog(PlanReview):
 
     def _apply(self) -> None:
         """Start what was read; where the picture is newer, it is assessed once more before that."""
-        session, read = self._session, self._read
+        session, read, assessed = self._session, self._read, self._assessed
         if session.address is None or read is None or self._starting or self._pressed is not None:
             return
-        state, load, assessed = session.state, session.load, self._assessed
+        state, load = session.state, session.load
         if state is None or load is None or assessed is None:
             return
         if is_similar(assessed.picture, (state, load), self._order.plan):
@@ -246,56 +342,40 @@ class ApplyDialog(PlanReview):
             return
         self._pressed = read
         self._say_problem("looking once more")
-        self._have_assessed(at_once=True)
+        self._have_assessed((state, load), at_once=True)
 
     def _start(self) -> None:
-        session, found, plan = self._session, self._assessment, self._order.plan
-        address, state, load = session.address, self._state, self._load
+        session, plan, assessed = self._session, self._order.plan, self._assessed
+        address, sparing = session.address, self._options.sparing
         assert address is not None
-        assert found is not None
-        assert state is not None
-        assert load is not None
+        assert assessed is not None
+        state, load = assessed.picture
         self._starting = True
         handing = session.run_starting = threading.Event()
         self._say_problem("starting")
         options = RunOptions(
             rate_bytes_per_s=self._expected,
             cluster_name=session.cluster_name,
-            allow=self._allowed,
-            per_side_rates={}
-            if self._sparing is None
-            else side_rates(self._sparing.per_side_rates),
-            auto=self._bounds,
-            elect=self._elects,
-            pause_if_removed=self._pauses_if_removed,
+            allow=self._options.allowed,
+            per_side_rates={} if sparing is None else side_rates(sparing.per_side_rates),
+            auto=self._options.bounds,
+            elect=self._options.is_ticked(ElectLeaders),
+            pause_if_removed=self._options.is_ticked(PauseIfRemoved),
         )
-        estimate = self._sparing or found.estimate(self._expected)
-
-        def start() -> str:
-            return launch(address, state, plan, options, estimate, load=load)
+        estimate = sparing or assessed.assessment.estimate(self._expected)
 
         def work() -> None:
-            run = guarded(start)
-            if not isinstance(run, TrimtabError):
-                session.set_pending_run(
-                    run, plan
-                )  # here: whoever leaves meanwhile keeps it as handed
+            run = guarded(lambda: launch(address, state, plan, options, estimate, load=load))
+            if isinstance(run, str):  # here: whoever leaves meanwhile keeps it as handed
+                session.set_pending_run(run, plan)
             handing.set()
-            if isinstance(run, TrimtabError):
-                self.post_message(self.NotStarted(run))
-            else:
-                self.post_message(self.Started(run))
+            self.call_later(self._started, run)
 
         self.run_worker(work, thread=True, group="start")
 
-    def on_apply_dialog_started(self, message: Started) -> None:
-        self.dismiss(message.run)
-
-    def on_apply_dialog_not_started(self, message: NotStarted) -> None:
-        self._starting = False
-        self._say_problem(str(message.error))
-
-    def _say_problem(self, text: str) -> None:
-        self.query_one("#problem", Label).update(text)
-        self.share_height()
-        self.enable()
+    def _started(self, run: str | TrimtabError) -> None:
+        if isinstance(run, str):
+            self.dismiss(run)
+        else:
+            self._starting = False
+            self._say_problem(str(run))

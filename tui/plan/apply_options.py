@@ -2,13 +2,83 @@
 
 from __future__ import annotations
 
-from core.plan.checks.catalogue import Finding
-from core.plan.estimate.estimate import Estimate
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from core.plan.checks.catalogue import Finding, Severity
+from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.estimate import Estimate, estimate_per_side, estimate_task
 from core.plan.estimate.estimate_text import format_per_side_rates
+from core.plan.estimate.uncertainty import Task
+from core.plan.impact.precautions import count_elected, count_waiting_for_election
+from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
-from core.units import counted, format_duration
+from core.run.throttles.rate_bounds import usual_bounds
+from core.units import UNLIMITED, counted, format_duration
+from tui.dialogs.base import Words
 from tui.dialogs.checkboxes import Tick
+from tui.plan.assessment import PlanAssessment, assess_plan
+from tui.plan.assessment_diff import Picture
 from tui.plan.drawing.throttle_table import bounds_words
+
+
+@dataclass(frozen=True, slots=True)
+class PlanToApply:
+    """A plan to be carried out; with a rate of its own, nothing is proposed over that."""
+
+    plan: Plan
+    title: str
+    rate_bytes_per_s: int | None = None
+    bounds: RateBounds | None = None
+    """It is to be adapted between these, as it was before."""
+    left: tuple[str, ...] = ()
+    """What is not in the plan though it was asked for, and why."""
+    elect: bool | None = None
+    """Whether preferred leaders were elected before; None where the plan is a new one."""
+    pause_if_removed: bool = False
+    """It was to pause before when its throttles are removed time and again."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AssessedOrder:
+    """A plan assessed against a picture.
+
+    `bounds` would suit an adaptive rate; `sparing` is with lower rates where they will do.
+    """
+
+    picture: Picture
+    assessment: PlanAssessment
+    bounds: RateBounds
+    sparing: Estimate | None
+
+
+def assess_order(
+    order: PlanToApply,
+    picture: Picture,
+    rate_bytes_per_s: int,
+    calibration: Calibration | None,
+    spared: Estimate | None,
+    *,
+    fixed: bool,
+    go_on: Callable[[], None],
+) -> AssessedOrder:
+    """Return what applying a plan comes to at a rate, or at the one proposed unless it is `fixed`.
+
+    `spared` is the estimate with the lower rates that are chosen, None while none are.
+    """
+    (state, load), plan, learned = picture, order.plan, calibration or NOTHING_LEARNED
+    bounds = order.bounds or usual_bounds(state, load, plan, rate_bytes_per_s)
+    found = assess_plan(state, load, plan, rate_bytes_per_s, None, calibration, go_on=go_on)
+    proposed = None if fixed else found.default_rate_bytes_per_s
+    plain = found.estimate(proposed or rate_bytes_per_s)
+    if spared is not None:
+        task, rates = Task.of(state, load, plan), spared.per_side_rates
+        sparing: Estimate | None = estimate_task(
+            task, rate_bytes_per_s, learned, per_side_rates=rates
+        )
+    else:
+        sparing = plain and estimate_per_side(state, load, plan, plain, calibration=learned)
+    return AssessedOrder(picture, found, bounds, sparing)
 
 
 class AllowCheck(Tick):
@@ -33,17 +103,13 @@ class AllowCheck(Tick):
             return True
         return False
 
-    @property
-    def allowed(self) -> bool:
-        return self.ticked
-
 
 class AdaptRate(Tick):
     """Whether the rate is to adapt itself (`--throttle auto`)."""
 
-    def __init__(self, bounds: RateBounds) -> None:
+    def __init__(self, bounds: RateBounds, *, ticked: bool) -> None:
         super().__init__("adapt the rate", f"{bounds_words(bounds)}, by how long producers wait")
-        self.bounds = bounds
+        self.bounds, self.ticked = bounds, ticked
 
     def renew(self, other: Tick) -> bool:
         """Keep the bounds that were ticked."""
@@ -92,3 +158,73 @@ class SpareBrokers(Tick):
             self.estimate = other.estimate
             super().renew(other)
         return False
+
+
+class ApplyOptions(Words):
+    """The boxes. Those that stay are the same widgets: nothing ticked or focused is lost."""
+
+    async def show(self, ticks: Sequence[Tick]) -> list[str]:
+        """Show these boxes; return the words of those that this left unticked."""
+        wanted = {tick.subject: tick for tick in ticks}
+        there = {tick.subject: tick for tick in self.query(Tick)}
+        unticked = []
+        for key, tick in there.items():
+            if key not in wanted:
+                if tick.has_focus:
+                    self.screen.query_one("#name").focus()
+                await tick.remove()
+            elif tick.renew(wanted[key]):
+                unticked.append(tick.word)
+        for at, (key, tick) in enumerate(wanted.items()):
+            if key not in there:
+                await self.mount(tick, before=at if at < len(self.children) else None)
+        return unticked
+
+    def exclude_other_rate(self, turned: Tick) -> None:
+        """Untick the other way to choose rates: one that adapts itself is each broker's own."""
+        if turned.ticked and isinstance(turned, AdaptRate | SpareBrokers):
+            for other in self.query(Tick):
+                if isinstance(other, AdaptRate | SpareBrokers) and other is not turned:
+                    other.turn(False)
+
+    @property
+    def bounds(self) -> RateBounds | None:
+        """Return what the rate is to adapt itself between, None for a fixed one."""
+        return next((adapt.bounds for adapt in self.query(AdaptRate) if adapt.ticked), None)
+
+    @property
+    def sparing(self) -> Estimate | None:
+        """Return the estimate with lower rates of some sides, None where all get the same."""
+        return next((spare.estimate for spare in self.query(SpareBrokers) if spare.ticked), None)
+
+    def is_ticked(self, kind: type[Tick]) -> bool:
+        return any(tick.ticked for tick in self.query(kind))
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """Return the ids of the checks that are allowed to speak against the plan."""
+        return frozenset(allow.finding.id for allow in self.query(AllowCheck) if allow.ticked)
+
+
+def ticks_of(
+    order: PlanToApply, assessed: AssessedOrder, rate_bytes_per_s: int, expected_bytes_per_s: int
+) -> list[Tick]:
+    """Return the boxes for an order; at the rate to reckon with something else may be unsafe."""
+    state, sparing = assessed.picture[0], assessed.sparing
+    copies = any(move.receiving for move in order.plan)
+    ticks: list[Tick] = []
+    if copies:
+        ticks.append(AdaptRate(assessed.bounds, ticked=order.bounds is not None))
+    if sparing and sparing.rate_bytes_per_s == rate_bytes_per_s and sparing.per_side_rates:
+        ticks.append(SpareBrokers(sparing))
+    elected = count_elected(state, order.plan)
+    # Where some leaders change by an election only, or did before.
+    if count_waiting_for_election(state, order.plan) or (order.elect and elected):
+        ticks.append(ElectLeaders(elected, ticked=order.elect is not False))
+    if copies and expected_bytes_per_s != UNLIMITED:
+        ticks.append(PauseIfRemoved(ticked=order.pause_if_removed))
+    unsafe: dict[str, list[Finding]] = {}
+    for finding in assessed.assessment.findings_at(expected_bytes_per_s):
+        if finding.severity is Severity.UNSAFE:
+            unsafe.setdefault(finding.id, []).append(finding)
+    return [*ticks, *(AllowCheck(*findings) for findings in unsafe.values())]

@@ -6,13 +6,15 @@ An assessment of a large plan takes many seconds: several at once would delay ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
 from core.errors import TrimtabError
 from core.plan.plan import Plan
+from tui.screen.services import Dashboard
+
+Found = TypeVar("Found")
 
 REASSESS_SECONDS = 5.0
 """How old an assessment of an unchanged plan gets while the cluster goes on changing."""
@@ -24,31 +26,32 @@ class SupersededError(Exception):
     """The plan that is being assessed, or its rate, is another one by now."""
 
 
-class AssessmentFailed(Message):
-    """A plan could not be assessed at a rate, and why."""
-
-    def __init__(self, error: TrimtabError, plan: Plan, rate_bytes_per_s: int) -> None:
-        super().__init__()
-        self.error, self.plan, self.rate_bytes_per_s = error, plan, rate_bytes_per_s
-
-
 class Screen(Protocol):
-    """What an assessment needs of Textual's screen."""
+    """What an assessment needs of a screen, or of a dialog."""
 
-    def post_message(self, message: Message) -> bool: ...
+    @property
+    def dashboard(self) -> Dashboard: ...
+
+    def call_later(self, callback: Callable[[], Any]) -> bool: ...
 
     def run_worker(
         self, work: Callable[[], None], *, group: str, exclusive: bool, thread: bool
     ) -> Any: ...
 
 
-class AssessmentWorker:
-    """Has a screen's worker thread assessment, and posts what it found to the screen."""
+class AssessmentWorker(Generic[Found]):
+    """Has a thread assess a plan; what it found, or why it failed, is handed over on the screen."""
 
     def __init__(
-        self, screen: Screen, group: str = "assessment", rest_seconds: float = REASSESS_SECONDS
+        self,
+        screen: Screen,
+        take: Callable[[Found], Any],
+        failed: Callable[[TrimtabError], None],
+        *,
+        group: str = "assessment",
+        rest_seconds: float = REASSESS_SECONDS,
     ) -> None:
-        self._screen = screen
+        self._screen, self._take, self._failed = screen, take, failed
         self._rest_seconds = rest_seconds
         self._group = group
         self._worker: Worker[None] | None = None
@@ -63,18 +66,13 @@ class AssessmentWorker:
         if self._worker is not None:
             self._worker.cancel()
 
-    def done(self, now: float) -> None:
-        """What was posted has come."""
-        self._ended = now
-
     def ask(
         self,
         plan: Plan,
         rate_bytes_per_s: int,
-        now: float,
-        work: Callable[[Callable[[], None]], Message],
+        work: Callable[[Callable[[], None]], Found],
         *,
-        known: bool,
+        known: bool = True,
         at_once: bool = False,
     ) -> bool:
         """Have `work` done unless it is under way, or was done not long ago; say which.
@@ -83,6 +81,7 @@ class AssessmentWorker:
         `known` says whether the present assessment answers for the rate. `work` is given a function
         to call on the way, which raises once nobody waits for the answer.
         """
+        now = self._screen.dashboard.monotonic()
         if self._asked is not None and not at_once:
             asked_plan, asked_rate = self._asked
             same = asked_plan.moves == plan.moves and (known or asked_rate == rate_bytes_per_s)
@@ -106,15 +105,24 @@ class AssessmentWorker:
                 return
             except Exception as error:
                 bug = TrimtabError("This is a bug in trimtab.")
-                why = error if isinstance(error, TrimtabError) else bug
-                self._screen.post_message(AssessmentFailed(why, plan, rate_bytes_per_s))
+                if not worker.is_cancelled:
+                    self._hand_over(self._failed, error if isinstance(error, TrimtabError) else bug)
                 before, self._failure = self._failure, repr(error)
                 if before != self._failure:
                     raise  # the dashboard says it, too, and logs a bug; once is enough
                 return
             self._failure = ""
-            self._screen.post_message(found)
+            self._hand_over(self._take, found)
 
         group = self._group
         self._worker = self._screen.run_worker(assessed, thread=True, exclusive=True, group=group)
         return True
+
+    def _hand_over(self, take: Callable[[Any], Any], result: Any) -> None:
+        """Have the event loop take a result that a thread came to."""
+
+        def taken() -> Any:
+            self._ended = self._screen.dashboard.monotonic()
+            return take(result)
+
+        self._screen.call_later(taken)

@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 from tui.screen.base import DashboardScreen
+from tui.session import Session
+
+
+def why_not_applicable(session: Session) -> str:
+    """Return why nothing can be applied to the session's cluster just now, "" where it can."""
+    run = session.run
+    if why := session.read_only_words:
+        return why
+    if run is not None and not run.state.ended:
+        return f"Run {run.run} is in progress: wait for its end, or cancel it."
+    if session.pending_run is not None:
+        return f"Run {session.pending_run.run} is just being started with the plan."
+    if session.problem is not None:
+        return f"{session.cluster_name} does not answer: {session.problem.title}"
+    return ""
 
 
 class PlanEditing(DashboardScreen):
@@ -22,6 +37,23 @@ class PlanEditing(DashboardScreen):
         export_plan(self)
 
     def action_apply(self) -> None:
-        from tui.plan.apply import open_apply
+        """Ask whether the plan is to be applied; a run that starts is shown on Moves."""
+        session = self.session
+        if not session.writable:
+            self.say(why_not_applicable(session), "look")
+        elif not len(session.plan):
+            self.say("The plan is empty: nothing to apply.")
+        elif session.making_plan:
+            self.say("A plan is being made: apply it once it is there; esc on 2 stops it.", "look")
+        elif why := why_not_applicable(session):
+            self.say(why, "look")
+        elif session.state is not None and session.load is not None and session.address is not None:
+            from tui.plan.apply import ApplyDialog
+            from tui.plan.apply_options import PlanToApply
 
-        open_apply(self)
+            def started(run: str | None) -> None:
+                if run is not None:
+                    self.dashboard.show_moves(started=run)
+
+            order = PlanToApply(session.plan, f"Apply to {session.cluster_name}")
+            self.app.push_screen(ApplyDialog(session, order), started)

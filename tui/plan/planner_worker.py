@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-from textual.message import Message
 
 from core.errors import TrimtabError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
@@ -39,8 +38,8 @@ class PlannerTask:
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
-@dataclass
-class PlannerDone(Message):
+@dataclass(frozen=True, eq=False, slots=True)
+class PlannerDone:
     """The planner has ended: with a plan and what its deadline needs, or with an error.
 
     `estimate` is None where there is no deadline, or nothing to copy.
@@ -63,8 +62,9 @@ class PlannerDone(Message):
 class PlannerWorker:
     """Has plans made for the Plan screen, one at a time."""
 
-    def __init__(self, screen: DashboardScreen) -> None:
-        self._screen = screen
+    def __init__(self, screen: DashboardScreen, made: Callable[[], None]) -> None:
+        """`made` is called once another plan is edited than before."""
+        self._screen, self._made = screen, made
         self.form = SuggestForm()
         """What a plan was asked for with the last time."""
         self.suggested: SuggestedPlan | None = None
@@ -106,7 +106,7 @@ class PlannerWorker:
             found = guarded(lambda: run_planner(making, state, load, known or NOTHING_LEARNED))
             if isinstance(found, TrimtabError):
                 found = PlannerDone(making, error=found)
-            screen.post_message(found)
+            screen.call_later(self._take, found)
 
         screen.run_worker(work, thread=True, group="planning")
         self._ticks = screen.set_interval(1.0, self._tick)
@@ -130,47 +130,47 @@ class PlannerWorker:
             self._ticks.stop()
             self._ticks = None
 
-    def take(self, message: PlannerDone) -> Plan | None:
-        """Return the plan that was found, as far as it holds for the present picture."""
-        if message.making is not self._making:
-            return None
+    def _take(self, done: PlannerDone) -> None:
+        """Edit the plan that was found, as far as it holds for the present picture."""
+        if done.making is not self._making:
+            return
         self._end()
         screen, session = self._screen, self._screen.session
-        if message.error is not None:
-            session.take_trouble(message.error)
+        if done.error is not None:
+            session.take_trouble(done.error)
             screen.show(session)
-            screen.say_error(message.error)
-        if message.suggested is None or session.state is None:
-            return None
-        found = message.suggested.found
+            screen.say_error(done.error)
+        if done.suggested is None or session.state is None:
+            return
+        found = done.suggested.found
         plan = rebase(session.state, found.plan).plan
         left = len(found.plan) - len(plan)
         if not len(plan):
-            screen.say(_nothing(message.suggested), "fine" if message.suggested.reached else "look")
-            return None
-        self.suggested = message.suggested
-        if message.suggested.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
+            screen.say(_nothing(done.suggested), "fine" if done.suggested.reached else "look")
+            return
+        self.suggested = done.suggested
+        if done.suggested.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
             planned = session.plan.by_partition
             plan = Plan.of(
                 [*session.plan, *(move for move in plan if move.tp not in planned)],
                 cluster_id=plan.cluster_id,
             )
         session.edit(plan)
-        if message.rate_bytes_per_s is not None:
-            session.choose_rate(message.rate_bytes_per_s)
+        if done.rate_bytes_per_s is not None:
+            session.choose_rate(done.rate_bytes_per_s)
         screen.dashboard.draw()
-        self._say(message, left)
-        return plan
+        self._say(done, left)
+        self._made()
 
-    def _say(self, message: PlannerDone, left: int) -> None:
-        asked, screen = message.making.asked, self._screen
+    def _say(self, done: PlannerDone, left: int) -> None:
+        screen, estimate = self._screen, done.estimate
         if left:
             screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
-        elif message.estimate is not None and message.estimate.never is not None:
-            within = format_duration(asked.within_seconds)
+        elif estimate is not None and estimate.never is not None:
+            within = format_duration(done.making.asked.within_seconds)
             screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
-        elif message.estimate is not None and message.estimate.seconds is None:
-            why = message.estimate.note
+        elif estimate is not None and estimate.seconds is None:
+            why = estimate.note
             screen.say(f"How long it takes is not known. {why} u takes the plan back.", "look")
         else:
             screen.say("The plan is made; u takes it back.", "fine")

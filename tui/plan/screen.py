@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
 
-from textual.message import Message
 from textual.widget import Widget
 
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
+from core.errors import TrimtabError
 from core.load.load import Load
 from core.plan.estimate.calibration import Calibration
 from core.plan.formats.plan_file import format_plan_file
@@ -23,16 +25,33 @@ from tui.drawing.page import Page
 from tui.memoize import memoize_last
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import alive, is_similar
-from tui.plan.assessment_worker import AssessmentFailed, AssessmentWorker
+from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.diff import MoveHit
 from tui.plan.drawing.impact import impact_lines
 from tui.plan.drawing.page import PlanView, plan_lines
 from tui.plan.drawing.throttle_table import RateHit
 from tui.plan.editing import PlanEditing
-from tui.plan.planner_worker import PlannerDone, PlannerWorker
+from tui.plan.planner_worker import PlannerWorker
 from tui.plan.suggested_plan import SuggestedPlan, evenness_of, helpful_first
 from tui.screen.list_screen import CursorKeys
 from tui.session import Session
+
+
+class Pane(Enum):
+    """What keys go through, and what has the room; the throttle table is beside the moves."""
+
+    MOVES = "moves"
+    THROTTLE = "throttle"
+    BROKERS = "brokers"
+    IMPACT = "impact"
+
+
+class AssessedPlan(NamedTuple):
+    """An assessment, with brokers before and after; `order` is what helps most first, if any."""
+
+    assessment: PlanAssessment
+    even: Evenness
+    order: tuple[TopicPartition, ...] | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -52,33 +71,21 @@ class PlanScreen(CursorKeys, PlanEditing):
     PLACE = PLAN
     BINDINGS = bindings_of(PLAN)
 
-    class Assessed(Message):
-        """A worker has assessed a plan; `order` is what helps most first, None by topic."""
-
-        def __init__(
-            self,
-            assessment: PlanAssessment,
-            even: Evenness,
-            order: tuple[TopicPartition, ...] | None,
-        ) -> None:
-            super().__init__()
-            self.assessment, self.even, self.order = assessment, even, order
-
     def __init__(self) -> None:
         super().__init__()
         self._cursor = 0
-        self._on_throttle = False
-        self._on_brokers = False
+        self._pane = Pane.MOVES
         self._broker = 0
-        self._on_impact = False
         self._top = 0
-        self.planner = PlannerWorker(self)
+        self.planner = PlannerWorker(self, self._show_made_plan)
         self._assessment: PlanAssessment | None = None
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
-        self._assessing = AssessmentWorker(self)
+        self._assessing = AssessmentWorker(self, self._take_assessment, self._assessment_failed)
         self._basis: Basis | None = None
         """What the assessment rests on that was begun last."""
+        self._asked: tuple[Plan, int] | None = None
+        """The plan and rate of that assessment."""
         self._failed: tuple[Plan, int] | None = None
         """What could not be assessed, and at which rate, as things are in `_basis`."""
         self._is_alike = memoize_last(_is_alike)
@@ -101,14 +108,14 @@ class PlanScreen(CursorKeys, PlanEditing):
             self._assessment,
             session.rate_bytes_per_s,
             self._order[self._cursor] if len(session.plan) else 0,
-            self._on_throttle,
+            self._pane is Pane.THROTTLE,
             wished=bool(session.rate_steps),
             even=self._even if self._assessment is not None else None,
             suggested=self.planner.suggested,
             planner=self.planner.words,
-            on_brokers=self._on_brokers,
+            on_brokers=self._pane is Pane.BROKERS,
             broker=self._broker,
-            on_impact=self._on_impact,
+            on_impact=self._pane is Pane.IMPACT,
             top=self._top,
             rate_chosen=session.rate_chosen,
             order=None if self._helpful is None else self._order,
@@ -118,15 +125,14 @@ class PlanScreen(CursorKeys, PlanEditing):
 
     def footer_words(self) -> Mapping[str, str]:
         empty = not len(self.session.plan)
-        words = {"throttle": "moves" if self._on_throttle else "throttle", "drop_move": "drop"}
+        on_throttle = self._pane is Pane.THROTTLE
+        words = {"throttle": "moves" if on_throttle else "throttle", "drop_move": "drop"}
         if empty:
             words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers", "impact"), "")
         if empty or self._assessment is None or not self._assessment.rebased.changes:
             words["rebase"] = ""
-        if self._on_brokers:
-            words |= {"brokers": "moves", "drop_move": ""}
-        if self._on_impact:
-            words |= {"impact": "moves", "drop_move": ""}
+        if self._pane in (Pane.BROKERS, Pane.IMPACT):
+            words |= {self._pane.value: "moves", "drop_move": ""}
         if not self.planner.words:
             words["stop"] = ""
         if not self.session.history.undo:
@@ -159,19 +165,19 @@ class PlanScreen(CursorKeys, PlanEditing):
         if same and before is not None:
             basis = replace(before, groups=groups)
 
-        def work(go_on: Callable[[], None]) -> Message:
+        def work(go_on: Callable[[], None]) -> AssessedPlan:
             if had is not None and even is not None:  # lags are read twice a minute
                 impact = estimate_impact(state, load, plan, groups)
-                return self.Assessed(replace(had, impact=impact), even, order)
+                return AssessedPlan(replace(had, impact=impact), even, order)
             found = assess_plan(state, load, plan, rate, groups, learned, go_on=go_on)
             evenness = evenness_of(state, load, plan, suggested)
             go_on()
-            return self.Assessed(found, evenness, helpful_first(state, load, plan, suggested))
+            return AssessedPlan(found, evenness, helpful_first(state, load, plan, suggested))
 
         # What is said of a broker that has died since cannot wait for its turn.
         urgent = before is not None and alive(before.state) != alive(state)
-        if self._assessing.ask(plan, rate, session.now, work, known=known, at_once=urgent):
-            self._basis = basis
+        if self._assessing.ask(plan, rate, work, known=known, at_once=urgent):
+            self._asked, self._basis = (plan, rate), basis
 
     def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
         """Return whether an assessment of the plan would come to the same now, groups apart."""
@@ -182,18 +188,15 @@ class PlanScreen(CursorKeys, PlanEditing):
             and self._is_alike(before.state, before.load, now.state, now.load, plan)
         )
 
-    def on_assessment_failed(self, message: AssessmentFailed) -> None:
-        self._assessing.done(self.session.now)
-        self._failed = message.plan, message.rate_bytes_per_s
+    def _assessment_failed(self, error: TrimtabError) -> None:
+        self._failed = self._asked
 
-    def on_plan_screen_assessed(self, message: Assessed) -> None:
-        self._assessing.done(self.session.now)
+    def _take_assessment(self, found: AssessedPlan) -> None:
         self._failed = None
-        if message.assessment.plan.moves == self.session.plan.moves:
-            self._assessment, self._even = message.assessment, message.even
-            self._helpful = message.order
+        if found.assessment.plan.moves == self.session.plan.moves:
+            self._assessment, self._even, self._helpful = found
             self.session.take_rates(
-                message.assessment.rates, message.assessment.default_rate_bytes_per_s
+                found.assessment.rates, found.assessment.default_rate_bytes_per_s
             )
             self.show(self.session)
 
@@ -209,35 +212,32 @@ class PlanScreen(CursorKeys, PlanEditing):
 
     # -- moving about ----------------------------------------------------------------------------
 
-    def action_throttle(self) -> None:
+    def _turn_to(self, pane: Pane) -> None:
+        """Show this pane, or the moves again where it is shown."""
         if len(self.session.plan):
-            self._on_brokers = self._on_impact = False
-            self._on_throttle = not self._on_throttle
+            self._pane, self._top = Pane.MOVES if self._pane is pane else pane, 0
             self.show(self.session)
+
+    def action_throttle(self) -> None:
+        self._turn_to(Pane.THROTTLE)
 
     def action_brokers(self) -> None:
-        if len(self.session.plan):
-            self._on_brokers, self._on_throttle = not self._on_brokers, False
-            self._on_impact = False
-            self.show(self.session)
+        self._turn_to(Pane.BROKERS)
 
     def action_impact(self) -> None:
-        if len(self.session.plan):
-            self._on_impact, self._top = not self._on_impact, 0
-            self._on_brokers = self._on_throttle = False
-            self.show(self.session)
+        self._turn_to(Pane.IMPACT)
 
     def step(self, rows: int) -> None:
-        if self._on_impact:
+        if self._pane is Pane.IMPACT:
             self._scroll(rows)
-        elif self._on_brokers:
+        elif self._pane is Pane.BROKERS:
             count = len(self._even.brokers) if self._even is not None else 1
             self._broker = min(max(self._broker + rows, 0), count - 1)
             self.show(self.session)
-        elif self._on_throttle and self._assessment is None:
+        elif self._pane is Pane.THROTTLE and self._assessment is None:
             self.session.rate_steps += (rows,)
             self.show(self.session)
-        elif self._on_throttle and self._assessment is not None:
+        elif self._pane is Pane.THROTTLE and self._assessment is not None:
             at = self._assessment.row_of(self.session.rate_bytes_per_s)
             self._choose(min(max(at + rows, 0), len(self._assessment.table) - 1))
         elif len(self.session.plan):
@@ -259,10 +259,10 @@ class PlanScreen(CursorKeys, PlanEditing):
     def on_page_hit(self, message: Page.Hit) -> None:
         match message.hit:
             case MoveHit(index):
-                self._on_throttle, self._cursor = False, self._order.index(index)
+                self._pane, self._cursor = Pane.MOVES, self._order.index(index)
                 self.show(self.session)
             case RateHit(index):
-                self._on_throttle = True
+                self._pane = Pane.THROTTLE
                 self._choose(index)
 
     def on_page_turned(self, message: Page.Turned) -> None:
@@ -277,19 +277,19 @@ class PlanScreen(CursorKeys, PlanEditing):
         if self.planner.words:
             self.planner.stop()
         else:
-            self._on_throttle = self._on_brokers = self._on_impact = False
+            self._pane = Pane.MOVES
             self.show(self.session)
 
-    def on_planner_done(self, message: PlannerDone) -> None:
-        if self.planner.take(message) is not None:
-            self._cursor = self._broker = 0
-            self._on_throttle = self._on_impact = False
+    def _show_made_plan(self) -> None:
+        self._cursor = self._broker = 0
+        if self._pane is not Pane.BROKERS:
+            self._pane = Pane.MOVES
 
     # -- editing ---------------------------------------------------------------------------------
 
     def action_drop_move(self) -> None:
         plan = self.session.plan
-        if len(plan) and not (self._on_brokers or self._on_impact):
+        if len(plan) and self._pane in (Pane.MOVES, Pane.THROTTLE):
             self.session.edit(plan.without(plan.moves[self._order[self._cursor]].tp))
             self.show(self.session)
 

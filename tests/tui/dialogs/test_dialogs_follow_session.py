@@ -107,7 +107,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
         assert dialog.chosen == chosen, "it takes that up when it is back"
         with monkeypatch.context() as broken:
-            broken.setattr(rate_module, "assessment", fail)
+            broken.setattr(rate_module, "assess_plan", fail)
             await told(pilot, picture(grown(6)))
         assert "No rate can be reckoned." in table(pilot)
         assert yes(pilot).disabled

@@ -40,11 +40,17 @@ from tui.app import FeedMessage
 from tui.dialogs.base import ChoiceDialog
 from tui.feed.events import Event, RunChanged
 from tui.moves.history import RunHistory
-from tui.plan import review as review_module
+from tui.plan import apply_options as options_module
 from tui.plan.apply import ApplyDialog
-from tui.plan.apply_options import AdaptRate, AllowCheck, ElectLeaders, PauseIfRemoved, SpareBrokers
+from tui.plan.apply_options import (
+    AdaptRate,
+    AllowCheck,
+    ElectLeaders,
+    PauseIfRemoved,
+    PlanToApply,
+    SpareBrokers,
+)
 from tui.plan.assessment import PlanAssessment
-from tui.plan.review import PlanToApply
 from tui.session import PlanHistory, Session
 
 
@@ -321,13 +327,13 @@ async def test_enter_that_came_too_early_is_not_lost(
 ) -> None:
     """Who types fast is done with the name before what it means has been worked out."""
     worked_out = threading.Event()
-    assessed = review_module.assess_plan
+    assessed = options_module.assess_plan
 
     def slowly(*arguments: Any, **more: Any) -> PlanAssessment:
         assert worked_out.wait(60)
         return assessed(*arguments, **more)
 
-    monkeypatch.setattr(review_module, "assessment", slowly)
+    monkeypatch.setattr(options_module, "assess_plan", slowly)
     async with dashboard(a_session(), "plan") as pilot:
         await pilot.press("A", "tab", *"prod-eu", "enter")
         assert button(pilot).disabled
@@ -408,7 +414,7 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
 async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assessed = review_module.assess_plan
+    assessed = options_module.assess_plan
     said = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
     told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
     unsafe = [finding(id, f"{id}: {said}") for id in ("no-leader", "out-of-sync", "disk")]
@@ -420,7 +426,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
     def fail(*_: Any) -> str:
         raise TrimtabError("It cannot be started. " * 12)
 
-    monkeypatch.setattr(review_module, "assessment", much)
+    monkeypatch.setattr(options_module, "assess_plan", much)
     monkeypatch.setattr("core.run.launch.start_run", fail)
     async with dashboard(a_session(), "plan", size) as pilot:
         await pressed(pilot, "A")
@@ -437,14 +443,14 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
 async def test_what_does_not_fit_in_the_summary_is_paged_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assessed = review_module.assess_plan
+    assessed = options_module.assess_plan
     told = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
 
     def much(*arguments: Any, **more: Any) -> PlanAssessment:
         found = assessed(*arguments, **more)
         return replace(found, findings=(told,) * len(found.table))
 
-    monkeypatch.setattr(review_module, "assessment", much)
+    monkeypatch.setattr(options_module, "assess_plan", much)
     async with dashboard(a_session(), "plan", (80, 24)) as pilot:
         await pressed(pilot, "A")
         await pressed(pilot, *["pagedown"] * 9)

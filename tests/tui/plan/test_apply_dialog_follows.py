@@ -34,7 +34,7 @@ from core.plan.plan import Plan
 from core.run.reporting.views import RunStatus
 from tui.app import FeedMessage
 from tui.feed.events import ClusterLost, Event, RunChanged
-from tui.plan import review as review_module
+from tui.plan import apply_options as options_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import AllowCheck
 from tui.session import Session
@@ -178,14 +178,14 @@ async def test_what_was_pressed_is_called_off_while_it_is_assessed_once_more(
     started: list[tuple[Any, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assessed, may_end = review_module.assess_plan, threading.Event()
+    assessed, may_end = options_module.assess_plan, threading.Event()
     may_end.set()
 
     def assess_plan(*arguments: Any, **more: Any) -> Any:
         assert may_end.wait(60)
         return assessed(*arguments, **more)
 
-    monkeypatch.setattr(review_module, "assess_plan", assess_plan)
+    monkeypatch.setattr(options_module, "assess_plan", assess_plan)
     session = a_session()
     async with opened(session=session) as pilot:
         await pressed(pilot, *"prod-eu", "enter")
@@ -212,7 +212,7 @@ async def test_what_was_pressed_is_called_off_while_it_is_assessed_once_more(
 async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
     started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assessed, failing, failed = review_module.assess_plan, False, 0
+    assessed, failing, failed = options_module.assess_plan, False, 0
 
     def assess_plan(*arguments: Any, **more: Any) -> Any:
         nonlocal failed
@@ -221,7 +221,7 @@ async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
             raise TrimtabError("No rate can be reckoned.")
         return assessed(*arguments, **more)
 
-    monkeypatch.setattr(review_module, "assess_plan", assess_plan)
+    monkeypatch.setattr(options_module, "assess_plan", assess_plan)
     session = a_session()
     async with opened(session=session) as pilot:
         await pressed(pilot, *"prod-eu", "enter")

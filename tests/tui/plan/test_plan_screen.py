@@ -45,7 +45,7 @@ from tui.drawing.page import Page
 from tui.drawing.spans import Lines, Tone, text_of, width_of
 from tui.map.drawing.preview import changes, move_words
 from tui.map.view import MapView, build_model
-from tui.plan import review as review_module
+from tui.plan import apply_options as options_module
 from tui.plan import screen as plan_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.assessment import PlanAssessment, assess_plan, in_flight, is_refused
@@ -412,8 +412,8 @@ def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         go_on.wait(60)
         return assess_plan(*arguments, **more)
 
-    for module in (plan_module, review_module):
-        monkeypatch.setattr(module, "assessment", held)
+    for module in (plan_module, options_module):
+        monkeypatch.setattr(module, "assess_plan", held)
     return go_on
 
 

@@ -363,7 +363,7 @@ async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
             await pressed(pilot, "1")
             said.append(type(pilot.app.screen).__name__)
 
-    monkeypatch.setattr(plan_screen, "assessment", broken)
+    monkeypatch.setattr(plan_screen, "assess_plan", broken)
     with pytest.raises(WorkerFailed):  # so tests hear of it, at their end
         await used()
     assert "This is a bug in trimtab" in said[0]

@@ -95,7 +95,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "autopilot": lambda session: AutopilotDialog(NAME, None, writable=True, reason=""),
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
     "cancel some": lambda session: cancel_some_dialog(a_run(), range(4)),
-    "drill": lambda session: DrillDialog(NAME),
+    "drill": lambda session: DrillDialog(NAME, lambda dialog: None),
     "password": lambda session: PasswordDialog(
         MissingPassword(Path("größe…"), "ssl.key.password", NAME), lambda *_: None
     ),

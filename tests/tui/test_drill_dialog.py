@@ -296,7 +296,7 @@ async def test_without_anything_to_do_there_is_only_the_way_back() -> None:
     offers = (Offer(DrillKind.JOIN, why_not="no load runs on it"),)
     async with map_of(writable=True) as pilot:
         left: list[Drill | None] = []
-        dialog = DrillDialog("sandbox x")
+        dialog = DrillDialog("sandbox x", lambda dialog: None)
         await pilot.app.push_screen(dialog, left.append)
         dialog.offer(offers)
         await press(pilot, "j", "l", "enter")

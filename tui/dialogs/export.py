@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from textual.message import Message
-
 from core.errors import TrimtabError
 from core.plan.formats.plan_file import format_plan_file
 from core.run.reporting.report import markdown
@@ -48,14 +46,6 @@ def export_timeline(screen: DashboardScreen, text: str) -> None:
     _export(screen, question, "timeline.md", lambda: text, "it fits a ticket")
 
 
-class Exported(Message):
-    """A file is written, and what it is good for; or why it is not."""
-
-    def __init__(self, result: str | TrimtabError) -> None:
-        super().__init__()
-        self.result = result
-
-
 def _export(
     screen: DashboardScreen,
     question: str,
@@ -71,9 +61,15 @@ def _export(
         write_text(text(), path)
         return f"√ {path} written: {good_for}."
 
+    def written(result: str | TrimtabError) -> None:
+        if isinstance(result, TrimtabError):
+            screen.dashboard.say(f"Nothing was written. {result.title}", "act")
+        else:
+            screen.dashboard.say(result, "fine")
+
     def answered(answer: str | None) -> None:
         if answer:
             path = Path(answer).expanduser()
-            screen.dashboard.run_in_background("export", partial(write, path), Exported)
+            screen.dashboard.run_in_background("export", partial(write, path), written)
 
     screen.app.push_screen(AskDialog(question, proposal, "Write"), answered)

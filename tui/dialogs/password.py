@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.message import Message
 from textual.widgets import Button, Input, Label
 
 from core.errors import TrimtabError
@@ -36,13 +35,6 @@ class PasswordDialog(Dialog[bool]):
 
     DEFAULT_CSS = "PasswordDialog #result { color: $error; display: none; }"
     BINDINGS = [("escape", "leave", "Leave"), Binding("q", "leave", show=False)]
-
-    class Tried(Message):
-        """What came of a password: the next that is missing, None, or why it was refused."""
-
-        def __init__(self, result: MissingPassword | TrimtabError | None) -> None:
-            super().__init__()
-            self.result = result
 
     def __init__(self, missing: MissingPassword, enter: Enter) -> None:
         super().__init__()
@@ -85,14 +77,15 @@ class PasswordDialog(Dialog[bool]):
         self._say("trying it …")
 
         def tried() -> None:
-            self.post_message(self.Tried(guarded(lambda: self._enter(missing, password))))
+            self.call_later(self._tried, guarded(lambda: self._enter(missing, password)))
 
         # An encrypted key may take its time on purpose, and a broker, too.
         self.run_worker(tried, thread=True)
 
-    def on_password_dialog_tried(self, message: Tried) -> None:
+    def _tried(self, result: MissingPassword | TrimtabError | None) -> None:
+        """Ask for the next password that is missing, or say why this one was refused."""
         self._trying = False
-        match message.result:
+        match result:
             case None:
                 self.dismiss(True)
             case TrimtabError() as error:

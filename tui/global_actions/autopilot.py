@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from textual.message import Message
-
 from core.errors import TrimtabError
 from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
@@ -19,13 +17,6 @@ if TYPE_CHECKING:
 
 class AutopilotSwitch(AppBase):
     """The part of the dashboard that sets the switch; the autopilot flies without it."""
-
-    class SwitchSet(Message):
-        """A worker has set the switch, or could not: then it says why."""
-
-        def __init__(self, done: str | TrimtabError) -> None:
-            super().__init__()
-            self.done = done
 
     def action_autopilot(self) -> None:
         session, screen = self.session, self.screen
@@ -50,13 +41,13 @@ class AutopilotSwitch(AppBase):
         self.push_screen(dialog, answered)
 
     def _set_mode(self, mode: Mode) -> None:
-        self.run_in_background("autopilot", _setting(self.session, mode), self.SwitchSet)
+        self.run_in_background("autopilot", _setting(self.session, mode), self._switch_set)
 
-    def on_autopilot_switch_switch_set(self, message: SwitchSet) -> None:
-        if isinstance(message.done, TrimtabError):
-            self.report_error(message.done)
+    def _switch_set(self, done: str | TrimtabError) -> None:
+        if isinstance(done, TrimtabError):
+            self.report_error(done)
         else:
-            self.say(message.done, "fine")
+            self.say(done, "fine")
 
 
 def _setting(session: Session, mode: Mode) -> Callable[[], str]:

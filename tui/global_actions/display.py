@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from core.errors import TrimtabError
 from tui import terminal
 from tui.actions.table import GLOBAL, SCREENS, Action, actions_of
 from tui.screen.app_base import AppBase
@@ -17,9 +15,6 @@ from tui.screen.base import DashboardScreen
 from tui.screen.command_palette import CommandScreen
 from tui.screen.help import HelpScreen
 from tui.theming import Glyphs, Palette
-
-if TYPE_CHECKING:
-    from tui.dialogs.export import Exported
 
 
 class GlobalActions(AppBase):
@@ -43,13 +38,6 @@ class GlobalActions(AppBase):
         if self.feed is not None:
             self.feed.pause(self.session.paused)
         self.draw()
-
-    def on_exported(self, message: Exported) -> None:
-        result = message.result
-        if isinstance(result, TrimtabError):
-            self.say(f"Nothing was written. {result.title}", "act")
-        else:
-            self.say(result, "fine")
 
     def action_refresh_now(self) -> None:
         if self.feed is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -80,25 +80,20 @@ class DrillDialog(TableDialog[Drill | None]):
 
     BINDINGS: ClassVar = [("escape", "leave", "Back")]
 
-    class Outdated(Message):
-        """What it offers was found before the newest picture."""
-
-        def __init__(self, dialog: DrillDialog) -> None:
-            super().__init__()
-            self.dialog = dialog
-
     STEPS: ClassVar = {"up": -1, "k": -1, "down": 1, "j": 1}
     TURNS: ClassVar = {"left": -1, "h": -1, "right": 1, "l": 1}
 
     def __init__(
         self,
         name: str,
+        look: Callable[[DrillDialog], None],
         *,
         broker: int | None = None,
         topic: str | None = None,
     ) -> None:
+        """`look` has it looked once more what can be done, and offered."""
         super().__init__()
-        self._name, self._broker, self._topic = name, broker, topic
+        self._cluster, self._look, self._broker, self._topic = name, look, broker, topic
         self._looking = True
         self._state: ClusterState | None = None
         """The picture that was last looked at for what can be done; None before any change."""
@@ -114,7 +109,7 @@ class DrillDialog(TableDialog[Drill | None]):
 
     def compose(self) -> ComposeResult:
         return body(
-            f"Break something on {self._name}",
+            f"Break something on {self._cluster}",
             (Choices(id="table"),),
             button("no", "Leave it"),
             button("yes", "Do it", disabled=True),
@@ -136,7 +131,7 @@ class DrillDialog(TableDialog[Drill | None]):
         if self._looking or not rested or session.state is self._state:
             return
         self._looking, self._state = True, session.state
-        self.post_message(self.Outdated(self))
+        self._look(self)
 
     @property
     def offered(self) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-
-from textual.message import Message
 
 from core.errors import TrimtabError
 from tui.screen.app_base import AppBase
@@ -12,7 +11,6 @@ from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
     from core.cluster.drills.drill import Drill, DrillTarget, Offer
-    from core.cluster.state import ClusterState
     from tui.global_actions.drill_dialog import DrillDialog
 
 DRILL = "drill"
@@ -21,20 +19,6 @@ DRILL = "drill"
 
 class Drills(AppBase):
     """The part of the dashboard that drills; `session.ground` says whether there is where."""
-
-    class Offered(Message):
-        """A worker has looked what can be done now, or says why it could not."""
-
-        def __init__(self, dialog: DrillDialog, found: tuple[Offer, ...] | TrimtabError) -> None:
-            super().__init__()
-            self.dialog, self.found = dialog, found
-
-    class Drilled(Message):
-        """A worker has done it, or could not: then it says why."""
-
-        def __init__(self, done: str | TrimtabError | None) -> None:
-            super().__init__()
-            self.done = done
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == DRILL:
@@ -55,28 +39,23 @@ class Drills(AppBase):
         from tui.global_actions.drill_dialog import DrillDialog
 
         broker, topic = self.session.cursor_at or (None, None)
-        dialog = DrillDialog(ground.name, broker=broker, topic=topic)
+        dialog = DrillDialog(ground.name, self._have_looked, broker=broker, topic=topic)
 
         def answered(drill: Drill | None) -> None:
             if drill is not None:
                 self._carry_out(ground, drill)
 
         self.push_screen(dialog, answered)
-        self._have_looked(dialog, ground, state)
+        self._have_looked(dialog)
 
-    def _have_looked(self, dialog: DrillDialog, ground: DrillTarget, state: ClusterState) -> None:
-        self.run_in_background(
-            "drill", lambda: ground.offers(state), lambda found: self.Offered(dialog, found)
-        )
-
-    def on_drill_dialog_outdated(self, message: DrillDialog.Outdated) -> None:
+    def _have_looked(self, dialog: DrillDialog) -> None:
+        """Have a thread look what can be done now; the dialog offers it."""
         ground, state = self.session.ground, self.session.state
         assert ground is not None
         assert state is not None
-        self._have_looked(message.dialog, ground, state)
+        self.run_in_background("drill", lambda: ground.offers(state), partial(self._offer, dialog))
 
-    def on_drills_offered(self, message: Offered) -> None:
-        dialog, found = message.dialog, message.found
+    def _offer(self, dialog: DrillDialog, found: tuple[Offer, ...] | TrimtabError) -> None:
         if dialog not in self.screen_stack:  # left meanwhile
             return
         if isinstance(found, TrimtabError) and dialog.offered:
@@ -98,10 +77,10 @@ class Drills(AppBase):
             return run_drill(ground, drill)
 
         self.say(f"working on {drill.on}", "text")
-        self.run_in_background("drill", work, self.Drilled)
+        self.run_in_background("drill", work, self._drilled)
 
-    def on_drills_drilled(self, message: Drilled) -> None:
-        match message.done:
+    def _drilled(self, done: str | TrimtabError | None) -> None:
+        match done:
             case TrimtabError() as error:
                 self.report_error(error)
             case None:

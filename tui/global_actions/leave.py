@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual.message import Message
 from textual.timer import Timer
 
 from core import files, paths
@@ -135,20 +134,6 @@ def _stamp(path: Path) -> Stamp | None:
 class LeaveWithPlan(AppBase):
     """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
 
-    class KeptRead(Message):
-        """What is kept for this cluster, or why that is not known."""
-
-        def __init__(self, result: SavedPlan | TrimtabError) -> None:
-            super().__init__()
-            self.result = result
-
-    class PlanSettled(Message):
-        """The plan is kept, or why it could not be."""
-
-        def __init__(self, result: TrimtabError | None) -> None:
-            super().__init__()
-            self.result = result
-
     _kept: SavedPlan | None = None
     """What is kept for this cluster, as far as this dashboard knows; None until it has looked."""
     _reading = False
@@ -188,7 +173,7 @@ class LeaveWithPlan(AppBase):
         moves = counted(len(self.session.plan_to_keep), "move")
         words = f"The plan of {moves} is being kept; then the dashboard ends."
         self._dialog.show_progress(words)
-        self.run_in_background("keep", self._keep, self.PlanSettled)
+        self.run_in_background("keep", self._keep, self._kept_or_not)
         self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
 
     def _keep(self) -> None:
@@ -198,17 +183,17 @@ class LeaveWithPlan(AppBase):
             why = f"The plan cannot be kept: {error.strerror or error}."
             raise TrimtabError(why, next="Export it (e), or make room and leave again.") from error
 
-    def on_leave_with_plan_plan_settled(self, message: PlanSettled) -> None:
+    def _kept_or_not(self, error: TrimtabError | None) -> None:
         self._stop_deadline()
-        if message.result is None:
+        if error is None:
             if self._answer == "keep":  # else somebody stays after all
                 self.exit()
             return
         if self._answer == "keep":
             self._answer = None
-        self.report_error(message.result)
+        self.report_error(error)
         if self._dialog is not None and self._dialog.is_mounted:
-            self._dialog.show_failure(str(message.result))
+            self._dialog.show_failure(str(error))
 
     def _stop_deadline(self) -> None:
         if self._deadline is not None:
@@ -322,10 +307,10 @@ class LeaveWithPlan(AppBase):
             return
         self._reading = True
         # A large one takes seconds to read.
-        self.run_in_background("kept", partial(load_saved, state.cluster_id), self.KeptRead)
+        self.run_in_background("kept", partial(load_saved, state.cluster_id), self._take_up)
 
-    def on_leave_with_plan_kept_read(self, message: KeptRead) -> None:
-        session, kept = self.session, message.result
+    def _take_up(self, kept: SavedPlan | TrimtabError) -> None:
+        session = self.session
         if isinstance(kept, TrimtabError):
             self.report_error(kept)
             return

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from textual.message import Message
-
 from core.errors import TrimtabError
 from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
@@ -23,13 +21,6 @@ class ProbeSwitch(AppBase):
     _probe: Probe | None = None
     _switching = False
     """Whether a worker is at it."""
-
-    class Switched(Message):
-        """A worker has begun a probe, ended one (None), or could not."""
-
-        def __init__(self, outcome: Probe | TrimtabError | None) -> None:
-            super().__init__()
-            self.outcome = outcome
 
     def action_probe(self) -> None:
         session, screen = self.session, self.screen
@@ -85,11 +76,11 @@ class ProbeSwitch(AppBase):
 
     def _switch(self, work: Callable[[], Probe | None]) -> None:
         self._switching = True
-        self.run_in_background("probe", work, self.Switched)
+        self.run_in_background("probe", work, self._switched)
 
-    def on_probe_switch_switched(self, message: Switched) -> None:
+    def _switched(self, outcome: Probe | TrimtabError | None) -> None:
         self._switching = False
-        match message.outcome:
+        match outcome:
             case TrimtabError() as error:
                 self.report_error(error)
             case None:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from textual.message import Message
 from textual.timer import Timer
 
 from core import paths
@@ -66,28 +65,6 @@ COST = 10.0
 class GroupsPoller(DashboardScreen):
     """The part of the Groups that asks the cluster, and the timeline for what was before."""
 
-    class Looked(Message):
-        """A worker has looked at the groups, or could not."""
-
-        def __init__(
-            self,
-            followed: GroupSamples | None,
-            views: tuple[GroupView, ...],
-            at: datetime,
-            error: TrimtabError | None,
-            seconds: float,
-        ) -> None:
-            super().__init__()
-            self.followed, self.views = followed, views
-            self.at, self.error, self.seconds = at, error, seconds
-
-    class Recalled(Message):
-        """A worker has read what was recorded before this screen looked."""
-
-        def __init__(self, asked: int, before: tuple[Rebalance, ...]) -> None:
-            super().__init__()
-            self.asked, self.before = asked, before
-
     def __init__(self) -> None:
         super().__init__()
         self.followed: GroupSamples | None = None
@@ -124,7 +101,7 @@ class GroupsPoller(DashboardScreen):
         self.dashboard.draw()  # an age may read differently
 
     def _look(self) -> None:
-        """Have a worker look, unless one does; the answer comes as `Looked`."""
+        """Have a worker look, unless one does."""
         connection = self.session.connection
         if connection is None or self._looking:
             return
@@ -132,36 +109,43 @@ class GroupsPoller(DashboardScreen):
 
         def work() -> None:
             began = time.monotonic()
-            found: GroupSamples | None = None
+            found: GroupSamples | TrimtabError
             views: tuple[GroupView, ...] = ()
-            failed: TrimtabError | None = None
             try:
                 newest = fetch_group_sample(connection.client, connection.clock)
             except TrimtabError as error:
-                failed = error
+                found = error
             else:
                 found = before.then(newest) if before else GroupSamples(newest)
                 views = found.views
                 for view in views:  # is kept with it: here, or as the screen draws
                     _ = view.lag, view.is_lower_bound, view.pace, view.idle
             took = time.monotonic() - began
-            self.post_message(self.Looked(found, views, connection.clock.now(), failed, took))
+            self.call_later(self._take, found, views, connection.clock.now(), took)
 
         self.run_worker(work, thread=True, group="groups")
 
     def refetch(self) -> None:
         self._look()
 
-    def on_groups_poller_looked(self, message: Looked) -> None:
+    def _take(
+        self,
+        found: GroupSamples | TrimtabError,
+        views: tuple[GroupView, ...],
+        at: datetime,
+        seconds: float,
+    ) -> None:
+        """Take what a look came to that began `seconds` ago, or why it failed."""
         self._looking = False
         now = self.dashboard.monotonic()
-        interval = max(LOOK_SECONDS, COST * message.seconds)
+        interval = max(LOOK_SECONDS, COST * seconds)
         self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
-        self.error = message.error
-        if message.followed is not None:
-            self.followed, self.views = message.followed, message.views
-            self._take_rebalances(message.followed.newest, message.at)
-            self.age = Freshness(now - message.seconds, interval)
+        if isinstance(found, TrimtabError):
+            self.error = found
+        else:
+            self.error, self.followed, self.views = None, found, views
+            self._take_rebalances(found.newest, at)
+            self.age = Freshness(now - seconds, interval)
         self.dashboard.draw()
 
     def _take_rebalances(self, look: GroupSample, at: datetime) -> None:
@@ -176,7 +160,7 @@ class GroupsPoller(DashboardScreen):
             nth = self._asked_before
 
             def recall() -> None:
-                self.post_message(self.Recalled(nth, merge_rebalances(cluster_id, at, seen)))
+                self.call_later(self._recall, nth, merge_rebalances(cluster_id, at, seen))
 
             self.run_worker(recall, thread=True, group="rebalances")
             return
@@ -185,9 +169,10 @@ class GroupsPoller(DashboardScreen):
         self._watched, happened = then
         self._happened = (*self._happened, *happened)[-KEPT:]
 
-    def on_groups_poller_recalled(self, message: Recalled) -> None:
-        if message.asked == self._asked_before:
-            self._before = message.before
+    def _recall(self, asked: int, before: tuple[Rebalance, ...]) -> None:
+        """Take what was recorded before this screen looked."""
+        if asked == self._asked_before:
+            self._before = before
         self.show(self.session)
 
     @property

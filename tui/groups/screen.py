@@ -33,7 +33,7 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         self._words = ""
         self._order = Order.LAG
         self._partition_order = Order.NAME
-        self._id: str | None = None
+        self._chosen_id: str | None = None
         """The chosen group; None is the first one."""
         self._last: GroupView | None = None
         """The chosen group as it was seen last, should it vanish."""
@@ -50,12 +50,13 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         groups = build_saved_views(session.groups or ()) if saved else self.views
         known = {group.group.id for group in groups}
         last = self._last
-        gone = last is not None and last.group.id == self._id and self._id not in known
+        chosen_id = self._chosen_id
+        gone = last is not None and last.group.id == chosen_id and chosen_id not in known
         offered = (*groups, last) if gone and last is not None else groups
-        rows = listed(offered, self._words, self._order, self._id if gone else None)
-        chosen = chosen_of(rows, self._id)
+        rows = listed(offered, self._words, self._order, chosen_id if gone else None)
+        chosen = chosen_of(rows, chosen_id)
         if chosen is not None:
-            self._id, self._last = chosen.group.id, chosen
+            self._chosen_id, self._last = chosen.group.id, chosen
         partitions = partitions_of(chosen, self._partition_order) if chosen else ()
         age = self.age
         followed = self.followed
@@ -127,8 +128,8 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         self.show(self.session)
 
     def _choose(self, id: str) -> None:
-        if id != self._id:
-            self._id, self._tp = id, None
+        if id != self._chosen_id:
+            self._chosen_id, self._tp = id, None
 
     def action_enter(self) -> None:
         if self._view(self.session).chosen is not None:
@@ -188,7 +189,7 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         """Return the partition under the cursor, or the id of the chosen group, on one line."""
         if self._inside and self._tp is not None:
             return str(self._tp)
-        return None if self._id is None else printable(self._id)
+        return None if self._chosen_id is None else printable(self._chosen_id)
 
 
 def _other(order: Order) -> Order:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
-from textual.message import Message
 from textual.widget import Widget
 
 from core.cluster.metadata import TopicPartition
@@ -34,13 +33,6 @@ class LoadScreen(DashboardScreen):
 
     PLACE = LOAD
     BINDINGS = bindings_of(LOAD)
-
-    class Read(Message):
-        """A worker has read windows."""
-
-        def __init__(self, key: tuple[object, str], history: LoadHistory | None, why: str) -> None:
-            super().__init__()
-            self.key, self.history, self.why = key, history, why
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,19 +121,21 @@ class LoadScreen(DashboardScreen):
                 try:
                     found = read_history(cluster_id, place, of=of, until=until)
                 except TrimtabError as error:
-                    self.post_message(self.Read(key, None, error.title))
+                    self.call_later(self._take_history, key, None, error.title)
                 else:
-                    self.post_message(self.Read(key, found, ""))
+                    self.call_later(self._take_history, key, found)
 
             self.run_worker(work, thread=True, exclusive=True, group="history")
         # The windows before this snapshot are shown until the new ones are there.
         return self._history[1] if self._history and self._history[0][0] == of else None
 
-    def on_load_screen_read(self, message: Read) -> None:
-        if message.why:
-            self.say(message.why, "act")
-        if message.key == self._asked:
-            self._history = (message.key, message.history)
+    def _take_history(
+        self, key: tuple[object, str], history: LoadHistory | None, why: str = ""
+    ) -> None:
+        if why:
+            self.say(why, "act")
+        if key == self._asked:
+            self._history = (key, history)
             self.show(self.session)
 
     # -- moving about ----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from textual.app import App
-from textual.message import Message
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
@@ -78,14 +77,14 @@ class AppBase(App[int]):
         self,
         group: str,
         work: Callable[[], Done],
-        answer: Callable[[Done | TrimtabError], Message],
+        take: Callable[[Done | TrimtabError], None],
     ) -> None:
-        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
+        """Have a thread do some work; `take` is called with what came of it, or why nothing did."""
 
-        def answered() -> None:
-            self.post_message(answer(guarded(work)))
+        def done() -> None:
+            self.call_later(take, guarded(work))
 
-        self.run_worker(answered, thread=True, group=group, exit_on_error=False)
+        self.run_worker(done, thread=True, group=group, exit_on_error=False)
 
     def _handle_exception(self, error: Exception) -> None:
         """Go on where a thread of a screen fails, and say why: only its answer is missing."""

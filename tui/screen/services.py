@@ -48,13 +48,16 @@ class Dashboard(Protocol):
     def draw(self) -> None:
         """Have the open screen draw the session."""
 
+    def say(self, text: str, role: str) -> None:
+        """Say something in the footer of the screen, also of one that lies under a dialog."""
+
     def run_in_background(
         self,
         group: str,
         work: Callable[[], Done],
-        answer: Callable[[Done | TrimtabError], Message],
+        take: Callable[[Done | TrimtabError], None],
     ) -> None:
-        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
+        """Have a thread do some work; `take` is called with what came of it, or why nothing did."""
 
     def action_show_screen(self, name: str) -> None: ...
 

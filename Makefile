@@ -109,7 +109,7 @@ bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand
 
 bench-terminal: $(DEV)  ## bytes sent to the terminal: idle, one cell, one row
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -P -m tests.bench.terminal_bytes | tee $(REPORTS)/terminal-bytes.json
+	$(BIN)/python -P -m tests.bench.terminal_bytes -o $(REPORTS)/terminal-bytes.json
 
 bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real brokers
 	@mkdir -p $(REPORTS)
@@ -168,7 +168,7 @@ bench-pipeline: $(BENCH)  ## the load pipeline: exactness, accuracy, latency, sp
 	$(BIN)/python -P -m tests.bench.pipeline -o $(REPORTS)/pipeline.json $(if $(ONLY),--only $(ONLY))
 
 measurements: $(BENCHES)  ## all benches, and docs/measurements.md from them
-	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
+	$(BIN)/python -P -m tests.bench.measurements $(REPORTS) -o docs/measurements.md
 
 scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
 	$(BIN)/python -P -m tests.acceptance

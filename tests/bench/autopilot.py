@@ -8,14 +8,12 @@ even placement, move at the same speed, and leave a cluster with a broker down a
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,7 @@ from core.load.load import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.plan_request import PlanRequest
 from core.plan.planner.planner import suggest_plan
-from tests.bench.report import leave
+from tests.bench.harness import arguments, leave
 
 BROKERS, PARTITIONS, REPLICAS, RACKS, TOPICS = 12, 2_000, 3, 3, 40
 JOINS = 11
@@ -73,9 +71,9 @@ class Month:
     state: ClusterState
 
     @classmethod
-    def of(cls, seed: int, days: int) -> Month:
+    def of(cls, seed: int) -> Month:
         random = np.random.default_rng(seed)
-        hours = days * 24
+        hours = DAYS * 24
         topic = np.sort(random.integers(0, TOPICS, PARTITIONS))
         base = random.lognormal(0, 1.2, TOPICS)[topic] * random.lognormal(0, 0.6, PARTITIONS)
         base *= IN_BYTES_PER_S / base.sum()
@@ -85,8 +83,8 @@ class Month:
             rates=rates,
             reads=random.integers(0, 4, TOPICS)[topic].astype(np.float64),
             sizes=_sizes(rates),
-            downs=_downs(random, days),
-            joins=int(random.integers(8 * 24, 16 * 24)) if days > 16 else hours // 2,
+            downs=_downs(random),
+            joins=int(random.integers(8 * 24, 16 * 24)),
             state=_placed(random, topic),
         )
 
@@ -130,9 +128,9 @@ def _sizes(rates: Float64) -> Float64:
     return found
 
 
-def _downs(random: np.random.Generator, days: int) -> tuple[Down, ...]:
+def _downs(random: np.random.Generator) -> tuple[Down, ...]:
     found = []
-    for begin in np.sort(random.integers(24, days * 24 - 24, 3)).tolist():
+    for begin in np.sort(random.integers(24, DAYS * 24 - 24, 3)).tolist():
         found.append(Down(int(random.integers(JOINS)), begin, begin + int(random.integers(1, 13))))
     return tuple(found)
 
@@ -290,9 +288,9 @@ class Daily:
             self.placed.begin(now, plan, state)
 
 
-def play(seed: int, days: int) -> dict[str, Any]:
+def play(seed: int) -> dict[str, Any]:
     """Return what a month came to under both."""
-    month = Month.of(seed, days)
+    month = Month.of(seed)
     state = Placed(month, month.state).at(0)
     even = suggest_plan(
         state, _load(month, month.rates[:24].mean(axis=0), BEGIN), PlanRequest(band=0.10)
@@ -302,7 +300,7 @@ def play(seed: int, days: int) -> dict[str, Any]:
     first.end(BEGIN + timedelta(days=365))
     began = time.process_time()
     pilots = [Autopilot(Placed(month, first.state)), Daily(Placed(month, first.state))]
-    for now, hour in _moments(days):
+    for now, hour in _moments():
         rates = month.load(hour)
         for pilot in pilots:
             state = pilot.placed.at(hour)
@@ -316,8 +314,8 @@ def play(seed: int, days: int) -> dict[str, Any]:
     return {"seed": seed, "autopilot": ours, "daily": theirs, "processor_seconds": seconds}
 
 
-def _moments(days: int) -> Iterator[tuple[datetime, float]]:
-    for n in range(int(timedelta(days=days) / STEP)):
+def _moments() -> Iterator[tuple[datetime, float]]:
+    for n in range(int(timedelta(days=DAYS) / STEP)):
         yield BEGIN + n * STEP, n * STEP / timedelta(hours=1)
 
 
@@ -347,25 +345,13 @@ def summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--first", type=int, default=0, help="The seed to begin with.")
-    parser.add_argument("--days", type=int, default=DAYS)
-    given = parser.parse_args()
+    chosen = arguments(__doc__, seeds=SEEDS)
     rows: list[dict[str, Any]] = []
-    for seed in range(given.first, given.first + given.seeds):
-        rows.append(play(seed, given.days))
+    for seed in range(chosen.seeds):
+        rows.append(play(seed))
         print(json.dumps(rows[-1]), flush=True)
-        document = {
-            "brokers": BROKERS,
-            "partitions": PARTITIONS,
-            "days": given.days,
-            "months": rows,
-            **summed(rows),
-        }
-        if given.output is not None:
-            leave(document, given.output)
+        about = {"brokers": BROKERS, "partitions": PARTITIONS, "days": DAYS, "months": rows}
+        leave(about | summed(rows), chosen.output)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ Each is read by a process of its own, timed as a whole, imports among it.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -15,13 +13,13 @@ from typing import Any
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.text.json_output import json_text
-from tests.bench.measured import run_measured
-from tests.bench.report import leave
+from tests.bench.harness import arguments, leave, run_measured
 from tests.bench.skewed import Shape, skewed
 
 BROKERS = 200
 CASES = (("JSON", 100_000, None), ("Arrow", 100_000, None), ("Arrow", 1_000_000, 3.0))
 """Form, partitions of three replicas, and the seconds that reading may take."""
+ROUNDS = 3
 READ = """
 import sys
 from pathlib import Path
@@ -31,7 +29,7 @@ print(state.replica_count)
 """
 
 
-def play(form: str, partitions: int, most_seconds: float | None, rounds: int) -> dict[str, Any]:
+def play(form: str, partitions: int, most_seconds: float | None) -> dict[str, Any]:
     state, load = skewed(Shape(BROKERS, partitions, "skew"))
     document = ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
     with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +38,7 @@ def play(form: str, partitions: int, most_seconds: float | None, rounds: int) ->
             path.write_text(json_text(document_to_json(document)), encoding="utf-8")
         else:
             arrow.write_arrow(document, path)
-        played = [run_measured(str(path), program=READ) for _ in range(rounds)]
+        played = [run_measured(str(path), program=READ) for _ in range(ROUNDS)]
         size = path.stat().st_size
     assert all(int(one.output) == state.replica_count for one in played)
     return {
@@ -54,22 +52,15 @@ def play(form: str, partitions: int, most_seconds: float | None, rounds: int) ->
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    chosen = parser.parse_args()
+def main() -> None:
+    chosen = arguments(__doc__)
     rows = []
     for form, partitions, most in CASES:
-        rows.append(play(form, partitions, most, chosen.rounds))
+        rows.append(play(form, partitions, most))
         leave(rows, chosen.output)
-        print(
-            f"{form}, {partitions:,} partitions: {median(rows[-1]['seconds']):.2f} s"
-            f"{f' (≤ {most:g})' if most else ''}, {rows[-1]['memory_bytes'] / 1e6:.0f} MB",
-            flush=True,
-        )
-    return 0
+        seconds, memory = median(rows[-1]["seconds"]), rows[-1]["memory_bytes"] / 1e6
+        print(f"{form}, {partitions:,} partitions: {seconds:.2f} s, {memory:.0f} MB", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

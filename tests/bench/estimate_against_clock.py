@@ -8,18 +8,12 @@ its range the run's folder, what `apply` said and what its brokers logged stay b
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import shutil
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,13 +26,23 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill, run_workload
+from core.cluster.sandbox.workload import fill
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
-from tests.bench.report import leave
+from tests.bench.harness import (
+    MB,
+    QUIET_LOAD,
+    Reassignment,
+    arguments,
+    begun,
+    brokers,
+    home_folder,
+    leave,
+    produced,
+    trimtab,
+    wait_for_quiet,
+)
 from tests.waiting import eventually
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
-MB = 1_000_000
 BATCH_BYTES = 15_000
 """Kafka's own default is 16 kB."""
 MESSAGE_BYTES = 1_000
@@ -48,9 +52,8 @@ same step of the quota's windows (11.5 s)."""
 WINDOWS_SECONDS = 12.0
 """How long brokers remember what was copied: a row that began within it would have the credit that
 the one before left unused, at wire speed."""
-QUIET_LOAD = 2.5
-"""What the machine may be busy with else: above it a row waits, and then says so."""
 SKEW = 0.3
+SEED = 1
 
 Replicas = tuple[int, ...]
 Move = tuple[Replicas, Replicas]
@@ -88,9 +91,16 @@ class Row:
         moves = SHAPES[self.shape]
         return list(moves) if self.produced_mb_per_s else [(b[:1], a[:1]) for b, a in moves]
 
-    def sizes(self, seed: int) -> list[int]:
+    @property
+    def workload(self) -> Workload:
+        """Return what is produced, evenly to all partitions."""
+        before = tuple(replicas for replicas, _ in self.moves)
+        each = (self.produced_mb_per_s * MB / len(before),) * len(before)
+        return Workload((TopicLoad(self.topic, before, each, MESSAGE_BYTES),), ())
+
+    def sizes(self) -> list[int]:
         """Return each partition's bytes, uneven, so that the busiest side copies long enough."""
-        rng = random.Random(f"{seed} {self.name}")
+        rng = random.Random(f"{SEED} {self.name}")
         weights = [1 + rng.uniform(-SKEW, SKEW) for _ in self.moves]
         sides: dict[tuple[str, int], float] = {}
         growth: dict[tuple[str, int], float] = {}
@@ -125,58 +135,45 @@ ROWS = (
 class Bench:
     """One sandbox, and the command on it."""
 
-    def __init__(self, sandbox: Sandbox, home: Path, kept: Path, seed: int) -> None:
-        self.settings = ConnectionSettings(sandbox.bootstrap)
-        self.home, self.kept, self.seed = home, kept, seed
-        self._nodes = sandbox.nodes
+    def __init__(self, sandbox: Sandbox, home: Path, kept: Path) -> None:
+        self.sandbox, self.settings = sandbox, ConnectionSettings(sandbox.bootstrap)
+        self.home, self.kept = home, kept
         self._ended = -WINDOWS_SECONDS
-
-    def trimtab(self, *words: str) -> str:
-        """Run one command and return what it printed."""
-        done = subprocess.run(
-            [TRIMTAB, "-b", self.settings.bootstrap, *words],
-            env={**os.environ, "TRIMTAB_HOME": str(self.home)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def measure(self, row: Row) -> dict[str, Any]:
         """Fill a topic, ask for the estimate, apply, and return both times."""
-        load = os.getloadavg()[0]
-        topic, moves, sizes = row.topic, row.moves, row.sizes(self.seed)
+        load = wait_for_quiet()
+        topic, moves, sizes = row.topic, row.moves, row.sizes()
         tps = [TopicPartition(topic, p) for p in range(len(moves))]
+        ends = [after for _, after in moves]
         create_topics(self.settings, {topic: [before for before, _ in moves]})
         try:
             fill(self.settings, dict(zip(tps, sizes, strict=True)), batch_bytes=BATCH_BYTES)
-            plan = self._plan(topic, moves)
-            with self._produced(row):
+            plan = Reassignment(self.sandbox, self.home, dict(zip(tps, ends, strict=True)))
+            with produced(self.settings, row.workload) if row.produced_mb_per_s else nullcontext():
                 if row.produced_mb_per_s:
-                    self.trimtab("collect", "--once", "--interval", "10s")
+                    trimtab(self.sandbox, "collect", "--once", "--interval", "10s")
                 time.sleep(max(0.0, self._ended + WINDOWS_SECONDS - time.monotonic()))
-                rate = ("--throttle", f"{row.rate_mb_per_s}MB/s", "--json")
-                estimate = json.loads(self.trimtab("estimate", plan, *rate))
+                words = ("--throttle", f"{row.rate_mb_per_s}MB/s", "--json")
+                estimate = json.loads(trimtab(self.sandbox, "estimate", str(plan.path), *words))
                 messages, started = self._messages(tps), time.monotonic()
-                told = self.trimtab("apply", plan, *rate, "--yes")
+                events = plan.apply(f"{row.rate_mb_per_s}MB/s")
                 self._ended = time.monotonic()
                 took = self._ended - started
-                produced = (self._messages(tps) - messages) * MESSAGE_BYTES / took
-            self.trimtab("verify", plan)
+                came = (self._messages(tps) - messages) * MESSAGE_BYTES / took
+            trimtab(self.sandbox, "verify", str(plan.path))
         finally:
             delete_topics(self.settings, [topic])
-        events = [json.loads(line) for line in told.splitlines()]
         assert events[-1]["outcome"] == "done", events[-1]
         low, high = estimate["range_seconds"]
         if not low <= took <= high:
-            self._keep(row, told)
+            self._keep(row, events)
         return {
             "row": row.name,
             "shape": row.shape,
             "rate_bytes_per_s": row.rate_mb_per_s * MB,
             "asked_to_produce_bytes_per_s": row.produced_mb_per_s * MB,
-            "produced_bytes_per_s": round(produced),
+            "produced_bytes_per_s": round(came),
             "bytes": estimate["total_bytes"],
             "estimated_seconds": estimate["seconds"],
             "range_seconds": estimate["range_seconds"],
@@ -186,26 +183,16 @@ class Bench:
             "in_range": low <= took <= high,
             "load_before": round(load, 1),
             "quiet": load < QUIET_LOAD,
-            "seed": self.seed,
         }
 
-    def _keep(self, row: Row, told: str) -> None:
+    def _keep(self, row: Row, events: Sequence[Mapping[str, Any]]) -> None:
         """Keep what can explain a row whose time is not within its range."""
         folder = self.kept / row.topic.removeprefix("bench.")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.home / "data", folder / "data")
-        for node in self._nodes:
+        for node in self.sandbox.nodes:
             shutil.copytree(node.folder / "logs", folder / f"node-{node.id}")
-        (folder / "apply.jsonl").write_text(told)
-
-    def _plan(self, topic: str, moves: Sequence[Move]) -> str:
-        rows = [
-            {"topic": topic, "partition": p, "replicas": after}
-            for p, (_, after) in enumerate(moves)
-        ]
-        plan = self.home / "plan.json"
-        plan.write_text(json.dumps({"version": 1, "partitions": rows}))
-        return str(plan)
+        (folder / "apply.jsonl").write_text("".join(f"{json.dumps(e)}\n" for e in events))
 
     def _messages(self, tps: Sequence[TopicPartition]) -> int:
         ends: dict[TopicPartition, int] = {}
@@ -221,26 +208,6 @@ class Bench:
             client.close()
         return sum(ends.values())
 
-    @contextmanager
-    def _produced(self, row: Row) -> Iterator[None]:
-        """Produce evenly to all partitions meanwhile."""
-        if not row.produced_mb_per_s:
-            yield
-            return
-        before = tuple(replicas for replicas, _ in row.moves)
-        each = row.produced_mb_per_s * MB / len(before)
-        workload = Workload(
-            (TopicLoad(row.topic, before, (each,) * len(before), MESSAGE_BYTES),), ()
-        )
-        stop = threading.Event()
-        producer = threading.Thread(target=run_workload, args=(self.settings, workload, stop))
-        producer.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            producer.join()
-
 
 def _copying_seconds(events: Sequence[Mapping[str, Any]]) -> float:
     """Return the time from the first submission to the last partition done."""
@@ -249,23 +216,6 @@ def _copying_seconds(events: Sequence[Mapping[str, Any]]) -> float:
         for kind in ("submitted", "moved")
     )
     return (max(last) - min(first)).total_seconds()
-
-
-def wait_for_quiet(patience_seconds: float) -> None:
-    """Wait until the machine has little else to do, but not for ever."""
-    until = time.monotonic() + patience_seconds
-    while os.getloadavg()[0] >= QUIET_LOAD and time.monotonic() < until:
-        time.sleep(1)
-
-
-def begun(output: Path, seed: int) -> list[dict[str, Any]]:
-    """Return the rows of an interrupted run with this seed; none when it was complete."""
-    if not output.exists():
-        return []
-    rows = [row for row in json.loads(output.read_text()) if row.get("seed") == seed]
-    names = {row.name for row in ROWS}
-    done = [row for row in rows if row["row"] in names]
-    return [] if len(done) == len(ROWS) else done
 
 
 def told(row: Mapping[str, Any]) -> str:
@@ -281,39 +231,17 @@ def told(row: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--name", default="bench-estimate", help="Name of the sandbox.")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", metavar="ROW", choices=[r.name for r in ROWS])
-    parser.add_argument("--patience", type=float, default=60.0, help="For a quiet machine, s.")
-    arguments = parser.parse_args()
-    results = begun(arguments.output, arguments.seed)
-    if arguments.only and not results and arguments.output.exists():
-        results = json.loads(arguments.output.read_text())
+    chosen = arguments(__doc__)
+    order = [row.name for row in ROWS]
+    results = begun(chosen.output, "row", order)
     done = {row["row"] for row in results}
-    wanted = [
-        row
-        for row in ROWS
-        if (row.name in arguments.only if arguments.only else row.name not in done)
-    ]
-    sandbox = Sandbox.up(
-        arguments.name, replace=True, say=lambda text: print(text, file=sys.stderr)
-    )
-    try:
-        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-            kept = arguments.output.with_suffix(".kept")
-            bench = Bench(sandbox, Path(home), kept, arguments.seed)
-            for row in wanted:
-                wait_for_quiet(arguments.patience)
-                measured = bench.measure(row)
-                results = [other for other in results if other["row"] != row.name] + [measured]
-                order = [row.name for row in ROWS]
-                results.sort(key=lambda r: order.index(r["row"]))
-                leave(results, arguments.output)
-                print(told(measured), flush=True)
-    finally:
-        sandbox.down()
+    with brokers("estimate") as sandbox, home_folder() as home:
+        bench = Bench(sandbox, home, chosen.output.with_suffix(".kept"))
+        for row in ROWS:
+            if row.name not in done:
+                results.append(bench.measure(row))
+                leave(sorted(results, key=lambda r: order.index(r["row"])), chosen.output)
+                print(told(results[-1]), flush=True)
     errors = [abs(row["error"]) for row in results]
     print(f"{len(errors)} rows: median error {median(errors):.1%}, worst {max(errors):.1%}")
 

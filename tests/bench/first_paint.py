@@ -6,18 +6,15 @@ A B A B …; the median of each and their ratio go to a JSON document.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
-from pathlib import Path
 
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from tests.bench.report import leave
+from core.cluster.sandbox.topics import create_topics
+from tests.bench.harness import TRIMTAB, arguments, brokers, leave_and_print
 from tests.terminal import Terminal
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 ROUNDS = 5
 
@@ -40,14 +37,13 @@ def describe(sandbox: Sandbox) -> float:
     return time.monotonic() - started
 
 
-def measure(sandbox: Sandbox, topic: str, rounds: int = ROUNDS) -> dict[str, object]:
+def measure(sandbox: Sandbox, topic: str) -> dict[str, object]:
     """Return both medians and the ratio, after one round that is not counted."""
-    pairs = [(first_paint(sandbox.bootstrap, topic), describe(sandbox)) for _ in range(rounds + 1)][
-        1:
-    ]
+    turns = [(first_paint(sandbox.bootstrap, topic), describe(sandbox)) for _ in range(ROUNDS + 1)]
+    pairs = turns[1:]
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
     return {
-        "rounds": rounds,
+        "rounds": ROUNDS,
         "first_paint_seconds": [round(pair[0], 3) for pair in pairs],
         "topic_command_seconds": [round(pair[1], 3) for pair in pairs],
         "first_paint_median_seconds": round(ours, 3),
@@ -57,34 +53,12 @@ def measure(sandbox: Sandbox, topic: str, rounds: int = ROUNDS) -> dict[str, obj
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--name", default="bench-first-paint", help="Name of the sandbox.")
-    arguments = parser.parse_args()
-    sandbox = Sandbox.up(
-        arguments.name, racks=2, replace=True, say=lambda text: print(text, file=sys.stderr)
-    )
-    try:
-        for number in range(20):
-            topic = f"bench.topic-{number:02d}"
-            done = sandbox.tool(
-                TOPIC_COMMAND,
-                "--bootstrap-server",
-                sandbox.bootstrap,
-                "--create",
-                "--topic",
-                topic,
-                "--partitions",
-                "12",
-                "--replication-factor",
-                "3",
-            )
-            assert done.returncode == 0, done.stderr
-        result = measure(sandbox, "bench.topic-")
-    finally:
-        sandbox.down()
-    leave(result, arguments.output)
-    print(json.dumps(result, indent=2))
+    chosen = arguments(__doc__)
+    with brokers("first-paint", racks=2) as sandbox:
+        layout = [tuple(1 + (p + k) % 4 for k in range(3)) for p in range(12)]
+        topics = [f"bench.topic-{number:02d}" for number in range(20)]
+        create_topics(ConnectionSettings(sandbox.bootstrap), dict.fromkeys(topics, layout))
+        leave_and_print(measure(sandbox, "bench.topic-"), chosen.output)
 
 
 if __name__ == "__main__":

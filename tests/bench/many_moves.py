@@ -6,28 +6,23 @@ memory is that of a run's process. A step's time is the processor's, without the
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.report import leave
+from tests.bench.harness import MB, arguments, home_folder, leave_and_print
 
-MB = 1_000_000
 BROKERS = 30
 TOPICS = 20
 PARTITIONS = 500
 SPEED = 20.0
 
 
-def simulate(path: Path) -> None:
+def simulate(path: str) -> None:
     """Serve a cluster of ten thousand small partitions until it is told to end."""
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.server import SimulatorServer
@@ -39,7 +34,9 @@ def simulate(path: Path) -> None:
     layout = {
         f"topic-{t:02}": [replicas(t * 13 + p) for p in range(PARTITIONS)] for t in range(TOPICS)
     }
-    server = SimulatorServer(SimulatedCluster(small_spec(layout, size_bytes=20_000)), path, SPEED)
+    server = SimulatorServer(
+        SimulatedCluster(small_spec(layout, size_bytes=20_000)), Path(path), SPEED
+    )
     server.start()
     print("ready", flush=True)
     server.stopped.wait()
@@ -110,20 +107,12 @@ def carry_out(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--simulate", type=Path, help="Serve the cluster at this socket.")
-    arguments = parser.parse_args()
-    if arguments.simulate is not None:
-        simulate(arguments.simulate)
-        return
-    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-        os.environ["TRIMTAB_HOME"] = home
-        path = Path(home) / "simulator.sock"
+    chosen = arguments(__doc__)
+    with home_folder() as home:
+        path = home / "simulator.sock"
+        program = "import sys; from tests.bench.many_moves import simulate; simulate(sys.argv[1])"
         simulator = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.bench.many_moves", "--simulate", str(path)],
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True
         )
         try:
             assert simulator.stdout is not None
@@ -132,9 +121,7 @@ def main() -> None:
         finally:
             simulator.terminate()
             simulator.wait()
-    if arguments.output is not None:
-        leave(measured, arguments.output)
-    print(json.dumps(measured, indent=2))
+    leave_and_print(measured, chosen.output)
 
 
 if __name__ == "__main__":

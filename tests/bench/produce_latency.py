@@ -14,13 +14,9 @@ played again.
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -35,14 +31,18 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
 from core.run.throttles.rate_bounds import MIN_BYTES_PER_S
-from tests.bench.leaving import end_runs
-from tests.bench.report import leave
+from tests.bench.harness import (
+    MB,
+    Reassignment,
+    arguments,
+    brokers,
+    home_folder,
+    leave,
+    percentile,
+)
 from tests.waiting import eventually
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
-TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 MOVED, BESIDE = "bench.moved", "bench.beside"
-MB = 1_000_000
 PARTITIONS = 8
 PARTITION_BYTES = 400 * MB
 MESSAGES_PER_S = 200
@@ -127,8 +127,7 @@ class PacedProducer:
 
 
 def p99(waits: Iterable[float]) -> float:
-    ordered = sorted(waits)
-    return ordered[math.ceil(0.99 * len(ordered)) - 1]
+    return percentile(list(waits), 0.99)
 
 
 class Flight:
@@ -166,23 +165,18 @@ class Turns:
     """One sandbox whose every broker gives and receives as the moved topic goes to and fro."""
 
     def __init__(self, sandbox: Sandbox, home: Path) -> None:
-        self._sandbox, self._home = sandbox, home
         settings = ConnectionSettings(sandbox.bootstrap)
         self._client = KafkaClient(settings)
         ids = sandbox.broker_ids
         ring = [ids[n % len(ids)] for n in range(PARTITIONS + len(ids))]
         self._before = [(ring[p], ring[p + 1]) for p in range(PARTITIONS)]
-        self._after = [(ring[p], ring[p + 2]) for p in range(PARTITIONS)]
+        after = [(ring[p], ring[p + 2]) for p in range(PARTITIONS)]
         moved = [TopicPartition(MOVED, p) for p in range(PARTITIONS)]
         beside = [TopicPartition(BESIDE, p) for p in range(PARTITIONS)]
         thrice = [(ring[p], ring[p + 1], ring[p + 2]) for p in range(PARTITIONS)]
         create_topics(settings, {MOVED: self._before, BESIDE: thrice})
         fill(settings, dict.fromkeys(moved, PARTITION_BYTES))
-        self._plan = home / "plan.json"
-        entries = [
-            {"topic": MOVED, "partition": p, "replicas": self._after[p]} for p in range(PARTITIONS)
-        ]
-        self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+        self._plan = Reassignment(sandbox, home, dict(zip(moved, after, strict=True)))
         self.producer = PacedProducer(settings, [*moved, *beside])
 
     def turn(self, who: str) -> dict[str, Any]:
@@ -217,36 +211,19 @@ class Turns:
     def _carried_out(self, who: str) -> tuple[float, float] | None:
         """Return the window to measure; None for the time that moves are seen in flight."""
         if who == "trimtab":
-            self._trimtab()
+            self._plan.apply("auto")
             return None
         if who == "nothing":
             return _slept(NOTHING_SECONDS)
         if who == "throttled-tool":
-            self._tool("--execute", "--throttle", str(MIN_BYTES_PER_S))
+            self._plan.tool("--execute", "--throttle", str(MIN_BYTES_PER_S))
             time.sleep(BURST_SECONDS)
             window = _slept(THROTTLED_SECONDS)
-            self._tool("--cancel")
+            self._plan.tool("--cancel")
             return window
-        self._tool("--execute")
+        self._plan.tool("--execute")
         eventually(lambda: not self._client.fetch_reassignments(), MOVED_SECONDS, every=0.1)
         return None
-
-    def _trimtab(self) -> None:
-        subprocess.run(
-            [
-                *(TRIMTAB, "-b", self._sandbox.bootstrap, "apply", str(self._plan)),
-                *("--throttle", "auto", "--yes", "--json"),
-            ],
-            env={**os.environ, "TRIMTAB_HOME": str(self._home)},
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-
-    def _tool(self, *words: str) -> None:
-        bootstrap = ("--bootstrap-server", self._sandbox.bootstrap)
-        files = ("--reassignment-json-file", str(self._plan))
-        done = self._sandbox.tool(TOOL, *bootstrap, *words, *files)
-        assert done.returncode == 0, done.stderr
 
     def close(self) -> None:
         self.producer.stop()
@@ -295,22 +272,13 @@ def _kept(rows: Sequence[dict[str, Any]], who: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--name", default="bench-latency", help="Name of the sandbox.")
-    arguments = parser.parse_args()
-    sandbox = Sandbox.up(arguments.name, replace=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-            turns = Turns(sandbox, Path(home))
-            try:
-                rows = measured(turns, arguments.rounds)
-            finally:
-                end_runs(Path(home))
-                turns.close()
-    finally:
-        sandbox.down()
+    chosen = arguments(__doc__, rounds=3)
+    with brokers("latency") as sandbox, home_folder() as home:
+        turns = Turns(sandbox, home)
+        try:
+            rows = measured(turns, chosen.rounds)
+        finally:
+            turns.close()
     kept, rejected = split(rows)
     medians = {
         who: {
@@ -328,7 +296,7 @@ def main() -> None:
         "failed_messages": turns.producer.failed,
         "medians": medians,
     }
-    leave(found, arguments.output)
+    leave(found, chosen.output)
     print(json.dumps({"medians": medians, "rejected": len(rejected)}, indent=2))
 
 

@@ -6,18 +6,13 @@ and leaves them, of a classic group and of one of the new protocol.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import os
 import random
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from core import paths
@@ -31,8 +26,7 @@ from core.watch.timeline.events import Kind, Note
 from core.watch.timeline.group_changes import watch_in_thread
 from core.watch.timeline.store import Timeline
 from tests.acceptance.group_clients import Heard, Reader
-from tests.bench.report import leave
-from tests.bench.waits import measured
+from tests.bench.harness import arguments, brokers, home_folder, leave_and_print, summed_up
 from tests.hands import operated
 from tui.app import TrimtabApp
 from tui.drawing.page import Page
@@ -143,41 +137,19 @@ async def _until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
-@contextmanager
-def at_home() -> Iterator[None]:
-    """Have timelines lie in a folder of their own."""
-    before = os.environ.get("TRIMTAB_HOME")
-    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
-        os.environ["TRIMTAB_HOME"] = folder
-        try:
-            yield
-        finally:
-            del os.environ["TRIMTAB_HOME"]
-            if before is not None:
-                os.environ["TRIMTAB_HOME"] = before
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--name", default="bench-rebalances", help="Name of the sandbox.")
-    arguments = parser.parse_args()
+    chosen = arguments(__doc__)
     found: dict[str, Any] = {}
     overrides = {
         "group.consumer.min.heartbeat.interval.ms": "500",
         "group.consumer.heartbeat.interval.ms": "500",
     }
-    sandbox = Sandbox.up(arguments.name, (1, 2, 3), replace=True, overrides=overrides)
-    try:
+    with brokers("rebalances", (1, 2, 3), overrides=overrides) as sandbox, home_folder():
         create_topics(ConnectionSettings(sandbox.bootstrap), {TOPIC: [(1,), (2,), (3,)]})
-        with at_home():
-            for protocol in ("classic", "consumer"):
-                took = asyncio.run(shown_after(sandbox, protocol))
-                found[protocol] = {where: measured(all) for where, all in took.items()}
-    finally:
-        sandbox.down()
-    leave(found, arguments.output)
-    print(json.dumps(found, indent=2))
+        for protocol in ("classic", "consumer"):
+            took = asyncio.run(shown_after(sandbox, protocol))
+            found[protocol] = {where: summed_up(all) for where, all in took.items()}
+    leave_and_print(found, chosen.output)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,7 @@ Each turn is the command from its start to its end, on four real brokers.
 
 from __future__ import annotations
 
-import argparse
 import json
-import resource
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 from core.cluster.kafka.client import KafkaClient
@@ -21,10 +15,9 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
 from core.errors import ExitCode
-from tests.bench.report import leave
+from tests.bench.harness import arguments, brokers, leave_and_print, run_measured
 from tests.waiting import eventually
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOPIC = "bench.verified"
 PARTITIONS = 8
 REPLICAS = 3
@@ -34,20 +27,17 @@ TARGET_SECONDS = 30.0
 
 
 def verify(sandbox: Sandbox, code: int) -> dict[str, Any]:
-    """Return what one verification took, and what it printed."""
-    words = [TRIMTAB, "-b", sandbox.bootstrap, "replicas", "verify", "--topics", TOPIC, "--json"]
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == code, done.stderr
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    told = json.loads(done.stdout)
+    """Return what one verification took, and what it found."""
+    words = ("-b", sandbox.bootstrap, "replicas", "verify", "--topics", TOPIC, "--json")
+    done = run_measured(*words)
+    assert done.code == code
+    found = json.loads(done.output)
     return {
-        "seconds": round(took, 2),
-        "processor_seconds": round(used, 2),
-        "compared_bytes": told["compared_bytes"],
-        "read_bytes": told["read_bytes"],
-        "differences": [p["differences"] for p in told["partitions"] if p["differences"]],
+        "seconds": round(done.seconds, 2),
+        "processor_seconds": round(done.processor_seconds, 2),
+        "compared_bytes": found["compared_bytes"],
+        "read_bytes": found["read_bytes"],
+        "differences": [p["differences"] for p in found["partitions"] if p["differences"]],
     }
 
 
@@ -74,14 +64,14 @@ def flip(sandbox: Sandbox, client: KafkaClient) -> dict[str, int]:
     return {"broker": broker, "partition": row.partition}
 
 
-def measure(sandbox: Sandbox, size: int) -> dict[str, Any]:
+def measure(sandbox: Sandbox) -> dict[str, Any]:
     settings = ConnectionSettings(sandbox.bootstrap)
     ids = sandbox.broker_ids
     layout = [
         tuple(ids[(p + step) % len(ids)] for step in range(REPLICAS)) for p in range(PARTITIONS)
     ]
     create_topics(settings, {TOPIC: layout})
-    fill(settings, {TopicPartition(TOPIC, p): size // PARTITIONS for p in range(PARTITIONS)})
+    fill(settings, {TopicPartition(TOPIC, p): BYTES // PARTITIONS for p in range(PARTITIONS)})
     client = KafkaClient(settings)
     try:
         turns = [verify(sandbox, ExitCode.DONE) for _ in range(TURNS)]
@@ -101,20 +91,10 @@ def measure(sandbox: Sandbox, size: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--bytes", type=int, default=BYTES, help="Of records, counted once.")
-    parser.add_argument("--name", default="bench-replicas", help="Name of the sandbox.")
-    arguments = parser.parse_args()
-    sandbox = Sandbox.up(
-        arguments.name, replace=True, say=lambda text: print(text, file=sys.stderr)
-    )
-    try:
-        result = measure(sandbox, arguments.bytes)
-    finally:
-        sandbox.down()
-    leave(result, arguments.output)
-    print(json.dumps(result, indent=2))
+    chosen = arguments(__doc__)
+    with brokers("replicas") as sandbox:
+        result = measure(sandbox)
+    leave_and_print(result, chosen.output)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,7 @@ gone, and the bytes that have come in the first three seconds. The tool's end is
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -25,14 +20,10 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
-from tests.bench.leaving import end_runs
-from tests.bench.report import leave
+from tests.bench.harness import MB, Reassignment, arguments, brokers, home_folder, leave
 from tests.waiting import eventually
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
-TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 TOPIC = "bench.run"
-MB = 1_000_000
 RATE = 10 * MB
 PARTITIONS = 8
 PARTITION_BYTES = 80_000_000
@@ -83,15 +74,12 @@ class Turns:
     """One sandbox with a topic that goes to and comes back from the destination."""
 
     def __init__(self, sandbox: Sandbox, home: Path) -> None:
-        self._sandbox, self._home = sandbox, home
         settings = ConnectionSettings(sandbox.bootstrap)
         self._client = KafkaClient(settings)
         self._partitions = [TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
         create_topics(settings, {TOPIC: [BEFORE] * PARTITIONS})
         fill(settings, dict.fromkeys(self._partitions, PARTITION_BYTES), batch_bytes=BATCH_BYTES)
-        self._plan = home / "plan.json"
-        entries = [{"topic": TOPIC, "partition": p, "replicas": AFTER} for p in range(PARTITIONS)]
-        self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+        self._plan = Reassignment(sandbox, home, dict.fromkeys(self._partitions, AFTER))
 
     def turn(self, who: str) -> dict[str, Any]:
         """Let one of both carry the plan out, and put everything back."""
@@ -99,11 +87,11 @@ class Turns:
         watcher = Watcher(self._client)
         began = time.monotonic()
         if who == "trimtab":
-            self._trimtab()
+            self._plan.apply(f"{RATE // MB}MB/s")
         else:
-            self._tool("--execute", "--throttle", str(RATE))
+            self._plan.tool("--execute", "--throttle", str(RATE))
             watcher.wait()
-            said = self._tool("--verify")
+            said = self._plan.tool("--verify")
             assert said.count("is completed.") == PARTITIONS, said
         whole = time.monotonic() - began
         watcher.wait()
@@ -117,48 +105,19 @@ class Turns:
             "first_bytes_over_rate": round(watcher.first_bytes() / RATE, 2),
         }
 
-    def _trimtab(self) -> None:
-        subprocess.run(
-            [
-                *(TRIMTAB, "-b", self._sandbox.bootstrap, "apply", str(self._plan)),
-                *("--throttle", f"{RATE // MB}MB/s", "--yes", "--json"),
-            ],
-            env={**os.environ, "TRIMTAB_HOME": str(self._home)},
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-
-    def _tool(self, *words: str) -> str:
-        bootstrap = ("--bootstrap-server", self._sandbox.bootstrap)
-        files = ("--reassignment-json-file", str(self._plan))
-        done = self._sandbox.tool(TOOL, *bootstrap, *words, *files)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     def close(self) -> None:
         self._client.close()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--name", default="bench-run", help="Name of the sandbox.")
-    arguments = parser.parse_args()
-    sandbox = Sandbox.up(
-        arguments.name, racks=2, replace=True, say=lambda text: print(text, file=sys.stderr)
-    )
-    try:
-        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-            turns = Turns(sandbox, Path(home))
-            order = [["trimtab", "tool"], ["tool", "trimtab"]]
-            try:
-                rows = [turns.turn(who) for i in range(arguments.rounds) for who in order[i % 2]]
-            finally:
-                end_runs(Path(home))
-                turns.close()
-    finally:
-        sandbox.down()
+    chosen = arguments(__doc__, rounds=3)
+    with brokers("run", racks=2) as sandbox, home_folder() as home:
+        turns = Turns(sandbox, home)
+        order = [["trimtab", "tool"], ["tool", "trimtab"]]
+        try:
+            rows = [turns.turn(who) for i in range(chosen.rounds) for who in order[i % 2]]
+        finally:
+            turns.close()
     medians = {
         who: {
             name: median(row[name] for row in rows if row["who"] == who)
@@ -176,7 +135,7 @@ def main() -> None:
             for name in ("whole_seconds", "moving_seconds")
         },
     }
-    leave(found, arguments.output)
+    leave(found, chosen.output)
     print(json.dumps({"medians": medians, "ratio": found["ratio"]}, indent=2))
 
 

@@ -30,7 +30,7 @@ from core.errors import UsageError
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.recorder import Recorder, run_recorder
 from core.watch.timeline.store import Timeline
-from tests.bench.waits import measured
+from tests.bench.harness import summed_up
 from tests.hands import operated
 from tests.waiting import eventually
 from tui.app import TrimtabApp
@@ -67,10 +67,10 @@ def seen_after(sandbox: Sandbox, folder: Path) -> dict[str, Any]:
     finally:
         client.close()
     return {
-        where: measured([by[where] for _, by in took])
+        where: summed_up([by[where] for _, by in took])
         | {
             "kinds": {
-                kind: measured([by[where] for one, by in took if one == kind])
+                kind: summed_up([by[where] for one, by in took if one == kind])
                 for kind in dict.fromkeys(kind for kind, _ in took)
             }
         }

@@ -7,22 +7,15 @@ on a tenth of the lines: its memory must not grow with them.
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 
-from tests.bench.report import leave
+from tests.bench.harness import arguments, home_folder, leave_and_print, run_measured
 
 BROKERS = 8
 LINES = 1_000_000
@@ -121,68 +114,32 @@ def open_packed(path: Path) -> IO[str]:
     return cast(IO[str], gzip.open(path, "wt", compresslevel=1))
 
 
-ALONE = """
-import os
-import resource
-import sys
-from pathlib import Path
-from tui.__main__ import main
-sys.argv[0] = "trimtab"
-code = 1
-try:
-    main()
-except SystemExit as left:
-    code = left.code
-peak = [row for row in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in row]
-workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * min(os.cpu_count(), 4)
-print(int(peak[0].split()[1]) + workers, file=sys.stderr)
-sys.exit(code)
-"""
-"""The command, which says the peak of all its processes in kB, as if all were at it at once."""
-
-
 def merge(folder: Path, into: Path, *more: str) -> dict[str, Any]:
-    """Return what one merge took, in a process of its own."""
-    words = ["statelog", "merge", str(folder), "-o", str(into), *more]
-    before, began = os.times(), time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", ALONE, *words], check=True, stderr=subprocess.PIPE, text=True
-    )
-    took, after = time.monotonic() - began, os.times()
-    used = after.children_user + after.children_system
-    used -= before.children_user + before.children_system
-    return {
-        "seconds": round(took, 2),
-        "processor_seconds": round(used, 2),
-        "memory_bytes": int(done.stderr.split()[-1]) * 1024,
-    }
+    """Return what one merge took, in processes of its own."""
+    done = run_measured("statelog", "merge", str(folder), "-o", str(into), *more)
+    assert done.code == 0
+    return done.spent
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--lines", type=int, default=LINES)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-        os.environ["TRIMTAB_HOME"] = home
-        whole, tenth, into = Path(home) / "whole", Path(home) / "tenth", Path(home) / "merged"
-        size = write(whole, arguments.lines)
-        write(tenth, arguments.lines // 10)
+    chosen = arguments(__doc__)
+    with home_folder() as home:
+        whole, tenth, into = home / "whole", home / "tenth", home / "merged"
+        size = write(whole, LINES)
+        write(tenth, LINES // 10)
         turns = [merge(whole, into) for _ in range(TURNS)]
         merged = sum(not line.startswith(("#", "\n")) for line in into.open())
-        assert merged == arguments.lines, merged
+        assert merged == LINES, merged
         measured = {
             "brokers": BROKERS,
-            "lines": arguments.lines,
+            "lines": LINES,
             "bytes": size,
             "turns": turns,
             "json": merge(whole, into, "--json"),
             "one_topic": merge(whole, into, "--topic", "orders.topic-007"),
             "tenth": merge(tenth, into),
         }
-    if arguments.output is not None:
-        leave(measured, arguments.output)
-    print(json.dumps(measured, indent=2))
+    leave_and_print(measured, chosen.output)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
 """Counts the bytes that the map writes to a terminal: idle, one cell changed, one row scrolled.
 
-`python -m tests.bench.terminal_bytes [--seconds 10] [--size 120x40]` prints JSON. The dashboard
-runs in a pty on a simulated cluster that is read each second, as a live one is.
+The dashboard runs in a pty on a simulated cluster that is read each second, as a live one is.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import signal
 import sys
@@ -25,26 +22,27 @@ from tests.terminal import Terminal
 if TYPE_CHECKING:
     from tui.feed.events import Deliver
 
+COLUMNS, LINES = 120, 40
 QUIET_SECONDS = 0.6
 """Silence after which a reaction is taken to be over."""
 BUDGETS = {"idle_10_s": 1000, "one_cell": 400, "one_row_scrolled": 16_000}
 
 
-def measure(columns: int = 120, lines: int = 40, idle_seconds: float = 10.0) -> dict[str, int]:
+def measure() -> dict[str, int]:
     """Return the bytes of each case."""
-    argv = [sys.executable, "-m", "tests.bench.terminal_bytes", "--child"]
+    argv = [sys.executable, "-c", "from tests.bench.terminal_bytes import child; child()"]
     environment = {"NO_COLOR": "", "TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30"}
-    with Terminal(argv, columns=columns, lines=lines, environment=environment) as terminal:
+    with Terminal(argv, columns=COLUMNS, lines=LINES, environment=environment) as terminal:
         # The suggestion is worked out once the cursor rests; it belongs to the first paint.
         terminal.wait_for("try ")
         terminal.settle(quiet=QUIET_SECONDS)
         found = {"first_paint": terminal.received}
-        found["idle_10_s"] = round(terminal.read_for(idle_seconds) * 10 / idle_seconds)
+        found["idle_10_s"] = terminal.read_for(10.0)
         os.kill(terminal.pid, signal.SIGUSR1)
         found["one_cell"] = terminal.reaction(quiet=QUIET_SECONDS)
         os.kill(terminal.pid, signal.SIGUSR2)
         found["one_rate"] = terminal.reaction(quiet=QUIET_SECONDS)
-        terminal.send("j" * (lines - 12))
+        terminal.send("j" * (LINES - 12))
         terminal.settle(quiet=QUIET_SECONDS)
         scrolled = []
         for _ in range(3):
@@ -178,16 +176,10 @@ def unseen_elsewhere(state: ClusterState, rates: Float64) -> tuple[int, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--size", default="120x40")
-    parser.add_argument("--child", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.child:
-        child()
-        return
-    columns, lines = map(int, chosen.size.split("x"))
-    print(json.dumps(measure(columns, lines, chosen.seconds) | {"budgets": BUDGETS}, indent=2))
+    from tests.bench.harness import arguments, leave_and_print
+
+    chosen = arguments(__doc__)
+    leave_and_print(measure() | {"budgets": BUDGETS}, chosen.output)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,10 @@ interrupted goes on where it was, what is complete begins anew.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,19 +21,27 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill, run_workload
+from core.cluster.sandbox.workload import fill
 from core.cluster.sandbox.workload_spec import Workload, skewed_workload
 from core.run.journal.journal import Journal, journal_path
 from core.run.journal.records import Sample
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import RunView
 from core.units import format_time
-from tests.bench.estimate_against_clock import QUIET_LOAD, TRIMTAB, wait_for_quiet
-from tests.bench.leaving import end_runs
-from tests.bench.report import leave
+from tests.bench.harness import (
+    MB,
+    QUIET_LOAD,
+    arguments,
+    begun,
+    brokers,
+    home_folder,
+    leave,
+    produced,
+    trimtab,
+    wait_for_quiet,
+)
 from tests.courses import Said, as_json, longer_than_the_whole, scored, tenths
 
-MB = 1_000_000
 PLANS = 10
 BROKERS = (1, 2, 3, 4)
 BATCH_BYTES = 15_000
@@ -62,37 +63,29 @@ class Bench:
     """One sandbox, and the command on it."""
 
     def __init__(self, sandbox: Sandbox, home: Path, kept: Path) -> None:
-        self.settings, self.home, self.kept = ConnectionSettings(sandbox.bootstrap), home, kept
-
-    def trimtab(self, *words: str, codes: Sequence[int] = (0,)) -> Any:
-        """Run one command; return what it answered with --json, None without."""
-        done = subprocess.run(
-            [TRIMTAB, "-b", self.settings.bootstrap, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode in codes, (words, done.returncode, done.stderr, done.stdout)
-        return json.loads(done.stdout) if "--json" in words else None
+        self.sandbox, self.settings = sandbox, ConnectionSettings(sandbox.bootstrap)
+        self.home, self.kept = home, kept
 
     def measure(self, seed: int) -> dict[str, Any]:
         """Let one plan be suggested and carried out; return what was said over its course."""
-        load = os.getloadavg()[0]
+        load = wait_for_quiet()
         rng = random.Random(seed)
         workload = _workload(seed, rng.uniform(*PRODUCED) * MB)
         topics = [topic.name for topic in workload.topics]
         create_topics(self.settings, {t.name: t.replicas for t in workload.topics})
         try:
             fill(self.settings, _sizes(workload, rng), batch_bytes=BATCH_BYTES)
-            with self._produced(workload), _folders_below(self.home):
-                self.trimtab("collect", "--once", "--interval", "10s")
+            with produced(self.settings, workload):
+                trimtab(self.sandbox, "collect", "--once", "--interval", "10s")
                 plan = str(self.home / f"plan-{seed}.json")
-                self.trimtab("plan", "suggest", "-o", plan, codes=SUGGESTED)
+                trimtab(self.sandbox, "plan", "suggest", "-o", plan, codes=SUGGESTED)
                 seconds = rng.uniform(*SECONDS)
-                within = self.trimtab("estimate", plan, "--within", f"{seconds:.0f}s", "--json")
-                rate = within["recommended_bytes_per_s"]
+                within = ("--within", f"{seconds:.0f}s", "--json")
+                estimate = json.loads(trimtab(self.sandbox, "estimate", plan, *within))
+                rate = estimate["recommended_bytes_per_s"]
                 words = ("--throttle", f"{rate}B/s", "--yes", "--detach", "--json")
-                found = self._follow(self.trimtab("apply", plan, *words)["run"], seed)
+                run = json.loads(trimtab(self.sandbox, "apply", plan, *words))["run"]
+                found = self._follow(run, seed)
         finally:
             delete_topics(self.settings, topics)
         return {
@@ -144,17 +137,6 @@ class Bench:
         rows = [[format_time(s.at), s.payload] for s in samples]
         leave({"records": records, "samples": rows}, self.kept / f"{seed}.json")
 
-    @contextmanager
-    def _produced(self, workload: Workload) -> Iterator[None]:
-        stop = threading.Event()
-        producer = threading.Thread(target=run_workload, args=(self.settings, workload, stop))
-        producer.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            producer.join()
-
 
 def _workload(seed: int, bytes_per_s: float) -> Workload:
     """Return a skewed load whose topics no other plan has."""
@@ -181,27 +163,6 @@ def _said(view: RunView, now: float) -> Said:
 def _samples(path: Path) -> Sequence[Sample]:
     with Journal.open(path) as journal:
         return journal.samples()
-
-
-@contextmanager
-def _folders_below(home: Path) -> Iterator[None]:
-    """Let this process and the commands that it starts find their folders below `home`."""
-    before = os.environ.get("TRIMTAB_HOME")
-    os.environ["TRIMTAB_HOME"] = str(home)
-    try:
-        yield
-    finally:
-        os.environ.pop("TRIMTAB_HOME")
-        if before is not None:
-            os.environ["TRIMTAB_HOME"] = before
-
-
-def begun(output: Path, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the rows of an interrupted bench over these plans; none when it was complete."""
-    if not output.exists():
-        return []
-    done = [row for row in json.loads(output.read_text())["plans"] if row["seed"] in seeds]
-    return [] if len(done) == len(seeds) else done
 
 
 def report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -233,36 +194,17 @@ def told(row: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--plans", type=int, default=PLANS)
-    parser.add_argument("--first", type=int, default=1, help="Seed of the first plan.")
-    parser.add_argument("--name", default="bench-time-left", help="Name of the sandbox.")
-    parser.add_argument("--patience", type=float, default=30.0, help="For a quiet machine, s.")
-    arguments = parser.parse_args()
-    seeds = range(arguments.first, arguments.first + arguments.plans)
-    rows = begun(arguments.output, seeds)
+    chosen = arguments(__doc__)
+    seeds = range(1, PLANS + 1)
+    rows = begun(chosen.output, "seed", seeds)
     done = {row["seed"] for row in rows}
-    sandbox = Sandbox.up(
-        arguments.name, replace=True, say=lambda text: print(text, file=sys.stderr)
-    )
-    try:
-        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
-            home = Path(folder)
-            bench = Bench(sandbox, home, arguments.output.with_suffix(".kept"))
-            try:
-                for seed in seeds:
-                    if seed in done:
-                        continue
-                    wait_for_quiet(arguments.patience)
-                    rows.append(bench.measure(seed))
-                    leave(report(rows), arguments.output)
-                    print(told(rows[-1]), flush=True)
-            finally:
-                with suppress(OSError):
-                    end_runs(home)
-    finally:
-        sandbox.down()
+    with brokers("time-left") as sandbox, home_folder() as home:
+        bench = Bench(sandbox, home, chosen.output.with_suffix(".kept"))
+        for seed in seeds:
+            if seed not in done:
+                rows.append(bench.measure(seed))
+                leave(report(rows), chosen.output)
+                print(told(rows[-1]), flush=True)
     found = report(rows)
     print(
         f"{len(rows)} plans: median {found['median']:.1%}, worst {found['worst']:.1%} of a run's"

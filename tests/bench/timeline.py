@@ -6,8 +6,6 @@ through the recorder's own parts.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import tempfile
 import time
@@ -21,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from core.cluster.metadata import Broker, PartitionRow
-from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import ClusterState, read_only
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.store import Timeline
-from tests.bench.report import leave
+from tests.bench.harness import arguments, brokers, leave_and_print
 from tests.bench.seen import seen_after
 
 BROKERS, TOPICS, PARTITIONS = 60, 2_000, 100
@@ -33,9 +30,6 @@ DAYS = 30
 CHANGES = 1_000_000
 CHANGES_A_LOOK = 500
 JUMPS = 40
-
-
-# -- how large, and how long a jump takes ---------------------------------------------------------
 
 
 def month() -> Iterator[ClusterState]:
@@ -108,23 +102,12 @@ def kept_month(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--name", default="bench-timeline", help="Name of the sandbox.")
-    arguments = parser.parse_args()
+    chosen = arguments(__doc__)
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
         kept = kept_month(Path(folder))
-        sandbox = Sandbox.up(arguments.name, replace=True)
-        try:
+        with brokers("timeline") as sandbox:
             took = seen_after(sandbox, Path(folder))
-        finally:
-            sandbox.down()
-    found = {
-        "month": kept,
-        "seen_seconds": took,
-    }
-    leave(found, arguments.output)
-    print(json.dumps(found, indent=2))
+    leave_and_print({"month": kept, "seen_seconds": took}, chosen.output)
 
 
 if __name__ == "__main__":

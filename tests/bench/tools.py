@@ -6,16 +6,12 @@ not counted. Leaders are taken away from their preferred replicas before each el
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -26,10 +22,9 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import consume, fill
 from core.errors import UnreachableError
-from tests.bench.report import leave
+from tests.bench.harness import TRIMTAB, arguments, brokers, leave_and_print
 from tests.waiting import eventually
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOOLS = "org.apache.kafka.tools"
 TOPICS = tuple(f"bench.topic-{number:02d}" for number in range(20))
 PARTITIONS = 12
@@ -133,8 +128,8 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(place: Place, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """Return a row for each pair of commands, medians of `rounds` with their ratios."""
+def measure(place: Place) -> list[dict[str, Any]]:
+    """Return a row for each pair of commands, medians of all rounds with their ratios."""
     pairs = (
         Pair(
             "elect",
@@ -149,16 +144,16 @@ def measure(place: Place, rounds: int = ROUNDS) -> list[dict[str, Any]]:
             ("consumer.group.ConsumerGroupCommand", "--describe", "--group", GROUP),
         ),
     )
-    return [_row(place, pair, rounds) for pair in pairs]
+    return [_row(place, pair) for pair in pairs]
 
 
-def _row(place: Place, pair: Pair, rounds: int) -> dict[str, Any]:
-    turns = [(place.ours(pair), place.theirs(pair)) for _ in range(rounds + 1)][1:]
+def _row(place: Place, pair: Pair) -> dict[str, Any]:
+    turns = [(place.ours(pair), place.theirs(pair)) for _ in range(ROUNDS + 1)][1:]
     ours, theirs = zip(*turns, strict=True)
     row: dict[str, Any] = {
         "what": pair.what,
         "tool": pair.theirs[0].rpartition(".")[2],
-        "rounds": rounds,
+        "rounds": ROUNDS,
     }
     for name in Spent._fields:
         mine = median(getattr(spent, name) for spent in ours)
@@ -175,24 +170,14 @@ def _row(place: Place, pair: Pair, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--name", default="bench-tools", help="Name of the sandbox.")
-    arguments = parser.parse_args()
-    sandbox = Sandbox.up(
-        arguments.name, racks=2, replace=True, say=lambda text: print(text, file=sys.stderr)
-    )
-    try:
+    chosen = arguments(__doc__)
+    with brokers("tools", racks=2) as sandbox:
         place = Place(sandbox)
         try:
-            result = measure(place, arguments.rounds)
+            result = measure(place)
         finally:
             place.close()
-    finally:
-        sandbox.down()
-    leave(result, arguments.output)
-    print(json.dumps(result, indent=2))
+    leave_and_print(result, chosen.output)
 
 
 if __name__ == "__main__":

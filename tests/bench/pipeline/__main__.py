@@ -17,15 +17,11 @@ from typing import Any
 
 from core import files
 
-ORDER = ("P8", "P9", "P4", "P5", "P6", "P7", "P10", "P1", "P2", "P3")
+ORDER = ("P8", "P9", "P4", "P10", "P1", "P2")
 WHAT = {
     "P1": "20M rows to 100k keys: Spark / DuckDB",
     "P2": "the same with exact p50, p95, p99: Spark / DuckDB",
-    "P3": "the same as P1: Spark / pyarrow's scan of the columns",
     "P4": "100k partitions: segment landed to manifest visible",
-    "P5": "one-shot job, whole process: class-data archive with / without",
-    "P6": "a process that reads 1M rows of a snapshot / one that imports pyarrow",
-    "P7": "what is imported after the first paint",
     "P8": "killed with SIGKILL at 5 points, 20 seeds: sums of samples",
     "P9": "rates beside a simulated cluster's truth: trimtab and an even split",
     "P10": "peak memory of Spark's JVM at P1, 1 GiB heap",
@@ -36,7 +32,7 @@ Found = dict[str, dict[str, Any]]
 def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], None]) -> Found:
     """Return what was measured: the part, and those that come with it."""
     # Each part imports what it needs: Spark and DuckDB are not wanted by all.
-    if part in ("P1", "P2", "P3", "P10"):
+    if part in ("P1", "P2", "P10"):
         from tests.bench.pipeline import engines
 
         return engines.measure()
@@ -48,13 +44,9 @@ def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], Non
         from tests.bench.pipeline import kills
 
         return {part: kills.measure(known, lambda found: keep({part: found}))}
-    if part == "P9":
-        from tests.bench.pipeline import truth
+    from tests.bench.pipeline import truth
 
-        return {part: truth.measure()}
-    from tests.bench.pipeline import startup
-
-    return {part: {"P5": startup.once, "P6": startup.read, "P7": startup.first_paint}[part]()}
+    return {part: truth.measure()}
 
 
 def done(found: dict[str, Any] | None) -> bool:

@@ -1,0 +1,373 @@
+"""Writes the tables of docs/measurements.md from what the benches left in reports/*.json.
+
+The words above a section's first table are the page's own, and stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+Section = Callable[[Any], list[str]]
+
+
+def table(*rows: Iterable[object]) -> list[str]:
+    """Return rows as a table, the head first."""
+    head, *others = (f"| {' | '.join(map(str, row))} |" for row in rows)
+    return [head, "|" + "---|" * (head.count("|") - 1), *others]
+
+
+def first_paint(found: dict[str, Any]) -> list[str]:
+    return table(
+        ("", "median of five, s"),
+        ("`trimtab -b …`", f"{found['first_paint_median_seconds']:.2f}"),
+        ("`TopicCommand --describe`", f"{found['topic_command_median_seconds']:.2f}"),
+        ("ratio", f"{found['ratio']:.2f}"),
+    )
+
+
+def terminal_bytes(found: dict[str, Any]) -> list[str]:
+    names = {
+        "idle_10_s": "idle for 10 s",
+        "one_cell": "one cell changed",
+        "one_row_scrolled": "one row scrolled",
+    }
+    budgets = found["budgets"]
+    rows = ((name, f"{found[key]:,}", f"{budgets[key]:,}") for key, name in names.items())
+    return table(("", "bytes", "budget"), *rows)
+
+
+def estimate(found: list[dict[str, Any]]) -> list[str]:
+    errors = [abs(row["error"]) for row in found]
+    heads = ("plan", "limit", "produced", "MB", "estimated, s", "range", "took, s", "error")
+    return [
+        *table(heads, *map(_estimate_row, found)),
+        "",
+        f"Median error {median(errors):.1%}, worst {max(errors):.1%}; "
+        f"{sum(row['in_range'] for row in found)} of {len(found)} within their range; "
+        f"{sum(not row['quiet'] for row in found)} beside other work on the machine.",
+    ]
+
+
+def _estimate_row(row: dict[str, Any]) -> Iterable[object]:
+    asked, came = row["asked_to_produce_bytes_per_s"] / 1e6, row["produced_bytes_per_s"] / 1e6
+    low, high = row["range_seconds"]
+    yield from (row["shape"], f"{row['rate_bytes_per_s'] / 1e6:g}")
+    yield f"{asked:g}, {came:.2f}" if asked else "–"
+    yield from (f"{row['bytes'] / 1e6:.0f}", f"{row['estimated_seconds']:.1f}")
+    yield from (f"{low:.0f}–{high:.0f}", f"{row['took_seconds']:.1f}", f"{row['error']:+.1%}")
+
+
+def time_left(found: dict[str, Any]) -> list[str]:
+    targets, plans = found["targets"], found["plans"]
+    heads = ("moves", "batches", "MB", "estimated, s", "took, s")
+    rows = (
+        (
+            row["moves"],
+            row["batches"],
+            f"{row['bytes'] / 1e6:.0f}",
+            f"{row['estimated_seconds']:.0f}",
+            f"{row['took_seconds']:.0f}",
+            _off(row),
+        )
+        for row in plans
+    )
+    return [
+        *table((*heads, "off, % of the run, at each tenth"), *rows),
+        "",
+        f"Median {found['median']:.1%} (target {targets['median']:.0%}), worst "
+        f"{found['worst']:.1%} (target {targets['worst']:.0%}); of what was really left "
+        f"{found['median_of_left']:.1%} and {found['worst_of_left']:.1%}. A single move was said",
+        f"to take longer than the whole {sum(row['single_above_whole'] for row in plans)} times",
+        f"in {sum(row['looks'] for row in plans):,} looks; {sum(not row['quiet'] for row in plans)}"
+        " plans beside other work on the",
+        "machine.",
+    ]
+
+
+def _off(row: dict[str, Any]) -> str:
+    took = row["took_seconds"]
+    return " ".join(f"{100 * (t['said'] - t['really']) / took:+.0f}" for t in row["tenths"])
+
+
+def run_beside_tool(found: dict[str, Any]) -> list[str]:
+    ours, tool = found["medians"]["trimtab"], found["medians"]["tool"]
+    rows = (
+        ("whole_seconds", "command to end, s", "≤ 1.05 × the tool's"),
+        ("moving_seconds", "first move listed to last one gone, s", ""),
+        ("first_bytes_over_rate", "bytes in the first 3 s, in seconds of the rate", "≤ 4"),
+    )
+    return table(
+        ("", "`trimtab apply`", "`ReassignPartitionsCommand`", "target"),
+        *((what, f"{ours[key]:.2f}", f"{tool[key]:.2f}", target) for key, what, target in rows),
+    )
+
+
+def produce_latency(found: dict[str, Any]) -> list[str]:
+    who = ("trimtab", "nothing", "throttled-tool", "tool")
+    names = {
+        "moving_seconds": "moves in flight, s",
+        "idle_p99_ms": "p99 before and after, ms",
+        "moving_p99_ms": "p99 while moves are in flight, ms",
+        "ratio": "ratio",
+        "away_p99_ms": "p99 then, 2 s after the end of each move left out, ms",
+    }
+    medians = found["medians"]
+    ours, tool = medians["trimtab"]["ratio"], medians["tool"]["ratio"]
+    verdict = "≤ 1.5 for trimtab: " + ("met" if ours <= 1.5 and ours < tool else "**missed**")
+    least = f"least rate of `auto`, {found['least_bytes_per_s'] / 1e6:g} MB/s"
+    heads = (
+        *("", "`trimtab apply --throttle auto`", "no moves"),
+        *(f"`ReassignPartitionsCommand`, at the {least}", "the same, no throttle", "target"),
+    )
+    rows = (
+        (what, *(_number(medians[one][key]) for one in who), verdict if key == "ratio" else "")
+        for key, what in names.items()
+    )
+    turns = f"{len(found['turns'])} turns counted, {len(found['rejected'])} rejected."
+    return [*table(heads, *rows), "", turns]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def many_moves(found: dict[str, Any]) -> list[str]:
+    step = found["step_ms"]
+    steps = ", ".join(str(step[part]) for part in ("first_tenth", "middle_tenth", "last_tenth"))
+    return table(
+        ("", "", "budget"),
+        ("memory of the process, MB", f"{found['memory_bytes'] / 1e6:.0f}", 150),
+        ("journal, MB", f"{found['journal_bytes'] / 1e6:.1f}", 20),
+        ("a step, ms: first, middle, last tenth", steps, "flat"),
+    )
+
+
+def tools(found: list[dict[str, Any]]) -> list[str]:
+    heads = ("", "s", "tool, s", "ratio", "target", "processor, s", "tool, s", "ratio")
+    rows = (
+        (
+            f"`{row['what']}`, `{row['tool']}`",
+            *(f"{row[name]:.2f}" for name in ("wall_seconds", "tool_wall_seconds", "wall_ratio")),
+            row["target_ratio"],
+            *(f"{row[name]:.2f}" for name in ("cpu_seconds", "tool_cpu_seconds", "cpu_ratio")),
+        )
+        for row in found
+    )
+    return table(heads, *rows)
+
+
+def pipeline(found: dict[str, Any]) -> list[str]:
+    rows = (
+        (part, row["what"], row["value"], row["target"], "yes" if row["met"] else "**no**")
+        for part, row in found.items()
+    )
+    lines = table(("", "", "measured", "target", "met"), *rows)
+    return [*lines, *(_beside_the_truth(found["P9"]) if "P9" in found else ())]
+
+
+def _beside_the_truth(found: dict[str, Any]) -> list[str]:
+    hot = found["hot_partition_mb_per_s"]
+
+    def errors(row: dict[str, float]) -> str:
+        return ", ".join(f"{row[name]:.1%}" for name in ("median", "p95", "worst"))
+
+    rows = (
+        (f"{name}: {row['what']}", errors(row["trimtab"]), errors(row["even split"]))
+        for name, row in found["topics"].items()
+    )
+    heads = ("trimtab: median, p95, worst error", "even split: median, p95, worst error")
+    return [
+        "",
+        "### Rates beside the truth",
+        "",
+        "P9 in full: rates of 5-minute windows beside what a simulated cluster's producers",
+        "sent, while a broker restarts. Beside trimtab's, Cruise Control's way at its best: each",
+        "broker's exact counter of a topic, split evenly over the partitions that it leads.",
+        "",
+        *table(("topic", *heads), *rows),
+        "",
+        f"The hot partition takes {hot['true']:.1f} MB/s; trimtab says {hot['trimtab']:.1f},",
+        f"an even split {hot['even split']:.1f}.",
+    ]
+
+
+def plans(found: list[dict[str, Any]]) -> list[str]:
+    heads = (
+        *("cluster", "s", "target, s", "memory, MB (≤ 6,000)", "GB", "over the bound"),
+        *("furthest off", "`--generate`: GB", "furthest off"),
+    )
+    rows = (
+        (
+            row["shape"],
+            f"{median(row['seconds']):.1f}",
+            f"{row['most_seconds']:g}",
+            f"{row['memory_bytes'] / 1e6:,.0f}",
+            f"{row['bytes'] / 1e9:,.0f}",
+            f"{row['ratio']:.3f}",
+            f"{max(row['off'].values()):.1%}",
+            f"{row['generate']['bytes'] / 1e9:,.0f}",
+            f"{max(row['generate']['off'].values()):.1%}",
+        )
+        for row in found
+    )
+    return table(heads, *rows)
+
+
+def documents(found: list[dict[str, Any]]) -> list[str]:
+    rows = (
+        (
+            f"{row['partitions']:,}",
+            row["form"],
+            f"{row['bytes'] / 1e6:,.0f}",
+            f"{median(row['seconds']):.1f}",
+            row["most_seconds"] or "–",
+            f"{row['memory_bytes'] / 1e6:,.0f}",
+        )
+        for row in found
+    )
+    return table(("partitions", "form", "MB", "s", "target, s", "memory, MB"), *rows)
+
+
+def autopilot(found: dict[str, Any]) -> list[str]:
+    ours, theirs, months = found["autopilot"], found["daily"], found["months"]
+    rows: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+        ("runs", "runs", str),
+        ("partitions moved", "partitions", "{:,}".format),
+        ("bytes copied, TB", "bytes", lambda n: f"{n / 1e12:.2f}"),
+        ("hours outside the band", "outside_hours", "{:.1f}".format),
+        ("moved back within a day", "back_within_a_day", str),
+    )
+
+    def ratios(key: str) -> list[float]:
+        return [month["autopilot"][key] / month["daily"][key] for month in months]
+
+    single_bytes, single_hours = ratios("bytes"), ratios("outside_hours")
+    return [
+        *table(
+            ("", "autopilot", "daily, with hindsight"),
+            *((what, form(ours[key]), form(theirs[key])) for what, key, form in rows),
+        ),
+        "",
+        f"Bytes {found['bytes_ratio']:.2f} ×, time outside the band "
+        f"{found['outside_ratio']:.2f} ×. Of single months, the largest: bytes "
+        f"{max(single_bytes):.2f} ×, time outside {max(single_hours):.2f} ×",
+        f"({sum(ratio > 1.3 for ratio in single_hours)} of {len(single_hours)} above 1.3).",
+    ]
+
+
+def timeline(found: dict[str, Any]) -> list[str]:
+    month, seen = found["month"], found["seen_seconds"]
+    jump = month["jump_ms"]
+    return table(
+        ("", "", "target"),
+        ("the file, MB", f"{month['bytes'] / 1e6:.0f}", 200),
+        (
+            "a jump to any moment, ms: median, worst",
+            f"{jump['median']:.0f}, {jump['worst']:.0f}",
+            200,
+        ),
+        *(
+            (f"a change is on the {where} after, s: median, p95", _waits(seen[where]), 2)
+            for where in ("timeline", "map")
+        ),
+    )
+
+
+def _waits(seconds: dict[str, float]) -> str:
+    return f"{seconds['median']:.1f}, {seconds['p95']:.1f}"
+
+
+def rebalances(found: dict[str, Any]) -> list[str]:
+    return table(
+        ("group protocol", "on the Groups screen", "on the timeline", "target"),
+        *((name, _waits(of["screen"]), _waits(of["timeline"]), 2) for name, of in found.items()),
+    )
+
+
+def statelog_merge(found: dict[str, Any]) -> list[str]:
+    turns, tenth = found["turns"], found["tenth"]
+    return table(
+        ("", "", "target"),
+        ("s", f"{median(turn['seconds'] for turn in turns):.1f}", 10),
+        ("s of processor", f"{median(turn['processor_seconds'] for turn in turns):.1f}", ""),
+        ("memory, MB", f"{max(turn['memory_bytes'] for turn in turns) / 1e6:.0f}", 150),
+        ("memory with a tenth of the lines, MB", f"{tenth['memory_bytes'] / 1e6:.0f}", ""),
+        ("s with `--json`", f"{found['json']['seconds']:.1f}", ""),
+        ("s for one topic", f"{found['one_topic']['seconds']:.1f}", ""),
+    )
+
+
+def replicas_verify(found: dict[str, Any]) -> list[str]:
+    turns, last, target = found["turns"], found["found"], f"{found['target_seconds']:.0f}"
+    named = sum(map(len, last["differences"]))
+    return table(
+        ("", "", "target"),
+        ("s", f"{median(turn['seconds'] for turn in turns):.1f}", target),
+        ("s of processor", f"{median(turn['processor_seconds'] for turn in turns):.1f}", ""),
+        ("read, MB", f"{turns[0]['read_bytes'] / 1e6:.0f}", ""),
+        (
+            "a byte turned in one replica's log: differences named, s",
+            f"{named}, {last['seconds']:.1f}",
+            f"1, {target}",
+        ),
+    )
+
+
+def chaos(found: dict[str, Any]) -> list[str]:
+    names = ("what", "target", "seen", "verdict")
+    rows = ([row[name] for name in names] for row in found["rows"])
+    return [*table((*names[:3], ""), *rows), "", f"{found['minutes']:.0f} minutes."]
+
+
+SECTIONS: dict[str, tuple[str, Section]] = {
+    "First paint": ("first-paint", first_paint),
+    "Bytes to the terminal": ("terminal-bytes", terminal_bytes),
+    "Estimate beside the clock": ("estimate", estimate),
+    "Time left beside the clock": ("time-left", time_left),
+    "A throttled run beside Kafka's tool": ("run-beside-tool", run_beside_tool),
+    "What producers wait while replicas move": ("produce-latency", produce_latency),
+    "Ten thousand moves in one run": ("many-moves", many_moves),
+    "Kafka's tools, without a JVM": ("tools", tools),
+    "The load pipeline": ("pipeline", pipeline),
+    "Whole plans": ("plans", plans),
+    "Saved clusters": ("documents", documents),
+    "Autopilot": ("autopilot", autopilot),
+    "Timeline": ("timeline", timeline),
+    "Group rebalances": ("rebalances", rebalances),
+    "State-change logs merged": ("statelog-merge", statelog_merge),
+    "Replicas verified": ("replicas-verify", replicas_verify),
+    "Chaos": ("chaos", chaos),
+}
+"""By their titles: the report that a section is made from, and its tables."""
+
+
+def page(reports: Path, before: str) -> str:
+    """Return the page; what was not measured anew stands as it stood `before`."""
+    head, *others = f"\n{before}".split("\n## ")
+    stood = {one.partition("\n")[0]: one.partition("\n")[2].strip().split("\n") for one in others}
+    parts = [head.strip()]
+    for title, (name, section) in SECTIONS.items():
+        lines, report = stood.get(title, []), reports / f"{name}.json"
+        if report.exists():
+            words = next((n for n, line in enumerate(lines) if line.startswith("|")), len(lines))
+            lines = [*lines[:words], *section(json.loads(report.read_text()))]
+        if lines:
+            parts.append("\n".join((f"## {title}", "", *lines)))
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reports", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    chosen = parser.parse_args()
+    chosen.output.write_text(page(chosen.reports, chosen.output.read_text()))
+
+
+if __name__ == "__main__":
+    main()

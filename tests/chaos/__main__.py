@@ -1,7 +1,7 @@
 """All of chaos: `python -m chaos -o REPORTS`; prints the table and exits with 1 unless all is met.
 
-First what is measured, one after the other on a quiet machine; then the simulator and three
-sandboxes side by side. Stopped by Ctrl-C it stops them all in order; called again it goes on.
+The simulator and three sandboxes are played side by side. Stopped by Ctrl-C it stops them all in
+order; called again it goes on.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ from pathlib import Path
 
 from chaos import table
 from chaos.killing import PARTS
-from chaos.played import ROOT, Played
-from chaos.stopping import stops_in_order
+from chaos.played import ROOT, stops_in_order
 
-MEASURED = (
-    ("run-beside-tool.json", "tests.bench.run_beside_tool"),
-    ("produce-latency.json", "tests.bench.produce_latency", "--rounds", "1"),
-    ("many-moves.json", "tests.bench.many_moves"),
-)
 LEAST_MINUTES = 2.0
 """Less is not worth starting brokers for."""
 STOP_SECONDS = 90.0
@@ -40,12 +34,8 @@ class AuditLine:
     name: str = ""
 
 
-def _part(name: str, *words: str) -> Sequence[str]:
-    return ("part", f"chaos-{name}.json", *words)
-
-
 def _real(name: str, *words: str) -> Sequence[str]:
-    return _part(name, "chaos.real", name.split("-")[0], *words)
+    return (name, "chaos.real", name.split("-")[0], *words)
 
 
 class Conductor:
@@ -54,65 +44,47 @@ class Conductor:
     def __init__(self, reports: Path, minutes: float) -> None:
         self._reports, self._began = reports, time.monotonic()
         self._until = self._began + 60 * minutes
-        self._benches = Played(reports / "chaos-benches.json")
-        self._lines: list[AuditLine] = []
+        self._lines = [
+            AuditLine([("simulated", "chaos.simulated")]),
+            AuditLine([_real("processes")]),
+            AuditLine([_real("nodes-1", "--who", *PARTS[1:])]),
+            AuditLine([_real("nodes-2", "--who", *PARTS[:1]), _real("trouble")]),
+        ]
 
     @property
     def minutes(self) -> float:
         return (time.monotonic() - self._began) / 60
 
-    def play(self, *, measures: bool) -> None:
+    def play(self) -> None:
+        """Return once every line has come to its end."""
         try:
-            for words in MEASURED if measures else ():
-                self._go([AuditLine([("bench", *words)])])
-            self._go(
-                [
-                    AuditLine([_part("simulated", "chaos.simulated")]),
-                    AuditLine([_real("processes")]),
-                    AuditLine([_real("nodes-1", "--who", *PARTS[1:])]),
-                    AuditLine([_real("nodes-2", "--who", *PARTS[:1]), _real("trouble")]),
-                ]
-            )
+            while any(line.parts or line.process for line in self._lines):
+                for line in self._lines:
+                    if line.process is not None and line.process.poll() is not None:
+                        self._say(f"{line.name} has ended ({line.process.returncode})")
+                        line.process = None
+                    if line.process is None and line.parts:
+                        self._start(line, line.parts.pop(0))
+                time.sleep(0.2)
         finally:
             self._stop()
 
-    def _go(self, lines: list[AuditLine]) -> None:
-        """Return once every line has come to its end."""
-        self._lines = lines
-        while any(line.parts or line.process for line in lines):
-            for line in lines:
-                if line.process is not None and line.process.poll() is not None:
-                    self._ended(line)
-                if line.process is None and line.parts:
-                    self._start(line, line.parts.pop(0))
-            time.sleep(0.2)
-
     def _start(self, line: AuditLine, part: Sequence[str]) -> None:
-        sort, report, module, *more = part
-        line.name = report.removesuffix(".json")
-        if sort == "bench" and self._benches.knows(table.MEASURED, line.name):
+        line.name, module, *more = part
+        left = (self._until - time.monotonic()) / 60
+        if left < LEAST_MINUTES:
+            self._say(f"{line.name}: no time is left; call it again to go on")
             return
-        command = [sys.executable, "-P", "-m", module, *more, "-o", str(self._reports / report)]
-        if sort == "part":
-            left = (self._until - time.monotonic()) / 60
-            if left < LEAST_MINUTES:
-                self._say(f"{line.name}: no time is left; call it again to go on")
-                return
-            command += ["--minutes", f"{left:.2f}"]
+        report = self._reports / f"chaos-{line.name}.json"
+        command = [sys.executable, "-P", "-m", module, *more, "-o", str(report)]
+        command += ["--minutes", f"{left:.2f}"]
         if module == "chaos.simulated":
             command = ["nice", "-n", "2", *command]
         self._say(f"{line.name} begins")
-        with (self._reports / f"{line.name}.log").open("ab") as output:
+        with report.with_suffix(".log").open("ab") as output:
             line.process = subprocess.Popen(
                 command, stdout=output, stderr=output, start_new_session=True, cwd=ROOT
             )
-
-    def _ended(self, line: AuditLine) -> None:
-        assert line.process is not None
-        code, line.process = line.process.returncode, None
-        self._say(f"{line.name} has ended ({code})")
-        if code == 0 and not line.name.startswith("chaos-"):
-            self._benches.add(table.MEASURED, line.name, {"outcome": "measured", "wrong": []})
 
     def _stop(self) -> None:
         processes = [line.process for line in self._lines if line.process is not None]
@@ -132,15 +104,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, help="Folder of the reports.")
     parser.add_argument("--minutes", type=float, default=55.0)
-    parser.add_argument(
-        "--unmeasured", action="store_true", help="Leave out what wants a quiet machine."
-    )
     arguments = parser.parse_args()
     stops_in_order()
     reports = arguments.output.absolute()
     conductor = Conductor(reports, arguments.minutes)
     try:
-        conductor.play(measures=not arguments.unmeasured)
+        conductor.play()
     finally:
         rows = table.write(reports, conductor.minutes)
         print(table.text(rows))

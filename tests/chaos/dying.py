@@ -6,10 +6,12 @@ Runner that has nothing but the journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,10 @@ class DoomedJournal(Journal):
         return record
 
 
+CHANGING = ("alter_reassignments", "cancel_reassignments", "elect_leaders", "alter_log_dirs")
+"""Calls that change a cluster, beside those that change configs."""
+
+
 class DoomedClient:
     """A cluster whose changing calls may end a life, or lose their answers."""
 
@@ -125,7 +131,8 @@ class DoomedClient:
         self._cluster, self._fate, self._lives, self._clock = cluster, fate, lives, clock
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._cluster, name)
+        call = getattr(self._cluster, name)
+        return partial(self._change, call) if name in CHANGING else call
 
     def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         self._lives.look()
@@ -140,34 +147,16 @@ class DoomedClient:
             rest = [c for c in changes if c.resource.kind is not ResourceKind.BROKER]
             late = {c.resource: Fault("REQUEST_TIMED_OUT") for c in brokers}
             return late | self._cluster.alter_configs(rest)
-        return self._change(lambda: self._cluster.alter_configs(changes))
+        return self._change(self._cluster.alter_configs, changes)
 
-    def alter_reassignments(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]]
-    ) -> dict[TopicPartition, Fault | None]:
-        return self._change(lambda: self._cluster.alter_reassignments(targets))
-
-    def cancel_reassignments(
-        self, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, Fault | None]:
-        return self._change(lambda: self._cluster.cancel_reassignments(partitions))
-
-    def elect_leaders(
-        self, partitions: Collection[TopicPartition], *, unclean: bool = False
-    ) -> dict[TopicPartition, Fault | None]:
-        return self._change(lambda: self._cluster.elect_leaders(partitions, unclean=unclean))
-
-    def alter_log_dirs(
-        self, moves: Mapping[tuple[TopicPartition, int], str]
-    ) -> dict[tuple[TopicPartition, int], Fault | None]:
-        return self._change(lambda: self._cluster.alter_log_dirs(moves))
-
-    def _change(self, call: Callable[[], dict[Any, Fault | None]]) -> dict[Any, Fault | None]:
+    def _change(
+        self, call: Callable[..., dict[Any, Fault | None]], *asked: Any, **how: Any
+    ) -> dict[Any, Fault | None]:
         self._fate.calls += 1
         n = self._fate.calls
         if self._fate.is_here(Where.NEVER, n):
             raise UnreachableError("The cluster does not answer.")
-        answer = call()
+        answer = call(*asked, **how)
         if self._fate.is_here(Where.EFFECT, n):
             raise Died
         if self._fate.is_here(Where.LOST, n):
@@ -178,7 +167,10 @@ class DoomedClient:
 
 
 class Watch:
-    """The cluster's clock: `each` is called at every sleep, and a run that never ends is Stuck."""
+    """The cluster's clock: things happen as they are due, `each` at every sleep.
+
+    A run that never ends is Stuck.
+    """
 
     def __init__(
         self, cluster: SimulatedCluster, seconds: float, each: Callable[[], None] = lambda: None
@@ -186,9 +178,13 @@ class Watch:
         self._cluster, self._until, self._each = cluster, cluster.elapsed_seconds + seconds, each
         self._due: list[tuple[float, Callable[[], object]]] = []
 
+    def at(self, seconds: float, happens: Callable[[], object]) -> None:
+        """Let something happen so long after the cluster's start."""
+        insort(self._due, (seconds, happens), key=lambda due: due[0])
+
     def later(self, seconds: float, happens: Callable[[], object]) -> None:
         """Let something happen after so long."""
-        self._due.append((self._cluster.elapsed_seconds + seconds, happens))
+        self.at(self._cluster.elapsed_seconds + seconds, happens)
 
     def now(self) -> datetime:
         return self._cluster.now
@@ -198,10 +194,12 @@ class Watch:
 
     def sleep(self, seconds: float) -> None:
         self._each()
-        self._cluster.advance(seconds)
-        for due in [due for due in self._due if due[0] <= self._cluster.elapsed_seconds]:
-            self._due.remove(due)
-            due[1]()
+        until = self._cluster.elapsed_seconds + seconds
+        while self._due and self._due[0][0] <= until:
+            moment, happens = self._due.pop(0)
+            self._cluster.advance(max(0.0, moment - self._cluster.elapsed_seconds))
+            happens()
+        self._cluster.advance(max(0.0, until - self._cluster.elapsed_seconds))
         if self._cluster.elapsed_seconds > self._until:
             raise Stuck("the run does not end")
 

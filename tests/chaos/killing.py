@@ -12,11 +12,10 @@ from functools import partial
 from random import Random
 
 from chaos.brokers import Brokers
-from chaos.forms import FORMS, OF_A_RUN, Cancelled, Form
+from chaos.forms import FORMS, OF_A_RUN, Cancelled, Form, Restless
 from chaos.lives import Lived, Lives
 from chaos.orders import WHEN, Order
 from chaos.played import Played
-from chaos.restless import Restless
 
 TIMES = 3
 TRIES = 5

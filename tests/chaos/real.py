@@ -24,8 +24,7 @@ from chaos.killing import PARTS as NODES
 from chaos.killing import Killing
 from chaos.layout import LAYOUTS, SHORT_LAYOUTS
 from chaos.lives import Lives
-from chaos.played import Played
-from chaos.stopping import stops_in_order
+from chaos.played import Played, stops_in_order
 from chaos.trouble import Troubled
 
 TROUBLE = "random trouble on real brokers"

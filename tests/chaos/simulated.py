@@ -34,8 +34,7 @@ from chaos.kill_points import (
     judged,
     restless,
 )
-from chaos.played import Played
-from chaos.stopping import stops_in_order
+from chaos.played import Played, stops_in_order
 from chaos.storm import Storm
 
 from core import paths

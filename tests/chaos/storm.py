@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from chaos.dying import Ask, Doom, Lives, Stuck, Where, begin
+from chaos.clients import Unsteady
+from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
 from chaos.others import EVERY_BROKER, RATES, Others, random_edit
-from chaos.weather import Unsteady, Weather
+from chaos.world import unexplained
 from simulated import small_spec
 
 from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
@@ -102,7 +103,7 @@ class Storm:
         self.others = Others(self.cluster)
         if self._rng.random() < 0.5:
             self.others.set(EVERY_BROKER, LEADER_RATE, "80000000")
-        self.weather = Weather(self.cluster, LIMIT_SECONDS)
+        self.clock = Watch(self.cluster, LIMIT_SECONDS)
         self.unsteady = Unsteady(self.cluster, Random(seed))
         self.happened: list[str] = []
         self._brew()
@@ -115,18 +116,18 @@ class Storm:
             allow=frozenset({"foreign-move", "out-of-sync"}),
         )
         path = begin(self.cluster, self.plan, options)
-        lives = Lives(path, self.unsteady, self.weather, tuple(self._asks()))
+        lives = Lives(path, self.unsteady, self.clock, tuple(self._asks()))
         try:
             for doom in self._dooms():
                 lives.live(doom)
                 if lives.history().ended is not None:
                     break
-                self.weather.sleep(self._rng.choice((0.0, 0.5, 4.0, 30.0)))
+                self.clock.sleep(self._rng.choice((0.0, 0.5, 4.0, 30.0)))
             history = lives.through(())
             self._did("the run has ended")
             topics = frozenset(topic.name for topic in self.cluster.describe_cluster().topics)
             # Others see to their own leavings before what is left is judged.
-            self.weather.sleep(max(1.0, 2 * STORM_SECONDS - self.cluster.elapsed_seconds))
+            self.clock.sleep(max(1.0, 2 * STORM_SECONDS - self.cluster.elapsed_seconds))
             wrong = list(self._complaints(history, topics))
         except Stuck:
             history = lives.history()
@@ -145,7 +146,7 @@ class Storm:
     # -- what happens -----------------------------------------------------------------------------
 
     def _brew(self) -> None:
-        rng, at = self._rng, self.weather.at
+        rng, at = self._rng, self.clock.at
         planned = [move.tp for move in self.plan]
         anywhere = [TopicPartition(rng.choice(TOPICS), rng.randrange(PARTITIONS)) for _ in planned]
         for broker in rng.sample(BROKERS, rng.randint(0, 3)):
@@ -235,11 +236,7 @@ class Storm:
         if history.crashed:
             yield history.crashed
         state, listed = self.cluster.describe_cluster(), self.cluster.fetch_reassignments()
-        for m in history.moves:
-            if not m.phase.ended:
-                yield f"{m.move.tp} is {m.phase.value}"
-            elif m.phase is not Phase.DONE and not m.why:
-                yield f"{m.move.tp} is {m.phase.value}, and nothing says why"
+        yield from unexplained(history)
         # Of moves of the same partition (back again, or to another broker) the last one counts.
         for m in {m.move.tp: m for m in history.moves}.values():
             tp, index = m.move.tp, state.find(m.move.tp)

@@ -18,19 +18,6 @@ from chaos.simulated import RESTLESS
 MET, MISSED, UNFINISHED = "met", "MISSED", "NOT PLAYED WHOLE"
 FILES = ("simulated", "processes", "nodes-1", "nodes-2", "trouble")
 STORMS = 200
-MOST_TIME, MOST_BURST, MOST_WAIT = 1.05, 4.0, 1.5
-TIME = ("time of a throttled run, over that of Kafka's tool", f"≤ {MOST_TIME}")
-BURST = ("bytes in the first 3 s of a throttled run", f"≤ {MOST_BURST:.0f} s × rate")
-LATENCY = (
-    "p99 produce latency in an adaptive run, over before",
-    f"≤ {MOST_WAIT}, and below Kafka's tool",
-)
-MANY = (
-    "10,000 moves in one run, simulator: memory, journal, a step",
-    "≤ 150 MB; ≤ 20 MB; flat",
-)
-MEASURED = "measured"
-MOST_MEMORY, MOST_JOURNAL, FLAT = 150e6, 20e6, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,63 +101,16 @@ def chaos_rows(found: Results, of: Mapping[str, int]) -> Iterable[Row]:
     yield Row(row.what, row.target, seen, row.verdict if rest else UNFINISHED)
 
 
-def bench_rows(reports: Path) -> Iterable[Row]:
-    """Yield the rows of what was measured beside Kafka's tool, and of ten thousand moves."""
-    measured = Played(reports / "chaos-benches.json")
-    for name, whats, tell in (
-        ("run-beside-tool", (TIME, BURST), _beside_tool),
-        ("produce-latency", (LATENCY,), _latency),
-        ("many-moves", (MANY,), _many_moves),
-    ):
-        if measured.knows(MEASURED, name):
-            yield from tell(json.loads((reports / f"{name}.json").read_text()))
-        else:
-            yield from (Row(what, target, "not measured", UNFINISHED) for what, target in whats)
-
-
-def _row_of(about: tuple[str, str], seen: str, *, met: bool) -> Row:
-    return Row(*about, seen, MET if met else MISSED)
-
-
-def _beside_tool(run: Any) -> Iterable[Row]:
-    moving, whole = run["ratio"]["moving_seconds"], run["ratio"]["whole_seconds"]
-    seen = f"{moving:.3f} moving, {whole:.3f} from command to end"
-    yield _row_of(TIME, seen, met=max(moving, whole) <= MOST_TIME)
-    ours, tool = (run["medians"][who]["first_bytes_over_rate"] for who in ("trimtab", "tool"))
-    yield _row_of(BURST, f"{ours} s × rate (Kafka's tool {tool})", met=ours <= MOST_BURST)
-
-
-def _latency(latency: Any) -> Iterable[Row]:
-    ours, tool = (latency["medians"][who]["ratio"] for who in ("trimtab", "tool"))
-    turns = f"{len(latency['turns'])} turns, {len(latency['rejected'])} rejected"
-    seen = f"{ours:.2f} (Kafka's tool {tool:.2f}; {turns})"
-    yield _row_of(LATENCY, seen, met=ours <= MOST_WAIT and ours < tool)
-
-
-def _many_moves(many: Any) -> Iterable[Row]:
-    step = many["step_ms"]
-    flat = step["last_tenth"] <= FLAT * step["first_tenth"]
-    small = many["memory_bytes"] <= MOST_MEMORY and many["journal_bytes"] <= MOST_JOURNAL
-    steps = ", ".join(str(step[part]) for part in ("first_tenth", "middle_tenth", "last_tenth"))
-    seen = f"{many['memory_bytes'] / 1e6:.0f} MB; {many['journal_bytes'] / 1e6:.1f} MB; {steps} ms"
-    yield _row_of(MANY, seen, met=flat and small)
-
-
-def rows(reports: Path) -> list[Row]:
-    found, of = results(reports)
-    return [*chaos_rows(found, of), *bench_rows(reports)]
-
-
 def write(reports: Path, minutes: float) -> list[Row]:
     """Write reports/chaos.json, with everything that was wrong, and return the rows."""
-    found, _ = results(reports)
+    found, of = results(reports)
     wrong = [
         {"group": group, **result}
         for group, entries in found.items()
         for result in entries
         if result["wrong"]
     ]
-    table = rows(reports)
+    table = list(chaos_rows(found, of))
     told = {"minutes": round(minutes, 1), "rows": [asdict(row) for row in table], "wrong": wrong}
     (reports / "chaos.json").write_text(json.dumps(told, indent=2) + "\n")
     return table

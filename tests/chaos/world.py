@@ -155,6 +155,11 @@ def complaints(cluster: SimulatedCluster, before: Found, history: RunState) -> I
         wanted = planned[tp].move.after if done else before.replicas[tp]
         if replicas != wanted:
             yield f"{tp} has {replicas}, not {wanted}"
+    yield from unexplained(history)
+
+
+def unexplained(history: RunState) -> Iterator[str]:
+    """Yield the moves that have not ended, or of which nothing says why they are not done."""
     for m in history.moves:
         if not m.phase.ended:
             yield f"{m.move.tp} is {m.phase.value}"

@@ -11,9 +11,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from chaos.clients import Remembering, Stale
 from chaos.dying import Doom, DoomedJournal, Lives, Watch, Where, begin
 from chaos.others import LISTS, RATES, Others, own_configs
-from chaos.stale import Remembering, Stale
 from run_help import MB, cluster, plan_of
 
 from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource

@@ -1,4 +1,4 @@
-"""Reads of configs that are seconds old, and others who edit in between: a fault and its judge.
+"""Clusters that a run sees worse than they are: answers that are lost, and reads that are old.
 
 A topic's configs are told by any broker, each so far behind as it happens to be; a broker's own by
 that broker, which never goes back in time. What is changed is changed at the controller, at once.
@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
 from core.cluster.configs import ConfigChange, ConfigOp, ConfigValue, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
+from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import ClusterState
+from core.errors import UnreachableError
 
+LAG_SECONDS = 1.2
+"""How far a broker that lags shows the past of the metadata."""
+CONFIG_LAG_SECONDS = 0.3
 Answer = dict[str, ConfigValue] | Fault
 
 
@@ -107,3 +114,65 @@ class Stale:
         if resource.kind is ResourceKind.TOPIC:
             return self._rng.uniform(0.0, self._seconds)
         return self._lags.setdefault(resource, self._rng.uniform(0.0, self._seconds))
+
+
+class Unsteady:
+    """A cluster whose answers are lost now and then, before or after a call took effect, and late.
+
+    While `lags` it shows metadata and configs as they were a moment ago; the list of reassignments
+    is the controller's, which does not lag.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
+        self._cluster, self._rng = cluster, rng
+        self.loses, self.lags = 0.0, False
+        self._state: tuple[float, ClusterState] | None = None
+        self._configs: dict[Resource, tuple[float, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._cluster, name)
+        lost = ("alter_configs", "alter_reassignments", "cancel_reassignments")
+        return partial(self._change, call) if name in lost else call
+
+    def forget(self) -> None:
+        """Show everything as it is, at the next look."""
+        self._state = None
+        self._configs.clear()
+
+    def describe_cluster(self) -> ClusterState:
+        self._lose()
+        now = self._cluster.elapsed_seconds
+        if self._state is None or not self.lags or now - self._state[0] > LAG_SECONDS:
+            self._state = now, self._cluster.describe_cluster()
+        return self._state[1]
+
+    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        self._lose()
+        return self._cluster.fetch_reassignments()
+
+    def describe_configs(
+        self, resources: Collection[Resource], names: Collection[str] | None = None
+    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        self._lose()
+        now = self._cluster.elapsed_seconds
+        answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
+        for resource in resources:
+            at, whole = self._configs.get(resource, (-1.0, None))
+            if whole is None or not self.lags or now - at > CONFIG_LAG_SECONDS:
+                whole = self._cluster.describe_configs([resource])[resource]
+                self._configs[resource] = now, whole
+            if isinstance(whole, Fault):
+                answers[resource] = whole
+            else:
+                answers[resource] = {n: v for n, v in whole.items() if names is None or n in names}
+        return answers
+
+    def _change(self, call: Callable[..., Any], *asked: Any) -> Any:
+        self._lose()
+        answer = call(*asked)
+        self._lose()
+        return answer
+
+    def _lose(self) -> None:
+        if self._rng.random() < self.loses:
+            raise UnreachableError("The cluster does not answer.")

@@ -129,8 +129,8 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         """Take what is left at each rate; the rate that was chosen stays chosen."""
         before = self._assessment
         rate = self._run.rate_bytes_per_s
-        if before is not None and before.table:
-            rate = before.table[self._at].rate_bytes_per_s
+        if before is not None:
+            rate = before.rates[self._at]
         (self._assessment, self._bounds), self._failed = found, ""
         self._at = self._assessment.row_of(rate)
         if before is None:
@@ -147,9 +147,9 @@ class RateDialog(TableDialog[int | RateBounds | None]):
             return None
         if self._adapt:
             return None if self._run.bounds else self._bounds
-        if self._assessment is None or not self._assessment.table:
+        if self._assessment is None:
             return None
-        estimate = self._assessment.table[self._at]
+        estimate = self._assessment.rows[self._at].estimate
         rate = estimate.rate_bytes_per_s
         as_it_is = self._run.bounds is None and rate == self._run.rate_bytes_per_s
         usable = estimate.never is None and rate != UNLIMITED and not as_it_is
@@ -196,8 +196,6 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         if self._assessment is None:
             return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
         found = self._assessment
-        if not found.table:
-            return (fit(now, width), (), fit((dim("what is left is not known"),), width))
         at = -1 if self._adapt else self._at
         rows = min(ROWS, max(self.size.height - 12, 3))
         table = throttle_lines(found.table, at, width, rows, focused=True)
@@ -223,7 +221,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         if self._adapt:
             words = "as it is" if self._run.bounds else "each broker by how long its producers wait"
             return ((dim(words),),)
-        estimate = self._assessment.table[self._at]
+        estimate = self._assessment.rows[self._at].estimate
         rate = estimate.rate_bytes_per_s
         if estimate.never is not None:
             words = f"never: {estimate.never}"
@@ -265,7 +263,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
     def _move(self, step: int) -> None:
         assert self._assessment is not None
         self._adapt = False
-        self._at = min(max(self._at + step, 0), max(len(self._assessment.table) - 1, 0))
+        self._at = min(max(self._at + step, 0), len(self._assessment.rows) - 1)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(self.chosen if event.button.id == "yes" else None)

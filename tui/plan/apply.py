@@ -279,7 +279,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         sparing, assessed = self._options.sparing, self._assessed
         if self._blocked or self._failed or assessed is None or (sparing and sparing.never):
             return False
-        findings = assessed.assessment.findings_at(self._expected)
+        findings = assessed.assessment.at(self._expected).findings
         return not is_refused(findings, self._options.allowed)
 
     @property
@@ -362,7 +362,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
             elect=self._options.is_ticked(ElectLeaders),
             pause_if_removed=self._options.is_ticked(PauseIfRemoved),
         )
-        estimate = sparing or assessed.assessment.estimate(self._expected)
+        estimate = sparing or assessed.assessment.at(self._expected).estimate
 
         def work() -> None:
             run = guarded(lambda: launch(address, state, plan, options, estimate, load=load))

@@ -70,14 +70,14 @@ def assess_order(
     bounds = order.bounds or usual_bounds(state, load, plan, rate_bytes_per_s)
     found = assess_plan(state, load, plan, rate_bytes_per_s, None, calibration, go_on=go_on)
     proposed = None if fixed else found.default_rate_bytes_per_s
-    plain = found.estimate(proposed or rate_bytes_per_s)
+    plain = found.at(proposed or rate_bytes_per_s).estimate
     if spared is not None:
         task, rates = Task.of(state, load, plan), spared.per_side_rates
         sparing: Estimate | None = estimate_task(
             task, rate_bytes_per_s, learned, per_side_rates=rates
         )
     else:
-        sparing = plain and estimate_per_side(state, load, plan, plain, calibration=learned)
+        sparing = estimate_per_side(state, load, plan, plain, calibration=learned)
     return AssessedOrder(picture, found, bounds, sparing)
 
 
@@ -224,7 +224,7 @@ def ticks_of(
     if copies and expected_bytes_per_s != UNLIMITED:
         ticks.append(PauseIfRemoved(ticked=order.pause_if_removed))
     unsafe: dict[str, list[Finding]] = {}
-    for finding in assessed.assessment.findings_at(expected_bytes_per_s):
+    for finding in assessed.assessment.at(expected_bytes_per_s).findings:
         if finding.severity is Severity.UNSAFE:
             unsafe.setdefault(finding.id, []).append(finding)
     return [*ticks, *(AllowCheck(*findings) for findings in unsafe.values())]

@@ -28,20 +28,28 @@ from core.units import UNLIMITED
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class RateAssessment:
+    """What a plan takes at one rate, and what speaks against it then."""
+
+    estimate: Estimate
+    findings: tuple[Finding, ...]
+    """Worst first: how long it takes decides what grows meanwhile."""
+    timeline: PlanTimeline | None
+    """How it goes over time."""
+    effect: Effect
+    """What the plan does to brokers, with what grows meanwhile."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class PlanAssessment:
     """What speaks against a plan, what each rate takes, and what the plan does to brokers."""
 
     plan: Plan
-    findings: tuple[tuple[Finding, ...], ...]
-    """What speaks against it at each rate of the table, worst first; once where there is none."""
-    table: tuple[Estimate, ...]
-    time_lines: tuple[PlanTimeline | None, ...]
-    """For each row of the table, how it goes over time."""
+    rows: tuple[RateAssessment, ...]
+    """By rate, the slowest first; there is at least that of the rate that was asked for."""
     default_rate_bytes_per_s: int | None
-    effects: tuple[Effect, ...]
-    """What the plan does to brokers at each rate of the table: how much grows meanwhile differs."""
     parts: Mapping[Metric, Float64]
-    """Each broker's fair part of all that is carried, in the order of the brokers of `effects`."""
+    """Each broker's fair part of all that is carried, in the order of the brokers of an effect."""
     impact: Impact
     """Who notices that it is carried out."""
     rebased: RebasedPlan
@@ -50,23 +58,20 @@ class PlanAssessment:
     """What checks could not compare, as it is not known: a sentence each."""
 
     @property
+    def table(self) -> tuple[Estimate, ...]:
+        return tuple(row.estimate for row in self.rows)
+
+    @property
     def rates(self) -> list[int]:
-        return [estimate.rate_bytes_per_s for estimate in self.table]
+        return [row.estimate.rate_bytes_per_s for row in self.rows]
 
     def row_of(self, rate_bytes_per_s: int) -> int:
-        """Return the row of a rate, else of the nearest one; 0 when there is none."""
+        """Return the row of a rate, else of the nearest one."""
         rates = self.rates
-        return min(range(len(rates)), key=lambda i: abs(rates[i] - rate_bytes_per_s), default=0)
+        return min(range(len(rates)), key=lambda i: abs(rates[i] - rate_bytes_per_s))
 
-    def estimate(self, rate_bytes_per_s: int) -> Estimate | None:
-        return self.table[self.row_of(rate_bytes_per_s)] if self.table else None
-
-    def effect_at(self, rate_bytes_per_s: int) -> Effect:
-        return self.effects[self.row_of(rate_bytes_per_s)]
-
-    def findings_at(self, rate_bytes_per_s: int) -> tuple[Finding, ...]:
-        """Return what speaks against the plan at a rate: how long it takes decides what grows."""
-        return self.findings[self.row_of(rate_bytes_per_s)]
+    def at(self, rate_bytes_per_s: int) -> RateAssessment:
+        return self.rows[self.row_of(rate_bytes_per_s)]
 
 
 def assess_plan(
@@ -93,22 +98,22 @@ def assess_plan(
     go_on()
     effect = compute_effect(state, load, plan)
     checked = CheckedPlan(state, load, plan, in_flight(state))
-    lines: list[PlanTimeline | None] = []
-    findings: list[tuple[Finding, ...]] = []
-    effects: list[Effect] = []
+    rows = []
     for estimate in table:
         go_on()
         extra = () if estimate.seconds is None else estimate_extra_disk(state, load, plan, estimate)
-        lines.append(build_timeline(state, load, estimate, extra))
-        findings.append(checked.after(estimate.seconds, estimate.never))
-        effects.append(with_growth(effect, state, load, plan, estimate.seconds or 0.0))
+        rows.append(
+            RateAssessment(
+                estimate,
+                findings=checked.after(estimate.seconds, estimate.never),
+                timeline=build_timeline(state, load, estimate, extra),
+                effect=with_growth(effect, state, load, plan, estimate.seconds or 0.0),
+            )
+        )
     return PlanAssessment(
         plan=plan,
-        findings=tuple(findings),
-        table=tuple(table),
-        time_lines=tuple(lines),
+        rows=tuple(rows),
         default_rate_bytes_per_s=usual,
-        effects=tuple(effects),
         parts={metric: fair_parts(state, metric) for metric in Metric},
         impact=estimate_impact(state, load, plan, groups),
         rebased=rebase(state, plan),

@@ -15,7 +15,6 @@ from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.checks.catalogue import Finding, Severity
-from core.plan.estimate.estimate import Estimate
 from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
 from tui.plan.assessment import PlanAssessment
@@ -40,16 +39,12 @@ class ReviewedPlan:
     rate_bytes_per_s: int
 
     @property
-    def estimate(self) -> Estimate | None:
-        return self.assessment.estimate(self.rate_bytes_per_s)
-
-    @property
     def seconds(self) -> float | None:
-        return None if self.estimate is None else self.estimate.seconds
+        return self.assessment.at(self.rate_bytes_per_s).estimate.seconds
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return self.assessment.findings_at(self.rate_bytes_per_s)
+        return self.assessment.at(self.rate_bytes_per_s).findings
 
     @property
     def bytes(self) -> int:

@@ -148,9 +148,7 @@ class PlanScreen(CursorKeys, PlanEditing):
             return
         if self._assessment is not None and self._assessment.plan.moves != plan.moves:
             self._assessment = None  # what it says is of another plan
-        known = self._assessment is not None and any(
-            row.rate_bytes_per_s == rate for row in self._assessment.table
-        )
+        known = self._assessment is not None and rate in self._assessment.rates
         suggested, groups, learned = self.planner.suggested, session.groups, session.calibration
         basis, before = Basis(state, load, suggested, learned, groups), self._basis
         failed = self._failed is not None and self._failed[0] is plan and self._failed[1] == rate
@@ -239,7 +237,7 @@ class PlanScreen(CursorKeys, PlanEditing):
             self.show(self.session)
         elif self._pane is Pane.THROTTLE and self._assessment is not None:
             at = self._assessment.row_of(self.session.rate_bytes_per_s)
-            self._choose(min(max(at + rows, 0), len(self._assessment.table) - 1))
+            self._choose(min(max(at + rows, 0), len(self._assessment.rows) - 1))
         elif len(self.session.plan):
             self._cursor = min(max(self._cursor + rows, 0), len(self.session.plan) - 1)
             self.show(self.session)
@@ -252,8 +250,8 @@ class PlanScreen(CursorKeys, PlanEditing):
             self.show(self.session)
 
     def _choose(self, row: int) -> None:
-        if self._assessment is not None and row < len(self._assessment.table):
-            self.session.choose_rate(self._assessment.table[row].rate_bytes_per_s)
+        if self._assessment is not None and row < len(self._assessment.rows):
+            self.session.choose_rate(self._assessment.rates[row])
             self.show(self.session)
 
     def on_page_hit(self, message: Page.Hit) -> None:

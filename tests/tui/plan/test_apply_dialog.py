@@ -421,7 +421,8 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
 
     def much(*arguments: Any, **more: Any) -> PlanAssessment:
         found = assessed(*arguments, **more)
-        return replace(found, findings=((*unsafe, *told),) * len(found.table))
+        rows = tuple(replace(row, findings=(*unsafe, *told)) for row in found.rows)
+        return replace(found, rows=rows)
 
     def fail(*_: Any) -> str:
         raise TrimtabError("It cannot be started. " * 12)
@@ -448,7 +449,7 @@ async def test_what_does_not_fit_in_the_summary_is_paged_to(
 
     def much(*arguments: Any, **more: Any) -> PlanAssessment:
         found = assessed(*arguments, **more)
-        return replace(found, findings=(told,) * len(found.table))
+        return replace(found, rows=tuple(replace(row, findings=told) for row in found.rows))
 
     monkeypatch.setattr(options_module, "assess_plan", much)
     async with dashboard(a_session(), "plan", (80, 24)) as pilot:

@@ -187,7 +187,7 @@ def test_never_is_red_and_says_why() -> None:
     line = throttle_lines(rows.table, chosen, 60, 12, focused=True)[1 + chosen]
     assert "never" in text_of(line)
     assert {span.tone for span in line if "never" in span.text} == {Tone.ACT}
-    assert rows.findings_at(1_000_000)[0].id == "never"
+    assert rows.at(1_000_000).findings[0].id == "never"
     view = PlanView(STATE, a_plan(), rows, 1_000_000, 0, on_throttle=True)
     assert "never: Broker 1 has to send" in drawn(plan_lines(view, 120, 37))
 
@@ -211,9 +211,7 @@ def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
     brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
     found = assess_plan(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
-    assert found.table[found.row_of(50_000_000)].near_capacity == NearCapacity(
-        2, Side.FOLLOWER, 0.9
-    )
+    assert found.at(50_000_000).estimate.near_capacity == NearCapacity(2, Side.FOLLOWER, 0.9)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -237,7 +235,7 @@ def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> 
     brokers = [replace(b, out_capacity_bytes_per_s=100e6) for b in STATE.brokers]
     state = STATE.with_brokers(brokers)
     found = assess_plan(state, LOAD, a_plan(), 75_000_000)
-    goes = found.time_lines[found.row_of(75_000_000)]
+    goes = found.at(75_000_000).timeline
     assert goes is not None
     for width in (52, 64, 80, 120):
         lines = lane_lines(goes, width, 8)
@@ -297,7 +295,7 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
     beside = changes(model, effect, [1, 3])[-1]
     assert (beside.name, beside.before) == ("skew", "2.0×")
     found = assess_plan(state, load, plan, RATE)
-    assert "skew 2.0× → 2.0×" in effect_sentence(found.effects[0], found.parts)
+    assert "skew 2.0× → 2.0×" in effect_sentence(found.rows[0].effect, found.parts)
     assert model.totals.skew(Metric.IN) == 2.0
 
 
@@ -550,8 +548,6 @@ async def test_times_say_how_many_runs_they_were_learned_from(size: tuple[int, i
         assert words in body(pilot)
         await pressed(pilot, "A")
         assert words in str(pilot.app.screen.query_one("#summary", Static).render())
-    slower = assess_plan(STATE, LOAD, a_plan(), RATE, None, session.calibration).estimate(RATE)
-    usual = an_assessment().estimate(RATE)
-    assert slower is not None
-    assert usual is not None
+    slower = assess_plan(STATE, LOAD, a_plan(), RATE, None, session.calibration).at(RATE).estimate
+    usual = an_assessment().at(RATE).estimate
     assert (slower.seconds or 0) > 1.2 * (usual.seconds or 0)

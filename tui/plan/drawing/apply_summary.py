@@ -59,11 +59,10 @@ def summary_lines(
         lines.append(_row("" if i else "left out", (Span(text, Tone.LOOK),), width))
     if assessment is None:
         return (*lines, _row("", (dim("checking and estimating"),), width))
-    estimate = assessment.estimate(rate)
-    if estimate is not None:
-        lines += [_row(label, line, width) for label, line in _time(estimate, bounds, width)]
+    at_rate = assessment.at(rate)
+    lines += [_row(label, line, width) for label, line in _time(at_rate.estimate, bounds, width)]
     lines += _touched(plan, width)
-    for finding in assessment.findings_at(rate):
+    for finding in at_rate.findings:
         if finding.severity is Severity.UNSAFE:
             continue
         tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM

@@ -24,7 +24,7 @@ from tui.drawing.spans import (
     side_by_side,
     width_of,
 )
-from tui.plan.assessment import PlanAssessment
+from tui.plan.assessment import PlanAssessment, RateAssessment
 from tui.plan.drawing.broker_tables import (
     balance_spans,
     bar_lines,
@@ -82,11 +82,14 @@ class PlanView:
         )
 
     @property
+    def at_rate(self) -> RateAssessment | None:
+        """Return the assessment at the rate chosen, else at the one that apply proposes."""
+        return None if self.assessment is None else self.assessment.at(self.rate_bytes_per_s)
+
+    @property
     def checks_title(self) -> str:
-        """Return at which rate it is checked: the one chosen, else the one that apply proposes."""
-        estimate = (
-            None if self.assessment is None else self.assessment.estimate(self.rate_bytes_per_s)
-        )
+        """Return at which rate it is checked."""
+        estimate = None if self.at_rate is None else self.at_rate.estimate
         if estimate is None or not estimate.total_bytes or estimate.rate_bytes_per_s < 0:
             return "checks"
         proposed = "" if self.rate_chosen else ", as proposed"
@@ -166,10 +169,10 @@ def head_lines(view: PlanView, width: int) -> Lines:
         return (title_line(view, width), _planning_line(view, width))
     if view.assessment is not None and view.assessment.rebased.changes:
         return (title_line(view, width), _changed_line(view.assessment.rebased, width))
-    if view.even is not None and view.assessment is not None:
-        estimate = view.assessment.estimate(view.rate_bytes_per_s)
+    if view.even is not None and view.at_rate is not None:
+        estimate = view.at_rate.estimate
         time: Line = ()
-        if estimate is not None and estimate.seconds is not None and estimate.total_bytes:
+        if estimate.seconds is not None and estimate.total_bytes:
             rate = format_rate(estimate.rate_bytes_per_s)
             time = (dim(" · "), bright(format_duration(estimate.seconds)), dim(f" at {rate}"))
         balance, worst = balance_spans(view.even), worst_spans(view.even)
@@ -217,7 +220,7 @@ def _verdict(view: PlanView) -> Line:
     """Return in a word whether this plan can be applied as it is."""
     if view.assessment is None:
         return (dim("   checking"),)
-    found = view.assessment.findings_at(view.rate_bytes_per_s)
+    found = view.assessment.at(view.rate_bytes_per_s).findings
     worst = {severity: _of(found, severity) for severity in Severity}
     for severity, mark, tone, word in (
         (Severity.ILLEGAL, "✗", Tone.ACT, "illegal"),
@@ -256,7 +259,7 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    effect = view.assessment.effect_at(view.rate_bytes_per_s)
+    effect = view.assessment.at(view.rate_bytes_per_s).effect
     lines += effect_lines(effect, view.assessment.parts, width, height - len(lines))
     return tuple(lines)
 
@@ -273,9 +276,8 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         rows = min(max(height - len(head) - len(below) - 10, 4), 9)
         below += _throttle(view, view.assessment, width, rows)
         below += _reasons(view, view.assessment, width, 2)
-        then = effect_sentence(
-            view.assessment.effect_at(view.rate_bytes_per_s), view.assessment.parts
-        )
+        effect = view.assessment.at(view.rate_bytes_per_s).effect
+        then = effect_sentence(effect, view.assessment.parts)
         below += [fit((dim("  then  "), plain(then)), width)]
         below += [impact_line(view.assessment.impact, width)]
     room = max(height - len(head) - len(below), 3)
@@ -286,11 +288,8 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
 
 def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
     """Return the moves in `room` lines; while a rate is chosen how it goes over time, in `most`."""
-    assessment = view.assessment
-    if view.on_throttle and assessment is not None and assessment.table:
-        goes = assessment.time_lines[assessment.row_of(view.rate_bytes_per_s)]
-        if goes is not None:
-            return lane_lines(goes, width, max_lines)
+    if view.on_throttle and view.at_rate is not None and view.at_rate.timeline is not None:
+        return lane_lines(view.at_rate.timeline, width, max_lines)
     moves = diff_lines(
         view.state,
         view.plan,
@@ -306,7 +305,7 @@ def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
 def _checks(view: PlanView, width: int, height: int) -> Lines:
     if view.assessment is None:
         return ((dim("  checking"),),)
-    found = view.assessment.findings_at(view.rate_bytes_per_s)
+    found = view.assessment.at(view.rate_bytes_per_s).findings
     return check_lines((*view.notes, *view.assessment.not_compared), found, width, height)
 
 
@@ -316,6 +315,6 @@ def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: in
 
 
 def _reasons(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
-    chosen = assessment.row_of(view.rate_bytes_per_s)
-    lines = reason_lines(assessment.table[chosen], width - 4, height, table_width=width)
+    estimate = assessment.at(view.rate_bytes_per_s).estimate
+    lines = reason_lines(estimate, width - 4, height, table_width=width)
     return tuple((plain("  "), *line) for line in lines)

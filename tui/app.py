@@ -27,7 +27,7 @@ from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui import terminal
 from tui.actions.table import GLOBAL, MAP, SCREENS, bindings_of
-from tui.drawing.ascii_filter import AsciiOnly
+from tui.drawing.compositor import AsciiOnly
 from tui.driver import TerminalDriver
 from tui.feed.events import (
     AutopilotChanged,

@@ -23,10 +23,9 @@ from core.passwords import MissingPassword
 from core.run.reporting.views import RunStatus
 from core.text.terminal import in_ascii
 from tui.actions.table import MOVES, SCREENS
-from tui.dialogs.base import AskDialog
-from tui.dialogs.error_dialog import ProblemDialog
+from tui.dialogs.base import AskDialog, ProblemDialog
 from tui.dialogs.password import PasswordDialog
-from tui.drawing.ascii_filter import AsciiOnly
+from tui.drawing.compositor import AsciiOnly
 from tui.global_actions.autopilot_dialog import AutopilotDialog
 from tui.global_actions.drill_dialog import DrillDialog
 from tui.global_actions.leave_dialog import LeaveDialog

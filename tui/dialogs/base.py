@@ -1,4 +1,4 @@
-"""What every dialog of the dashboard is made of; one that asks for a line, one for a yes.
+"""What every dialog of the dashboard is made of; those that ask for a line, a yes, or show errors.
 
 Cancel is always there.
 """
@@ -19,6 +19,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
+from core.errors import TrimtabError
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines
@@ -337,3 +338,34 @@ class TableDialog(Dialog[Answer]):
     @abstractmethod
     def table(self, width: int) -> Lines:
         """Return the lines as they are now."""
+
+
+class ProblemDialog(Dialog[None]):
+    """Shows problems, the newest first; any way out closes it."""
+
+    BINDINGS = [("escape,q,E", "leave", "Close")]
+    DEFAULT_CSS = """
+    ProblemDialog .problems { height: auto; max-height: 16; }
+    ProblemDialog .title { margin-bottom: 0; }
+    ProblemDialog .last { margin-bottom: 1; }
+    """
+
+    def __init__(self, problems: Sequence[TrimtabError]) -> None:
+        super().__init__()
+        self._problems = problems
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog problems", can_focus=False):
+            for problem in self._problems:
+                yield Label(problem.title, classes="title", markup=False)
+                if problem.detail:
+                    yield Label(problem.detail, classes="dim", markup=False)
+                yield Label(problem.next, classes="last", markup=False)
+            with Horizontal(classes="buttons"):
+                yield button("close", "Close")
+
+    def on_mount(self) -> None:
+        self.query_one("#close", Button).focus()
+
+    def on_button_pressed(self) -> None:
+        self.dismiss(None)

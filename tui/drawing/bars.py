@@ -6,7 +6,7 @@ import math
 
 from tui.drawing.spans import Ground, Line, Span, Tone
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def bar(fraction: float, width: int, tone: Tone = Tone.YOURS) -> Line:
@@ -24,8 +24,7 @@ def bar(fraction: float, width: int, tone: Tone = Tone.YOURS) -> Line:
         filled = whole
     else:
         filled = min(max(round(fraction * whole), 1), whole - 1)
-    blocks, part = divmod(filled, 8)
-    drawn = "█" * blocks + (_EIGHTHS[part] if part else "")
+    drawn = bar_text(filled / 8)
     return (
         Span(drawn, tone, ground=Ground.TROUGH),
         Span(" " * (width - len(drawn)), tone, ground=Ground.TROUGH),
@@ -57,7 +56,7 @@ def ratio(value: float, times: str = "×") -> str:
     return f"{value:.1f}{times}" if value < 99.95 else f"99{times}"
 
 
-def bar_text(length: float, eighths: str) -> str:
+def bar_text(length: float, eighths: str = EIGHTHS) -> str:
     """Return a bar of `length` columns in steps of an eighth."""
     whole = int(length)
     part = eighths[round((length - whole) * 8)] if length > whole else ""

@@ -16,8 +16,12 @@ from rich.control import Control
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual.color import Color as BackgroundColor
+from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
+
+from core.text.terminal import in_ascii
 
 RESET = "\x1b[0m"
 _OBEYED = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)))
@@ -97,6 +101,16 @@ class Pen:
 
 def _pen(console: Console) -> Pen:
     return Pen(console._color_system or ColorSystem.TRUECOLOR)
+
+
+class AsciiOnly(LineFilter):
+    """Draws with ASCII alone what Textual is about to show, on every screen and dialog."""
+
+    def apply(self, segments: list[Segment], background: BackgroundColor) -> list[Segment]:
+        return [
+            segment if segment.text.isascii() else segment._replace(text=in_ascii(segment.text))
+            for segment in segments
+        ]
 
 
 class PreciseUpdate(ChopsUpdate):

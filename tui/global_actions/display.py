@@ -73,7 +73,7 @@ class GlobalActions(AppBase):
         if not self.session.problems:
             screen.say("Nothing went wrong so far.", "fine")
             return
-        from tui.dialogs.error_dialog import ProblemDialog
+        from tui.dialogs.base import ProblemDialog
 
         self.session.has_new_trouble = False
         screen.clear_message()

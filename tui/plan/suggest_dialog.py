@@ -10,13 +10,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Button, Input, Label
 
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.dialogs.base import Dialog
+from tui.dialogs.checkboxes import Tick
 from tui.plan.suggest_form import CONTRADICTION, SuggestForm, SuggestRequest, read
 
 if TYPE_CHECKING:
@@ -50,38 +49,18 @@ TOGGLES = {
 TOGGLE_ROWS = (("leaders", "racks", "ignore_racks", "keep_plan"), ("disks", "balance"))
 
 
-class Toggle(Widget, can_focus=True):
-    """A yes or no of the wish; space and a click turn it."""
+class Toggle(Tick, inherit_bindings=False):
+    """A yes or no of the wish; enter is the form's."""
 
     BINDINGS: ClassVar = [Binding("space", "turn", "Turn")]
-    DEFAULT_CSS = """
-    Toggle { height: 1; width: auto; margin-right: 1; }
-    Toggle:focus { background: $secondary; text-style: bold; }
-    .-plain Toggle:focus { text-style: bold reverse; }
-    """
-
-    class Turned(Message):
-        """It is the other way round now."""
-
-        def __init__(self, field: str, value: bool) -> None:
-            super().__init__()
-            self.field, self.value = field, value
+    DEFAULT_CSS = "Toggle { height: 1; width: auto; margin-right: 1; }"
 
     def __init__(self, field: str, value: bool) -> None:
-        super().__init__(id=field)
-        self._field, self.value = field, value
+        super().__init__(TOGGLES[field], "", id=field)
+        self.ticked = value
 
     def render(self) -> Text:
-        return Text(f"[{'x' if self.value else ' '}] {TOGGLES[self._field]}", no_wrap=True)
-
-    def action_turn(self) -> None:
-        self.value = not self.value
-        self.refresh()
-        self.post_message(self.Turned(self._field, self.value))
-
-    def on_click(self) -> None:
-        self.focus()
-        self.action_turn()
+        return Text(f"[{'x' if self.ticked else ' '}] {self.word}", no_wrap=True)
 
 
 class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
@@ -166,14 +145,14 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
 
     # -- what is typed ---------------------------------------------------------------------------
 
-    def on_toggle_turned(self, message: Toggle.Turned) -> None:
-        turned: dict[str, Any] = {message.field: message.value}
-        self._form = replace(self._form, **turned)
-        self._draw()
+    def on_tick_turned(self, message: Tick.Turned) -> None:
+        self._enter(message.tick.id, message.tick.ticked)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        typed: dict[str, Any] = {event.input.id or "": event.value}
-        self._form = replace(self._form, **typed)
+        self._enter(event.input.id, event.value)
+
+    def _enter(self, field: str | None, value: Any) -> None:
+        self._form = replace(self._form, **{field or "": value})
         self._draw()
 
     def _draw(self) -> None:

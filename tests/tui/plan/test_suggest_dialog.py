@@ -287,7 +287,7 @@ async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> No
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *"3", *["up"] * 5, "space")
-        assert form(pilot).query_one("#keep_plan", Toggle).value
+        assert form(pilot).query_one("#keep_plan", Toggle).ticked
         meaning = str(form(pilot).query_one("#meaning", Label).render())
         assert "The plan's 3 moves stay as planned." in meaning
         await pressed(pilot, "enter")

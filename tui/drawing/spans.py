@@ -166,6 +166,11 @@ def with_hit(line: Line, hit: object) -> Line:
     return tuple(span if span.hit is not None else replace(span, hit=hit) for span in line)
 
 
+def row_line(line: Line, width: int, hit: object, *, chosen: bool) -> Line:
+    """Return a row of a list over the whole width, as the one under the cursor where it is."""
+    return highlight_line(line, width, hit) if chosen else with_hit(fit(line, width), hit)
+
+
 def rule(title: str, width: int, *, note: str = "") -> Line:
     """Return one dim line with a title, and with a note towards its right end."""
     head = (Span("─ ", Tone.FAINT), dim(title), plain(" ")) if title else ()

@@ -47,7 +47,7 @@ class SavedPlan:
     """What that run was started with, unless it has passed its checks."""
     refused: bool = False
     """Whether it has ended without."""
-    has_new_trouble: TrimtabError | None = None
+    unreadable: TrimtabError | None = None
     """Why the file cannot be read."""
 
 
@@ -76,10 +76,10 @@ def load_saved(cluster_id: str) -> SavedPlan:
     try:
         kept = replace(kept, plan=read_saved_plan(cluster_id) or kept.plan)
     except TrimtabError as error:
-        kept = replace(kept, has_new_trouble=error)
+        kept = replace(kept, unreadable=error)
     except OSError as error:
         why = TrimtabError(f"The plan that was kept cannot be read: {error}.")
-        kept = replace(kept, has_new_trouble=why)
+        kept = replace(kept, unreadable=why)
     run = read_run_id(cluster_id)
     return kept if not run else _with_run(kept, cluster_id, run)
 
@@ -253,10 +253,8 @@ class LeaveWithPlan(AppBase):
             if kept is None:
                 if self._answer == "drop":
                     return  # what is kept for this cluster has not been looked at
-                has_new_trouble = TrimtabError("The plan that was kept has not been read yet.")
-                kept = SavedPlan(
-                    Plan(plan.cluster_id), has_new_trouble=has_new_trouble
-                )  # it is set aside
+                why = TrimtabError("The plan that was kept has not been read yet.")
+                kept = SavedPlan(Plan(plan.cluster_id), unreadable=why)  # it is set aside
             if self._answer == "drop":
                 plan = Plan(plan.cluster_id)
             self._kept = self._settle_run(self._settle_file(kept, plan))
@@ -282,10 +280,10 @@ class LeaveWithPlan(AppBase):
         elif same and now is not None and self._answer != "keep":
             return kept
         else:
-            if kept.has_new_trouble is not None:
+            if kept.unreadable is not None:
                 set_aside(path)
             save_plan(plan)
-        return replace(kept, plan=plan, stamp=_stamp(path), has_new_trouble=None)
+        return replace(kept, plan=plan, stamp=_stamp(path), unreadable=None)
 
     def _settle_run(self, kept: SavedPlan) -> SavedPlan:
         """Have it known which run a plan was handed to, as long as that may refuse it."""
@@ -315,8 +313,8 @@ class LeaveWithPlan(AppBase):
             self.report_error(kept)
             return
         self._kept = kept
-        if kept.has_new_trouble is not None:
-            self.report_error(kept.has_new_trouble)
+        if kept.unreadable is not None:
+            self.report_error(kept.unreadable)
         if len(session.plan):
             self._kept = replace(kept, run="")  # it is given back the next time
             self._add_kept(kept.plan)

@@ -19,15 +19,14 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     left,
     plain,
     right,
+    row_line,
     rule,
     shorten,
     side_by_side,
     window,
-    with_hit,
     wrap_text,
 )
 from tui.groups.view import GroupsView, letter, members_of
@@ -166,11 +165,9 @@ def _problems(view: GroupsView, of: GroupView) -> list[str]:
         said.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
         said.append(f"What it has committed is not known: {group.committed_fault}")
-    has_new_trouble = sum(p.member is None for p in of.partitions)
-    if has_new_trouble and group.members:
-        said.append(
-            f"{has_new_trouble:,} of {len(of.partitions):,} partitions are read by nobody now."
-        )
+    unread = sum(p.member is None for p in of.partitions)
+    if unread and group.members:
+        said.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
     return said
 
 
@@ -255,8 +252,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
         one = view.partitions[n]
         here = view.inside and n == view.partition
         line = _row(one, readers, name, pitch, roomy=roomy, here=here)
-        hit = PartitionHit(one.tp)
-        lines.append(highlight_line(line, width, hit) if here else with_hit(fit(line, width), hit))
+        lines.append(row_line(line, width, PartitionHit(one.tp), chosen=here))
     if hidden and not view.inside and len(lines) < height:
         more = len(view.partitions) - len(shown)
         lines.append(fit((dim(f"  and {more:,} more: enter shows them"),), width))

@@ -16,15 +16,14 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     left,
     plain,
     right,
+    row_line,
     rule,
     shorten,
     width_of,
     window,
-    with_hit,
     wrap_text,
 )
 from tui.groups.detail import SETTLED, detail_lines, lag_words, pace_words, rate, state_words
@@ -128,10 +127,7 @@ def _list(view: GroupsView, width: int, height: int) -> Lines:
         group = view.rows[n]
         chosen = n == view.cursor
         line = _row(view, group, name, chosen=chosen, wide=wide)
-        hit = GroupHit(group.group.id)
-        lines.append(
-            highlight_line(line, width, hit) if chosen else with_hit(fit(line, width), hit)
-        )
+        lines.append(row_line(line, width, GroupHit(group.group.id), chosen=chosen))
     return tuple(lines)
 
 

@@ -24,15 +24,14 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     left,
     plain,
     right,
+    row_line,
     rule,
     shorten,
     side_by_side,
     window,
-    with_hit,
     wrap_text,
 )
 from tui.load.statistics import Numbers, known_words, numbers_lines, snapshot_lines
@@ -237,20 +236,15 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
     for i in window(len(view.choices), height, view.cursor):
         choice = view.choices[i]
         chosen = i == view.cursor
-        line = fit(
-            (
-                Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
-                (bright if chosen else plain)(left(shorten(choice.name, room), room)),
-                *_pair("in", choice.in_bytes_per_s),
-                *_pair("out", choice.out_bytes_per_s),
-                plain(right(known_words(choice.size_bytes, format_bytes), 9)),
-                dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
-            ),
-            width,
+        line = (
+            Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
+            (bright if chosen else plain)(left(shorten(choice.name, room), room)),
+            *_pair("in", choice.in_bytes_per_s),
+            *_pair("out", choice.out_bytes_per_s),
+            plain(right(known_words(choice.size_bytes, format_bytes), 9)),
+            dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
         )
-        lines.append(
-            highlight_line(line, width, ChoiceHit(i)) if chosen else with_hit(line, ChoiceHit(i))
-        )
+        lines.append(row_line(line, width, ChoiceHit(i), chosen=chosen))
     return tuple(lines)
 
 

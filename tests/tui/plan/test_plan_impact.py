@@ -88,8 +88,8 @@ async def test_an_empty_plan_has_no_impact() -> None:
 @pytest.mark.parametrize("width", [40, 64, 80, 120, 200])
 def test_lines_never_exceed_their_room(width: int) -> None:
     tight = estimate_impact(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
-    has_new_trouble = found(groups_unknown=("a-group-with-a-rather-long-name", "etl", "web", "x"))
-    for seen in (found(), tight, has_new_trouble, found(groups=None), found(groups=(), topics=())):
+    unknown = found(groups_unknown=("a-group-with-a-rather-long-name", "etl", "web", "x"))
+    for seen in (found(), tight, unknown, found(groups=None), found(groups=(), topics=())):
         assert width_of(impact_line(seen, width)) == width
         assert {width_of(line) for line in impact_lines(seen, width)} <= {width}
 
@@ -108,8 +108,8 @@ def test_what_is_not_known_is_not_taken_for_nobody() -> None:
     assert "Which consumer groups read them is not known." in text
     text = "\n".join(map(text_of, impact_lines(found(groups=()), 80)))
     assert "No consumer group reads them." in text
-    has_new_trouble = found(groups=(), groups_unknown=("etl",))
-    text = "\n".join(map(text_of, impact_lines(has_new_trouble, 80)))
+    unknown = found(groups=(), groups_unknown=("etl",))
+    text = "\n".join(map(text_of, impact_lines(unknown, 80)))
     assert "What consumer group etl reads is not known." in text
     assert "No consumer group" not in text
-    assert "who reads is not known" in text_of(impact_line(has_new_trouble, 120))
+    assert "who reads is not known" in text_of(impact_line(unknown, 120))

@@ -49,10 +49,9 @@ def summary_lines(
         what.append(Span(f", {unknown} of unknown size", Tone.LOOK))
     if data < len(plan):
         what.append(plain(f", {len(plan) - data} without data"))
-    lines: list[Line] = [
-        _row("" if i else "changed", (Span(text, Tone.LOOK, bold=True),), width)
-        for i, text in enumerate(wrap_text(changed, width - LABEL, 3) if changed else ())
-    ]
+    lines: list[Line] = []
+    if changed:
+        lines += _rows("changed", changed, width, Tone.LOOK, 3, bold=True)
     lines.append(_row("moves", tuple(what), width))
     more = [f"and {len(left) - LEFT_SHOWN} more"] if len(left) > LEFT_SHOWN else []
     for i, text in enumerate((*left[:LEFT_SHOWN], *more)):
@@ -65,14 +64,12 @@ def summary_lines(
     for finding in at_rate.findings:
         if finding.severity is Severity.UNSAFE:
             continue
-        tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM
-        label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
-        for i, text in enumerate(wrap_text(finding.sentence, width - LABEL, 3)):
-            lines.append(_row("" if i else label, (Span(text, tone),), width))
+        illegal = finding.severity is Severity.ILLEGAL
+        label, tone = ("illegal", Tone.ACT) if illegal else ("note", Tone.DIM)
+        lines += _rows(label, finding.sentence, width, tone, 3)
     alone = find_precautions(state, plan, elects=elects, by="tick elect leaders")
     for sentence in (*assessment.not_compared, *alone):
-        for i, text in enumerate(wrap_text(sentence, width - LABEL)):
-            lines.append(_row("" if i else "note", (dim(text),), width))
+        lines += _rows("note", sentence, width, Tone.DIM)
     return tuple(lines)
 
 
@@ -116,6 +113,20 @@ def _touched(plan: Plan, width: int) -> Iterable[Line]:
 
 def _ids(brokers: Iterable[int]) -> str:
     return " ".join(f"b{broker}" for broker in sorted(set(brokers)))
+
+
+def _rows(
+    label: str,
+    text: str,
+    width: int,
+    tone: Tone,
+    max_lines: int | None = None,
+    *,
+    bold: bool = False,
+) -> Iterable[Line]:
+    """Return a text in as many lines as it takes, the label before the first."""
+    for i, part in enumerate(wrap_text(text, width - LABEL, max_lines)):
+        yield _row("" if i else label, (Span(part, tone, bold=bold),), width)
 
 
 def _row(label: str, line: Line, width: int) -> Line:

@@ -17,14 +17,13 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     left,
     plain,
     right,
+    row_line,
     shorten,
     width_of,
     window,
-    with_hit,
 )
 
 _WITH_CONSEQUENCE = 68
@@ -151,10 +150,7 @@ def diff_lines(
         line = _move_line(
             state, plan.moves[row], width, arrow, selected=selected, named=order is not None
         )
-        hit = MoveHit(row)
-        shown.append(
-            highlight_line(line, width, hit) if selected else with_hit(fit(line, width), hit)
-        )
+        shown.append(row_line(line, width, MoveHit(row), chosen=selected))
     return tuple(shown)
 
 

@@ -17,11 +17,10 @@ from tui.drawing.spans import (
     Tone,
     dim,
     fit,
-    highlight_line,
     plain,
     right,
+    row_line,
     window,
-    with_hit,
     wrap_text,
 )
 
@@ -62,11 +61,7 @@ def throttle_lines(
     rows = []
     for i in window(len(table), height - 1, chosen):
         line = _rate_line(table[i], i == chosen, focused, wide)
-        rows.append(
-            highlight_line(line, width, RateHit(i))
-            if i == chosen and focused
-            else with_hit(fit(line, width), RateHit(i))
-        )
+        rows.append(row_line(line, width, RateHit(i), chosen=i == chosen and focused))
     return (header, *rows)
 
 

@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
+from core.plan.checks.catalogue import select_refused
 from core.run.launch import launch
 from core.run.options import RunOptions
 from core.run.throttles.rate_bounds import side_rates
@@ -31,7 +32,6 @@ from tui.plan.apply_options import (
     assess_order,
     ticks_of,
 )
-from tui.plan.assessment import is_refused
 from tui.plan.assessment_diff import (
     Picture,
     ReviewedPlan,
@@ -280,7 +280,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         if self._blocked or self._failed or assessed is None or (sparing and sparing.never):
             return False
         findings = assessed.assessment.at(self._expected).findings
-        return not is_refused(findings, self._options.allowed)
+        return not select_refused(findings, self._options.allowed)
 
     @property
     def _is_named(self) -> bool:

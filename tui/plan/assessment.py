@@ -12,7 +12,7 @@ from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, fair_parts
-from core.plan.checks.catalogue import Finding, Severity
+from core.plan.checks.catalogue import Finding
 from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.checks.disks import find_skipped, skipped_sentences
 from core.plan.effect import Effect, compute_effect, with_growth
@@ -118,13 +118,4 @@ def assess_plan(
         impact=estimate_impact(state, load, plan, groups),
         rebased=rebase(state, plan),
         not_compared=tuple(skipped_sentences(state, find_skipped(state, plan.moves))),
-    )
-
-
-def is_refused(findings: tuple[Finding, ...], allowed: frozenset[str]) -> bool:
-    """Return whether a finding stands in the way: illegal, or unsafe and not allowed."""
-    return any(
-        finding.severity is Severity.ILLEGAL
-        or (finding.severity is Severity.UNSAFE and finding.id not in allowed)
-        for finding in findings
     )

@@ -131,13 +131,18 @@ def parse_allow(text: str | None) -> frozenset[str]:
     return ids
 
 
-def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
-    """Raise RefusedError for findings that are illegal, or unsafe and not `allowed` by id."""
-    against = [
+def select_refused(findings: Iterable[Finding], allowed: Collection[str]) -> list[Finding]:
+    """Return, worst first, the findings that are illegal, or unsafe and not `allowed` by id."""
+    return [
         f
         for f in worst_first(findings)
         if f.severity is Severity.ILLEGAL or (f.severity is Severity.UNSAFE and f.id not in allowed)
     ]
+
+
+def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
+    """Raise RefusedError for findings that are illegal, or unsafe and not `allowed` by id."""
+    against = select_refused(findings, allowed)
     if not against:
         return
     ids = tuple(dict.fromkeys(f.id for f in against))

@@ -54,19 +54,6 @@ from tui.plan.assessment import PlanAssessment
 from tui.session import PlanHistory, Session
 
 
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Record what would be started instead of starting it."""
-    calls: list[tuple[Any, ...]] = []
-
-    def start(*arguments: Any) -> str:
-        calls.append(arguments)
-        return "0101-021101"
-
-    monkeypatch.setattr("core.run.launch.start_run", start)
-    return calls
-
-
 def button(pilot: Pilot[int]) -> Button:
     return pilot.app.screen.query_one("#apply", Button)
 
@@ -90,7 +77,7 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         assert button(pilot).disabled
         said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
         assert "delete none of these topics and add no partitions to them." in said
-        await pressed(pilot, "tab", *"prod-e")
+        await pressed(pilot, *"prod-e")  # what is typed at first is the name
         assert button(pilot).disabled
         await pressed(pilot, "u")
         assert not button(pilot).disabled
@@ -306,22 +293,6 @@ async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[
     assert len(session.plan) == 3
 
 
-async def test_what_is_typed_at_first_is_the_name(started: list[tuple[Any, ...]]) -> None:
-    """The dialog says "Type prod-eu to apply": it may not fall on Cancel's deaf ears."""
-    async with dashboard(a_session(), "plan") as pilot:
-        await pressed(pilot, "A")
-        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
-        await pressed(pilot, *"prod-e")
-        assert button(pilot).disabled
-        await pressed(pilot, "u")
-        assert pilot.app.screen.query_one("#name", Input).value == "prod-eu"
-        assert not button(pilot).disabled
-        await pressed(pilot, "enter")
-        assert started == []
-        await pressed(pilot, "enter")
-        assert len(started) == 1
-
-
 async def test_enter_that_came_too_early_is_not_lost(
     started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -515,30 +486,25 @@ async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_han
         assert [str(move.tp) for move in session.plan_to_keep] == ["orders-2"]
 
 
-async def test_nothing_is_applied_while_a_plan_is_being_made_that_will_replace_it() -> None:
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"making_plan": True}, "A plan is being made"),
+        ({"writable": False}, "Read-only: start with --write"),
+        ({"run": a_run()}, "is in progress"),
+    ],
+    ids=["another plan is being made", "read-only", "a run is in progress"],
+)
+async def test_where_nothing_may_be_applied_it_is_not_even_asked(
+    changes: dict[str, Any], words: str
+) -> None:
     session = a_session()
-    session.making_plan = True
+    for name, value in changes.items():
+        setattr(session, name, value)
     async with dashboard(session, "plan") as pilot:
-        await pressed(pilot, "A")
-        assert "A plan is being made" in footer(pilot)
-        session.making_plan = False
-        await pressed(pilot, "A")
-        assert isinstance(pilot.app.screen, ApplyDialog)
-
-
-async def test_read_only_does_not_even_ask() -> None:
-    async with dashboard(a_session(writable=False), "plan") as pilot:
         await pressed(pilot, "A")
         assert not isinstance(pilot.app.screen, ApplyDialog)
-        assert "Read-only: start with --write" in footer(pilot)
-
-
-async def test_one_run_at_a_time() -> None:
-    session = a_session()
-    session.run = a_run()
-    async with dashboard(session, "plan") as pilot:
-        await pressed(pilot, "A")
-        assert "is in progress" in footer(pilot)
+        assert words in footer(pilot)
 
 
 async def test_without_colour_dialogs_have_a_frame_and_focus_is_reversed(

@@ -40,18 +40,6 @@ from tui.plan.apply_options import AllowCheck
 from tui.session import Session
 
 
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    calls: list[tuple[Any, ...]] = []
-
-    def start(*arguments: Any) -> str:
-        calls.append(arguments)
-        return "0101-021101"
-
-    monkeypatch.setattr("core.run.launch.start_run", start)
-    return calls
-
-
 @asynccontextmanager
 async def opened(
     size: tuple[int, int] = (80, 24), session: Session | None = None

@@ -48,7 +48,7 @@ from tui.map.view import MapView, build_model
 from tui.plan import apply_options as options_module
 from tui.plan import screen as plan_module
 from tui.plan.apply import ApplyDialog
-from tui.plan.assessment import PlanAssessment, assess_plan, in_flight, is_refused
+from tui.plan.assessment import PlanAssessment, assess_plan, in_flight
 from tui.plan.drawing.broker_tables import Column, effect_lines, effect_sentence
 from tui.plan.drawing.checks import check_lines, finding_lines
 from tui.plan.drawing.diff import (
@@ -310,19 +310,6 @@ def test_the_page_never_exceeds_its_room(size: tuple[int, int], assessed: bool) 
         lines = plan_lines(view, width, height)
         assert len(lines) <= height
         assert max(width_of(line) for line in lines) <= width
-
-
-@pytest.mark.parametrize(
-    ("severity", "allowed", "refused"),
-    [
-        (Severity.UNWISE, frozenset(), False),
-        (Severity.UNSAFE, frozenset(), True),
-        (Severity.UNSAFE, frozenset({"x"}), False),
-        (Severity.ILLEGAL, frozenset({"x"}), True),
-    ],
-)
-def test_what_stands_in_the_way(severity: Severity, allowed: frozenset[str], refused: bool) -> None:
-    assert is_refused((Finding("x", severity, "It is so."),), allowed) is refused
 
 
 def test_moves_in_flight_are_read_from_the_state() -> None:

@@ -62,11 +62,11 @@ COST = 10.0
 """A look that takes long is not repeated before so many times its duration."""
 
 
-class GroupsPoller(DashboardScreen):
-    """The part of the Groups that asks the cluster, and the timeline for what was before."""
+class GroupsPoller:
+    """Asks the cluster while its screen is open, and the timeline for what was before."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, screen: DashboardScreen) -> None:
+        self._screen = screen
         self.followed: GroupSamples | None = None
         self.views: tuple[GroupView, ...] = ()
         self._watched: WatchedGroups | None = None
@@ -81,28 +81,27 @@ class GroupsPoller(DashboardScreen):
         self._due = 0.0
         self._timer: Timer | None = None
 
-    def on_mount(self) -> None:
-        self._timer = self.set_interval(LOOK_SECONDS, self._follow)
+    def start(self) -> None:
+        """Look at once, and from now on."""
+        if self._timer is None:
+            self._timer = self._screen.set_interval(LOOK_SECONDS, self._follow)
+        self._timer.resume()
+        self._watched = None  # what happened while another screen was open, was recorded
+        self.look()
 
-    def on_screen_suspend(self) -> None:
+    def stop(self) -> None:
         if self._timer is not None:
             self._timer.pause()
 
-    def on_screen_resume(self) -> None:
-        """Look at once; Textual calls the handler that draws, too."""
-        if self._timer is not None:
-            self._timer.resume()
-        self._watched = None  # what happened while another screen was open, was recorded
-        self._look()
-
     def _follow(self) -> None:
-        if not self.session.paused and self.dashboard.monotonic() >= self._due:
-            self._look()
-        self.dashboard.draw()  # an age may read differently
+        dashboard = self._screen.dashboard
+        if not dashboard.session.paused and dashboard.monotonic() >= self._due:
+            self.look()
+        dashboard.draw()  # an age may read differently
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Have a worker look, unless one does."""
-        connection = self.session.connection
+        connection = self._screen.session.connection
         if connection is None or self._looking:
             return
         self._looking, before = True, self.followed
@@ -121,12 +120,9 @@ class GroupsPoller(DashboardScreen):
                 for view in views:  # is kept with it: here, or as the screen draws
                     _ = view.lag, view.is_lower_bound, view.pace, view.idle
             took = time.monotonic() - began
-            self.call_later(self._take, found, views, connection.clock.now(), took)
+            self._screen.call_later(self._take, found, views, connection.clock.now(), took)
 
-        self.run_worker(work, thread=True, group="groups")
-
-    def refetch(self) -> None:
-        self._look()
+        self._screen.run_worker(work, thread=True, group="groups")
 
     def _take(
         self,
@@ -137,7 +133,7 @@ class GroupsPoller(DashboardScreen):
     ) -> None:
         """Take what a look came to that began `seconds` ago, or why it failed."""
         self._looking = False
-        now = self.dashboard.monotonic()
+        now = self._screen.dashboard.monotonic()
         interval = max(LOOK_SECONDS, COST * seconds)
         self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
         if isinstance(found, TrimtabError):
@@ -146,23 +142,24 @@ class GroupsPoller(DashboardScreen):
             self.error, self.followed, self.views = None, found, views
             self._take_rebalances(found.newest, at)
             self.age = Freshness(now - seconds, interval)
-        self.dashboard.draw()
+        self._screen.dashboard.draw()
 
     def _take_rebalances(self, look: GroupSample, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
         if self._watched is None:
             seen = self.happened
             self._watched, self._before, self._happened = start_watching(look.groups), seen, ()
-            state = self.session.state
+            state = self._screen.session.state
             cluster_id = state.cluster_id if state else ""
 
             self._asked_before += 1
             nth = self._asked_before
 
             def recall() -> None:
-                self.call_later(self._recall, nth, merge_rebalances(cluster_id, at, seen))
+                merged = merge_rebalances(cluster_id, at, seen)
+                self._screen.call_later(self._recall, nth, merged)
 
-            self.run_worker(recall, thread=True, group="rebalances")
+            self._screen.run_worker(recall, thread=True, group="rebalances")
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
         then = self._watched.then(at, look.groups, complete=look.is_complete)
@@ -173,7 +170,7 @@ class GroupsPoller(DashboardScreen):
         """Take what was recorded before this screen looked."""
         if asked == self._asked_before:
             self._before = before
-        self.show(self.session)
+        self._screen.show(self._screen.session)
 
     @property
     def happened(self) -> tuple[Rebalance, ...]:

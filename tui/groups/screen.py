@@ -22,7 +22,7 @@ from tui.screen.list_screen import CursorKeys, Filtering
 from tui.session import Highlight, Session, age_words
 
 
-class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
+class GroupsScreen(CursorKeys, Filtering):
     """All groups, and what the chosen one reads; or only that."""
 
     PLACE = GROUPS
@@ -30,6 +30,7 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
 
     def __init__(self) -> None:
         super().__init__()
+        self._poller = GroupsPoller(self)
         self._words = ""
         self._order = Order.LAG
         self._partition_order = Order.NAME
@@ -43,11 +44,20 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="groups-page")
 
+    def on_screen_resume(self) -> None:
+        self._poller.start()  # Textual calls the handler that draws, too
+
+    def on_screen_suspend(self) -> None:
+        self._poller.stop()
+
+    def refetch(self) -> None:
+        self._poller.look()
+
     # -- drawing ---------------------------------------------------------------------------------
 
     def _view(self, session: Session) -> GroupsView:
         saved = session.connection is None and session.address is None
-        groups = build_saved_views(session.groups or ()) if saved else self.views
+        groups = build_saved_views(session.groups or ()) if saved else self._poller.views
         known = {group.group.id for group in groups}
         last = self._last
         chosen_id = self._chosen_id
@@ -58,8 +68,7 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         if chosen is not None:
             self._chosen_id, self._last = chosen.group.id, chosen
         partitions = partitions_of(chosen, self._partition_order) if chosen else ()
-        age = self.age
-        followed = self.followed
+        age, error, followed = self._poller.age, self._poller.error, self._poller.followed
         newest = followed.newest if followed else None
         return GroupsView(
             groups=groups,
@@ -71,13 +80,13 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
             partitions=partitions,
             happened=tuple(
                 one
-                for one in reversed(self.happened)
+                for one in reversed(self._poller.happened)
                 if chosen is not None and one.group == chosen.group.id
             ),
             partition=at_partition(partitions, self._tp),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,
-            troubles=(self.error.title,) if self.error else newest.troubles if newest else (),
+            troubles=(error.title,) if error else newest.troubles if newest else (),
             over_seconds=followed.over_seconds if followed else None,
             words=self._words,
             typing=self.typing,
@@ -85,9 +94,10 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         )
 
     def _why(self, session: Session) -> tuple[str, ...]:
-        if self.error is not None:
-            return (self.error.title, self.error.next or "")
-        if session.state is None or (session.address is not None and self.followed is None):
+        if (error := self._poller.error) is not None:
+            return (error.title, error.next or "")
+        unasked = session.address is not None and self._poller.followed is None
+        if session.state is None or unasked:
             return (f"asking {session.cluster_name} …",)
         if session.address is None:
             if session.groups is None:
@@ -100,8 +110,8 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
         )
 
     def show_body(self, session: Session) -> None:
-        if self.followed is None and self.error is None:
-            self._look()
+        if self._poller.followed is None and self._poller.error is None:
+            self._poller.look()
         page = self.query_one("#groups-page", Page)
         lines = groups_lines(self._view(session), page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
@@ -166,7 +176,7 @@ class GroupsScreen(CursorKeys, Filtering, GroupsPoller):
 
     @property
     def can_filter(self) -> bool:
-        return not self._inside and bool(self.views or self.session.groups)
+        return not self._inside and bool(self._poller.views or self.session.groups)
 
     def filter_by(self, words: str) -> None:
         self._words = words

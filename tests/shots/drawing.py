@@ -18,14 +18,28 @@ from dataclasses import dataclass
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from shots.night import recorded_night
-from shots.runs import Stage, run_at
+import numpy as np
+from hands import operated, rested
+from shots.stories import Stage, recorded_night, run_at
 
-if TYPE_CHECKING:
-    from core.cluster.simulation.cluster import SimulatedCluster
-    from core.load.snapshot.format import LoadSnapshot
+from core import paths
+from core.cluster.connect import Address, Connection
+from core.cluster.documents.cluster_document import fetch_document_groups
+from core.cluster.log_dirs import with_log_dirs
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.demo import demo_spec
+from core.load.load import Float64, Load, Source
+from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
+from core.load.snapshot.format import LoadSnapshot
+from core.load.snapshot.writer import write_snapshot
+from core.load.windows import write_window
+from core.run.reporting.report import markdown
+from tui.app import FeedMessage, TrimtabApp
+from tui.feed.events import Connected, GroupsChanged, PictureChanged, RunChanged
+from tui.moves.history import RunHistory
+from tui.session import Freshness, Session
 
 SEED = 7
 NOW = 1_000.0
@@ -84,22 +98,6 @@ async def render(shot: Shot) -> str:
 
 
 async def _render(shot: Shot, root: Path) -> str:
-    from hands import operated, rested
-
-    from core import paths
-    from core.cluster.connect import Address, Connection
-    from core.cluster.documents.cluster_document import fetch_document_groups
-    from core.cluster.log_dirs import with_log_dirs
-    from core.cluster.metadata import TopicPartition
-    from core.cluster.simulation.cluster import SimulatedCluster
-    from core.cluster.simulation.demo import demo_spec
-    from core.load.load import Float64, Load, Source
-    from core.run.reporting.report import markdown
-    from tui.app import FeedMessage, TrimtabApp
-    from tui.feed.events import Connected, GroupsChanged, PictureChanged, RunChanged
-    from tui.moves.history import RunHistory
-    from tui.session import Freshness, Session
-
     if shot.recorded:
         cluster, timeline = recorded_night(SEED)
         os.environ["TRIMTAB_HOME"] = str(root)
@@ -111,8 +109,6 @@ async def _render(shot: Shot, root: Path) -> str:
     look = run_at(cluster, shot.run) if shot.run else None
     state = cluster.describe_cluster()
     state = with_log_dirs(state, cluster.describe_log_dirs([broker.id for broker in state.brokers]))
-    import numpy as np
-
     rates = {
         TopicPartition(topic.name, n): partition.in_bytes_per_s
         for topic in cluster.spec.topics
@@ -156,10 +152,6 @@ async def _render(shot: Shot, root: Path) -> str:
 
 def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
     """Publish the hours before and a snapshot, as the simulator's process does; return that."""
-    from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
-    from core.load.snapshot.writer import write_snapshot
-    from core.load.windows import write_window
-
     picture = SimulatedLoad.of(cluster)
     snapshot = build_snapshot(cluster, picture, 1)
     write_snapshot(root, snapshot)

@@ -14,19 +14,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload import run_workload
 from core.cluster.sandbox.workload_spec import Workload
 from core.daemons.process import running_with
+from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 REASSIGN_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -122,6 +124,47 @@ class Reassignment:
         done = self._sandbox.tool(REASSIGN_TOOL, *bootstrap, *words, *files)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+class Flight:
+    """When moves were first and last seen in flight, and when each ended."""
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        *,
+        every: float = 0.05,
+        sample: Callable[[float], None] = lambda since: None,
+    ) -> None:
+        """`sample` is called at each look, with the seconds since moves were first in flight."""
+        self._client, self._every, self._sample = client, every, sample
+        self.began = self.ended = 0.0
+        self.ends: list[float] = []
+        self._flying = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        before: set[TopicPartition] = set()
+        while not self._over.is_set():
+            now = set(self._client.fetch_reassignments())
+            if before - now:
+                self.ends.append(time.monotonic())
+            if now:
+                self.ended = time.monotonic()
+                self.began = self.began or self.ended
+                self._sample(self.ended - self.began)
+            before, self._flying = now, bool(now)
+            time.sleep(self._every)
+
+    def wait(self, seconds: float) -> None:
+        """Return once moves have begun and none is left."""
+        eventually(lambda: bool(self.began) and not self._flying, seconds, every=0.01)
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from core.cluster.sandbox.workload import fill
 from core.run.throttles.rate_bounds import MIN_BYTES_PER_S
 from tests.bench.harness import (
     MB,
+    Flight,
     Reassignment,
     arguments,
     brokers,
@@ -130,37 +131,6 @@ def p99(waits: Iterable[float]) -> float:
     return percentile(list(waits), 0.99)
 
 
-class Flight:
-    """When moves were first and last seen in flight, and when each ended."""
-
-    def __init__(self, client: KafkaClient) -> None:
-        self._client = client
-        self.began = self.ended = 0.0
-        self._ends: list[float] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        before: set[TopicPartition] = set()
-        while not self._over.is_set():
-            now = set(self._client.fetch_reassignments())
-            if before - now:
-                self._ends.append(time.monotonic())
-            if now:
-                self.ended = time.monotonic()
-                self.began = self.began or self.ended
-            before = now
-            time.sleep(0.05)
-
-    def is_away_from_ends(self, at: float) -> bool:
-        return not any(end - END_SECONDS / 4 <= at <= end + END_SECONDS for end in self._ends)
-
-    def over(self) -> None:
-        self._over.set()
-        self._thread.join()
-
-
 class Turns:
     """One sandbox whose every broker gives and receives as the moved topic goes to and fro."""
 
@@ -187,12 +157,12 @@ class Turns:
         window = self._carried_out(who)
         time.sleep(SETTLE_SECONDS)
         idle.append(_slept(IDLE_SECONDS))
-        flight.over()
+        flight.close()
         began, ended = window or (flight.began, flight.ended)
         idle_ms = p99(wait for span in idle for _, wait in self.producer.waits(*span))
         during = self.producer.waits(began, ended)
         during_ms = p99(wait for _, wait in during)
-        away = [wait for at, wait in during if flight.is_away_from_ends(at)]
+        away = [wait for at, wait in during if _is_away_from(flight.ends, at)]
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
         self._client.alter_reassignments(back)
         eventually(lambda: not self._client.fetch_reassignments(), MOVED_SECONDS, every=0.1)
@@ -228,6 +198,10 @@ class Turns:
     def close(self) -> None:
         self.producer.stop()
         self._client.close()
+
+
+def _is_away_from(ends: Iterable[float], at: float) -> bool:
+    return not any(end - END_SECONDS / 4 <= at <= end + END_SECONDS for end in ends)
 
 
 def _slept(seconds: float) -> tuple[float, float]:

@@ -8,7 +8,6 @@ gone, and the bytes that have come in the first three seconds. The tool's end is
 from __future__ import annotations
 
 import json
-import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -20,7 +19,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
-from tests.bench.harness import MB, Reassignment, arguments, brokers, home_folder, leave
+from tests.bench.harness import MB, Flight, Reassignment, arguments, brokers, home_folder, leave
 from tests.waiting import eventually
 
 TOPIC = "bench.run"
@@ -37,39 +36,6 @@ FIRST_SECONDS = 3.0
 MOVED_SECONDS = 600.0
 
 
-class Watcher:
-    """Looks at the moves and at what has come to the destination, as often as it is answered."""
-
-    def __init__(self, client: KafkaClient) -> None:
-        self._client = client
-        self.began = self.ended = 0.0
-        self.samples: list[tuple[float, int]] = []
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        deadline = time.monotonic() + MOVED_SECONDS
-        while not self.began or self._client.fetch_reassignments():
-            if time.monotonic() > deadline:
-                return
-            if not self.began and self._client.fetch_reassignments():
-                self.began = time.monotonic()
-            if self.began:
-                (answer,) = self._client.describe_log_dirs([DESTINATION])
-                arrived = sum(log.size_bytes for log in answer.replicas if log.topic == TOPIC)
-                self.samples.append((time.monotonic() - self.began, arrived))
-            time.sleep(0.01)
-        self.ended = time.monotonic()
-
-    def wait(self) -> None:
-        self._thread.join()
-        assert self.ended, "the moves did not begin, or do not end"
-
-    def first_bytes(self) -> int:
-        """Return what had come when the first seconds were over."""
-        return max((size for at, size in self.samples if at <= FIRST_SECONDS), default=0)
-
-
 class Turns:
     """One sandbox with a topic that goes to and comes back from the destination."""
 
@@ -84,25 +50,34 @@ class Turns:
     def turn(self, who: str) -> dict[str, Any]:
         """Let one of both carry the plan out, and put everything back."""
         time.sleep(QUIET_SECONDS)
-        watcher = Watcher(self._client)
+        arrived = [0]
+
+        def sample(since: float) -> None:
+            if since <= FIRST_SECONDS:
+                (answer,) = self._client.describe_log_dirs([DESTINATION])
+                came = sum(log.size_bytes for log in answer.replicas if log.topic == TOPIC)
+                arrived.append(came)
+
+        flight = Flight(self._client, every=0.01, sample=sample)
         began = time.monotonic()
         if who == "trimtab":
             self._plan.apply(f"{RATE // MB}MB/s")
         else:
             self._plan.tool("--execute", "--throttle", str(RATE))
-            watcher.wait()
+            flight.wait(MOVED_SECONDS)
             said = self._plan.tool("--verify")
             assert said.count("is completed.") == PARTITIONS, said
         whole = time.monotonic() - began
-        watcher.wait()
+        flight.wait(MOVED_SECONDS)
+        flight.close()
         self._client.alter_reassignments(dict.fromkeys(self._partitions, BEFORE))
         eventually(lambda: not self._client.fetch_reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
             "whole_seconds": round(whole, 2),
-            "moving_seconds": round(watcher.ended - watcher.began, 2),
-            "first_bytes": watcher.first_bytes(),
-            "first_bytes_over_rate": round(watcher.first_bytes() / RATE, 2),
+            "moving_seconds": round(flight.ended - flight.began, 2),
+            "first_bytes": max(arrived),
+            "first_bytes_over_rate": round(max(arrived) / RATE, 2),
         }
 
     def close(self) -> None:

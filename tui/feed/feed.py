@@ -59,7 +59,7 @@ class Feed:
         self._deliver: Deliver | None = None
         self._stopped = threading.Event()
         self._painted = threading.Event()
-        self._asked = threading.Event()
+        self._refresh_flag = threading.Event()
         self._running = threading.Event()
         self._running.set()
         self._state_known = threading.Event()
@@ -109,14 +109,14 @@ class Feed:
 
     def refresh(self) -> None:
         """Ask the cluster at once."""
-        self._asked.set()
+        self._refresh_flag.set()
 
     def pause(self, paused: bool) -> None:
         if paused:
             self._running.clear()
         else:
             self._running.set()
-            self._asked.set()
+            self._refresh_flag.set()
 
     def stop(self) -> None:
         """Stop reading; threads end by themselves, none is waited for."""
@@ -125,7 +125,7 @@ class Feed:
             look.stop()
         self._painted.set()
         self._running.set()
-        self._asked.set()
+        self._refresh_flag.set()
         self._state_known.set()
         self._load.close()
 
@@ -190,7 +190,7 @@ class Feed:
         if seen is not None:
             observer.first_state(lambda: seen)
             self._state_known.set()
-        asked = False
+        at_once = False
         try:
             while not self._stopped.is_set():
                 self._running.wait()
@@ -200,11 +200,11 @@ class Feed:
                         state = observer.first_state(connection.client.describe_cluster)
                     else:
                         self._painted.wait()
-                        state = observer.poll(at_once=asked)
+                        state = observer.poll(at_once=at_once)
                 except TrimtabError as error:
                     self._send(ClusterLost(error))
                     wait = max(RETRY_SECONDS, observer.seconds_until_due())
-                    asked = self._wait(wait, observer.ping, lost=True)
+                    at_once = self._wait(wait, observer.ping, lost=True)
                     continue
                 wait = max(0.05, observer.seconds_until_due())
                 due = self._monotonic() + min(wait, PING_SECONDS)
@@ -212,7 +212,7 @@ class Feed:
                 every = observer.state_interval_seconds
                 self._take(state, Freshness(observer.metadata_at, every, due, patience))
                 self._state_known.set()
-                asked = self._wait(wait, observer.ping)
+                at_once = self._wait(wait, observer.ping)
         finally:
             connection.client.close()
 
@@ -282,10 +282,10 @@ class Feed:
         """
         until = self._monotonic() + seconds
         while (left := until - self._monotonic()) > 0:
-            asked = self._asked.wait(min(left, RETRY_SECONDS if lost else PING_SECONDS))
-            self._asked.clear()
-            if asked or self._stopped.is_set():
-                return asked
+            at_once = self._refresh_flag.wait(min(left, RETRY_SECONDS if lost else PING_SECONDS))
+            self._refresh_flag.clear()
+            if at_once or self._stopped.is_set():
+                return at_once
             if until <= self._monotonic() or not self._running.is_set():
                 continue
             try:

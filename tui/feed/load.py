@@ -81,8 +81,8 @@ class FeedLoad:
         self._target, self._picture, self._send = target, picture, send
         self._connection, self._monotonic = connection, monotonic
         self._lock = threading.Lock()
-        self._begun: tuple[Supervisor | None, Supervisor | None] = (None, None)
-        self._told: str | None = None
+        self._supervisors: tuple[Supervisor | None, Supervisor | None] = (None, None)
+        self._reported: str | None = None
 
     def begin(self) -> None:
         """Have the cluster recorded, and its load measured unless somebody else publishes it."""
@@ -96,13 +96,13 @@ class FeedLoad:
         reader = None if foreign else start_load(address, state.cluster_id)
         recording = start_recording(address, state.cluster_id, foreign)
         with self._lock:
-            self._begun = reader, recording
+            self._supervisors = reader, recording
 
     def close(self) -> None:
         """Let go of what was begun; it ends by itself when nobody else needs it."""
         with self._lock:
-            begun = self._begun
-        for one in begun:
+            supervisors = self._supervisors
+        for one in supervisors:
             if one is not None:
                 one.close()
 
@@ -150,8 +150,8 @@ class FeedLoad:
 
     def _report_trouble(self) -> None:
         """Say once why what serves this reader does not run; what it left is there meanwhile."""
-        told = (begun.trouble() for begun in self._begun if begun is not None)
-        trouble = next(filter(None, told), None)
-        if trouble is not None and trouble != self._told:
+        troubles = (one.trouble() for one in self._supervisors if one is not None)
+        trouble = next(filter(None, troubles), None)
+        if trouble is not None and trouble != self._reported:
             self._send(Trouble(TrimtabError(trouble.splitlines()[0])))
-        self._told = trouble
+        self._reported = trouble

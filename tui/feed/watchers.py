@@ -41,7 +41,7 @@ class Attempts:
 
     def __init__(self, send: Deliver, what: str) -> None:
         self._send, self._what = send, what
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -61,11 +61,11 @@ class Attempts:
                 )
             )
         else:
-            self._told.clear()
+            self._reported.clear()
 
     def _report(self, error: TrimtabError) -> None:
-        if str(error) not in self._told:
-            self._told.add(str(error))
+        if str(error) not in self._reported:
+            self._reported.add(str(error))
             self._send(Trouble(error))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AutopilotSwitch(AppBase):
-    """The part of the dashboard that sets the switch; the autopilot flies without it."""
+    """The part of the dashboard that sets the switch; the autopilot runs without it."""
 
     def action_autopilot(self) -> None:
         session, screen = self.session, self.screen
@@ -81,10 +81,10 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
             if mode is Mode.OFF:
                 set_switch(switch)
                 return "The autopilot is off; a run that it began goes on."
-            flies = switch_on(switch, SystemClock())
+            is_running = switch_on(switch, SystemClock())
         except OSError as error:
             raise TrimtabError(f"The switch cannot be set: {error.strerror}.") from error
-        if not flies:
+        if not is_running:
             try:
                 start_autopilot(switch)
             except OSError as error:
@@ -92,6 +92,6 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
                     f"The switch is set; the autopilot cannot be started: {error.strerror}.",
                     next="Set the mode again once that is mended.",
                 ) from error
-        return f"The autopilot flies, mode {mode.value}; it goes on without the dashboard."
+        return f"The autopilot runs, mode {mode.value}; it goes on without the dashboard."
 
     return work

@@ -23,8 +23,8 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
         self, name: str, status: AutopilotStatus | None, *, writable: bool, reason: str
     ) -> None:
         super().__init__(name, "act")
-        self._standing = status
-        self._writable, self._because = writable, reason
+        self._status = status
+        self._writable, self._reason = writable, reason
 
     def compose(self) -> ComposeResult:
         return body(
@@ -46,13 +46,13 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
 
     def follow(self, session: Session) -> None:
         """Say how it stands now, and offer what may be set now."""
-        self._standing = session.autopilot
-        self._writable, self._because = session.writable, session.read_only_because
+        self._status = session.autopilot
+        self._writable, self._reason = session.writable, session.read_only_because
         self._show()
 
     @property
     def _question(self) -> Question:
-        status = self._standing
+        status = self._status
         settings = status.switch.settings if status is not None else AutopilotSettings()
         words = (
             *_how(status),
@@ -63,7 +63,7 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
         return Question(words, refused | ({"off": ""} if settings.mode is Mode.OFF else {}))
 
     def _show(self) -> None:
-        why = "" if self._writable else f" Read-only: {self._because}."
+        why = "" if self._writable else f" Read-only: {self._reason}."
         how = self.query_one("#how", Label)
         if how.content != (text := f"To let it act, type {self.cluster_name}:{why}"):
             how.update(text)
@@ -82,8 +82,8 @@ def _how(status: AutopilotStatus | None) -> list[str]:
     if status is None:
         return ["It is off, and never was on."]
     switch = status.switch
-    flies = "" if status.process is not None or switch.mode is Mode.OFF else ", process gone"
-    words = [f"Mode {switch.mode.value}{flies}, set by {switch.who}."]
+    gone = "" if status.process is not None or switch.mode is Mode.OFF else ", process gone"
+    words = [f"Mode {switch.mode.value}{gone}, set by {switch.who}."]
     if status.last is not None:
         at = status.last.at.astimezone()
         words.append(f"{at:%H:%M:%S} {status.last.what.value}: {status.last.text}")

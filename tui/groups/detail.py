@@ -155,20 +155,21 @@ def _title(view: GroupsView, of: GroupView, width: int) -> Line:
 
 def _problems(view: GroupsView, of: GroupView) -> list[str]:
     """Return what is wrong with this group, a sentence each."""
-    said = []
+    problems = []
     group = of.group
     if view.gone:
-        said.append("It is gone, or its coordinator does not answer. Shown is what was seen last.")
+        gone = "It is gone, or its coordinator does not answer. Shown is what was seen last."
+        problems.append(gone)
     if group.fault is not None and group.protocol not in CONSUMERS:
-        said.append(f"{group.trouble[0].upper()}{group.trouble[1:]}.")
+        problems.append(f"{group.trouble[0].upper()}{group.trouble[1:]}.")
     elif group.fault is not None:
-        said.append(f"It may not be looked at: {group.fault}")
+        problems.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
-        said.append(f"What it has committed is not known: {group.committed_fault}")
+        problems.append(f"What it has committed is not known: {group.committed_fault}")
     unread = sum(p.member is None for p in of.partitions)
     if unread and group.members:
-        said.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
-    return said
+        problems.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
+    return problems
 
 
 # -- members ---------------------------------------------------------------------------------------

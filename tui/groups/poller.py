@@ -72,7 +72,7 @@ class GroupsPoller:
         self._watched: WatchedGroups | None = None
         """What rebalances are told from; None until this screen has looked since it was opened."""
         self._before: tuple[Rebalance, ...] = ()
-        self._asked_before = 0
+        self._recalls = 0
         """Counts questions for those: a later answer holds more."""
         self._happened: tuple[Rebalance, ...] = ()
         self.error: TrimtabError | None = None
@@ -152,8 +152,8 @@ class GroupsPoller:
             state = self._screen.session.state
             cluster_id = state.cluster_id if state else ""
 
-            self._asked_before += 1
-            nth = self._asked_before
+            self._recalls += 1
+            nth = self._recalls
 
             def recall() -> None:
                 merged = merge_rebalances(cluster_id, at, seen)
@@ -166,9 +166,9 @@ class GroupsPoller:
         self._watched, happened = then
         self._happened = (*self._happened, *happened)[-KEPT:]
 
-    def _recall(self, asked: int, before: tuple[Rebalance, ...]) -> None:
+    def _recall(self, nth: int, before: tuple[Rebalance, ...]) -> None:
         """Take what was recorded before this screen looked."""
-        if asked == self._asked_before:
+        if nth == self._recalls:
             self._before = before
         self._screen.show(self._screen.session)
 

@@ -41,7 +41,7 @@ class LoadScreen(DashboardScreen):
         """The broker whose partitions are listed; None lists brokers."""
         self._metric = Metric.BYTES
         self._hours = HOURS[1]
-        self._asked: tuple[object, str] | None = None
+        self._requested: tuple[object, str] | None = None
         self._history: tuple[tuple[object, str], LoadHistory | None] | None = None
 
     def compose_body(self) -> Iterable[Widget]:
@@ -109,8 +109,8 @@ class LoadScreen(DashboardScreen):
     ) -> LoadHistory | None:
         """Return the windows of `of`; reads them anew after each snapshot."""
         key = (of, snapshot.snapshot_id)
-        if self._asked != key:
-            self._asked = key
+        if self._requested != key:
+            self._requested = key
             # By the snapshot's time, not this machine's: an old one has its chart too.
             until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
             cluster_id, place = snapshot.cluster_id, session.snapshots
@@ -134,7 +134,7 @@ class LoadScreen(DashboardScreen):
     ) -> None:
         if why:
             self.say(why, "act")
-        if key == self._asked:
+        if key == self._requested:
             self._history = (key, history)
             self.show(self.session)
 

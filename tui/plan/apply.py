@@ -129,11 +129,11 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         if (blocked := why_not_applicable(session)) != self._blocked:
             self._blocked = blocked
             self._say_problem(blocked)
-        seen, state, load = self._looked_at, session.state, session.load
+        picture, state, load = self._looked_at, session.state, session.load
         if self._pressed is not None or state is None or load is None:
             return
-        if seen is None or not is_similar(seen, (state, load), self._order.plan):
-            urgent = seen is not None and alive(seen[0]) != alive(state)
+        if picture is None or not is_similar(picture, (state, load), self._order.plan):
+            urgent = picture is not None and alive(picture[0]) != alive(state)
             self._have_assessed((state, load), at_once=urgent)
 
     def _have_assessed(self, picture: Picture, *, at_once: bool) -> None:

@@ -165,17 +165,17 @@ class ApplyOptions(Words):
 
     async def show(self, ticks: Sequence[Tick]) -> list[str]:
         """Show these boxes; return the words of those that this left unticked."""
-        wanted = {tick.subject: tick for tick in ticks}
+        boxes = {tick.subject: tick for tick in ticks}
         there = {tick.subject: tick for tick in self.query(Tick)}
         unticked = []
         for key, tick in there.items():
-            if key not in wanted:
+            if key not in boxes:
                 if tick.has_focus:
                     self.screen.query_one("#name").focus()
                 await tick.remove()
-            elif tick.renew(wanted[key]):
+            elif tick.renew(boxes[key]):
                 unticked.append(tick.word)
-        for at, (key, tick) in enumerate(wanted.items()):
+        for at, (key, tick) in enumerate(boxes.items()):
             if key not in there:
                 await self.mount(tick, before=at if at < len(self.children) else None)
         return unticked

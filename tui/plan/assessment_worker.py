@@ -55,14 +55,14 @@ class AssessmentWorker(Generic[Found]):
         self._rest_seconds = rest_seconds
         self._group = group
         self._worker: Worker[None] | None = None
-        self._asked: tuple[Plan, int] | None = None
+        self._latest: tuple[Plan, int] | None = None
         self._began = self._ended = 0.0
         self._failure = ""
         """Why the assessment before failed; "" where it did not."""
 
     def forget(self) -> None:
         """There is no plan any more."""
-        self._asked = None
+        self._latest = None
         if self._worker is not None:
             self._worker.cancel()
 
@@ -82,14 +82,14 @@ class AssessmentWorker(Generic[Found]):
         to call on the way, which raises once nobody waits for the answer.
         """
         now = self._screen.dashboard.monotonic()
-        if self._asked is not None and not at_once:
-            asked_plan, asked_rate = self._asked
-            same = asked_plan.moves == plan.moves and (known or asked_rate == rate_bytes_per_s)
+        if self._latest is not None and not at_once:
+            plan_before, rate_before = self._latest
+            same = plan_before.moves == plan.moves and (known or rate_before == rate_bytes_per_s)
             going = self._worker is not None and not self._worker.is_finished
             rest = max(self._rest_seconds, RESTS_TIMES * (self._ended - self._began))
             if same and (going or now - self._ended < rest):
                 return False
-        self._asked, self._began, self._ended = (plan, rate_bytes_per_s), now, now
+        self._latest, self._began, self._ended = (plan, rate_bytes_per_s), now, now
 
         def assessed() -> None:
             worker = get_current_worker()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class PlannerTask:
     """A plan that a thread is making since `began` (monotonic seconds)."""
 
-    asked: SuggestRequest
+    request: SuggestRequest
     began: float
     stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -97,8 +97,8 @@ class PlannerWorker:
         screen, session = self._screen, self._screen.session
         if answer is None or session.state is None or session.load is None:
             return
-        self.form, asked = answer
-        making = self._making = PlannerTask(asked, screen.dashboard.monotonic())
+        self.form, request = answer
+        making = self._making = PlannerTask(request, screen.dashboard.monotonic())
         session.making_plan = True
         state, load, known = session.state, session.load, session.calibration
 
@@ -149,7 +149,7 @@ class PlannerWorker:
             screen.say(_nothing(done.suggested), "fine" if done.suggested.reached else "look")
             return
         self.suggested = done.suggested
-        if done.suggested.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
+        if done.suggested.request.goal.kept:  # as it is now: it can have been edited meanwhile
             planned = session.plan.by_partition
             plan = Plan.of(
                 [*session.plan, *(move for move in plan if move.tp not in planned)],
@@ -167,7 +167,7 @@ class PlannerWorker:
         if left:
             screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
         elif estimate is not None and estimate.never is not None:
-            within = format_duration(done.making.asked.within_seconds)
+            within = format_duration(done.making.request.within_seconds)
             screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
         elif estimate is not None and estimate.seconds is None:
             why = estimate.note
@@ -183,14 +183,14 @@ def run_planner(
 
     `known` is what earlier runs taught about times. Raises UsageError for what contradicts.
     """
-    asked = making.asked
-    limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
-    found = suggest_plan(state, load, replace(asked.wanted, limits=limits), NAMES)
+    request = making.request
+    limits = replace(request.goal.limits, stop=making.stopped.is_set)
+    found = suggest_plan(state, load, replace(request.goal, limits=limits), NAMES)
     estimate = None
-    if asked.within_seconds is not None and not making.stopped.is_set():
-        whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
-        estimate = estimate_plan_time(state, load, whole, asked.within_seconds, known)
-    return PlannerDone(making, SuggestedPlan(asked, found), estimate)
+    if request.within_seconds is not None and not making.stopped.is_set():
+        whole = Plan.of([*request.goal.kept, *found.plan], cluster_id=found.plan.cluster_id)
+        estimate = estimate_plan_time(state, load, whole, request.within_seconds, known)
+    return PlannerDone(making, SuggestedPlan(request, found), estimate)
 
 
 def _nothing(suggested: SuggestedPlan) -> str:
@@ -198,7 +198,7 @@ def _nothing(suggested: SuggestedPlan) -> str:
     notes = () if suggested.reached else suggested.found.notes[:1]
     return " ".join(
         (
-            explain_no_plan(suggested.found, suggested.asked.wanted, "", reached=suggested.reached),
+            explain_no_plan(suggested.found, suggested.request.goal, "", reached=suggested.reached),
             *notes,
         )
     )

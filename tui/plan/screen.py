@@ -84,7 +84,7 @@ class PlanScreen(CursorKeys, PlanEditing):
         self._assessing = AssessmentWorker(self, self._take_assessment, self._assessment_failed)
         self._basis: Basis | None = None
         """What the assessment rests on that was begun last."""
-        self._asked: tuple[Plan, int] | None = None
+        self._requested: tuple[Plan, int] | None = None
         """The plan and rate of that assessment."""
         self._failed: tuple[Plan, int] | None = None
         """What could not be assessed, and at which rate, as things are in `_basis`."""
@@ -109,7 +109,7 @@ class PlanScreen(CursorKeys, PlanEditing):
             session.rate_bytes_per_s,
             self._order[self._cursor] if len(session.plan) else 0,
             self._pane is Pane.THROTTLE,
-            wished=bool(session.rate_steps),
+            choice_waits=bool(session.rate_steps),
             even=self._even if self._assessment is not None else None,
             suggested=self.planner.suggested,
             planner=self.planner.words,
@@ -175,7 +175,7 @@ class PlanScreen(CursorKeys, PlanEditing):
         # What is said of a broker that has died since cannot wait for its turn.
         urgent = before is not None and alive(before.state) != alive(state)
         if self._assessing.ask(plan, rate, work, known=known, at_once=urgent):
-            self._asked, self._basis = (plan, rate), basis
+            self._requested, self._basis = (plan, rate), basis
 
     def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
         """Return whether an assessment of the plan would come to the same now, groups apart."""
@@ -187,7 +187,7 @@ class PlanScreen(CursorKeys, PlanEditing):
         )
 
     def _assessment_failed(self, error: TrimtabError) -> None:
-        self._failed = self._asked
+        self._failed = self._requested
 
     def _take_assessment(self, found: AssessedPlan) -> None:
         self._failed = None

@@ -95,7 +95,7 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
         super().__init__()
         self._form, self._state, self._plan = form, state, plan
         self._broker, self._topic = broker, topic
-        self._asked: SuggestRequest | None = None
+        self._request: SuggestRequest | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -157,14 +157,14 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
 
     def _draw(self) -> None:
         """Say beside each field what is wrong with it, under all what is asked for, or why not."""
-        self._asked, wrong = read(self._form, self._state, self._plan)
+        self._request, wrong = read(self._form, self._state, self._plan)
         for field in FIELDS:
             _say(self.query_one(f"#wrong-{field}", Label), wrong.get(field, ""))
         meaning = self.query_one("#meaning", Label)
         meaning.set_class(CONTRADICTION in wrong, "-wrong")
-        words = self._asked.meaning if self._asked is not None else ""
+        words = self._request.meaning if self._request is not None else ""
         _say(meaning, wrong.get(CONTRADICTION, f"{words} {self._planned()}".strip()))
-        self.query_one("#make", Button).disabled = self._asked is None
+        self.query_one("#make", Button).disabled = self._request is None
 
     def _planned(self) -> str:
         """Say what becomes of what is planned already."""
@@ -194,8 +194,8 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
             self.action_leave()
 
     def _make(self) -> None:
-        if self._asked is not None:
-            self.dismiss((self._form, self._asked))
+        if self._request is not None:
+            self.dismiss((self._form, self._request))
 
 
 def _say(label: Label, text: str) -> None:

@@ -95,29 +95,29 @@ class SuggestForm:
 class SuggestRequest:
     """A wish that could be read: what the planner is to do, and by when the plan should be done."""
 
-    wanted: PlanRequest
+    goal: PlanRequest
     within_seconds: float | None
 
     @property
     def meaning(self) -> str:
         """Return in short sentences what is asked for."""
-        wanted, dirs = self.wanted, self.wanted.only_dirs
-        only = f", of {_format_ids(wanted.brokers)} only" if dirs and wanted.brokers else ""
-        said = [
-            ("Leaders are chosen anew; nothing is copied.", wanted.leaders_only),
-            (f"Partitions get {wanted.replicas} replicas.", wanted.replicas is not None),
-            ("Racks are repaired.", wanted.racks_only),
-            (f"{_format_pairs(wanted)}.", wanted.replace),
-            (f"{_brokers(wanted.drain)} emptied.", wanted.drain),
-            (f"{_format_ids(wanted.fill)} get their share of the others.", wanted.fill),
-            (f"The topics end on {_format_ids(wanted.brokers)} only.", wanted.brokers and not dirs),
-            ("Racks are ignored.", wanted.ignore_racks),
-            (f"Each broker's log dirs get within the band{only}.", wanted.disks),
+        goal, dirs = self.goal, self.goal.only_dirs
+        only = f", of {_format_ids(goal.brokers)} only" if dirs and goal.brokers else ""
+        sentences = [
+            ("Leaders are chosen anew; nothing is copied.", goal.leaders_only),
+            (f"Partitions get {goal.replicas} replicas.", goal.replicas is not None),
+            ("Racks are repaired.", goal.racks_only),
+            (f"{_format_pairs(goal)}.", goal.replace),
+            (f"{_brokers(goal.drain)} emptied.", goal.drain),
+            (f"{_format_ids(goal.fill)} get their share of the others.", goal.fill),
+            (f"The topics end on {_format_ids(goal.brokers)} only.", goal.brokers and not dirs),
+            ("Racks are ignored.", goal.ignore_racks),
+            (f"Each broker's log dirs get within the band{only}.", goal.disks),
             ("Nothing moves between brokers.", dirs),
         ]
-        words = " ".join(sentence for sentence, is_asked in said if is_asked)
-        of = wanted.brokers and not wanted.only_dirs
-        evens = not (wanted.forces or wanted.leaders_only or wanted.fill or of or wanted.only_dirs)
+        words = " ".join(sentence for sentence, holds in sentences if holds)
+        of = goal.brokers and not goal.only_dirs
+        evens = not (goal.forces or goal.leaders_only or goal.fill or of or goal.only_dirs)
         even = "Disk, in, out, replicas and leaders of every broker get within the band."
         return f"{even} {words}".strip() if evens else words
 
@@ -132,8 +132,8 @@ def _brokers(ids: tuple[int, ...]) -> str:
     )
 
 
-def _format_pairs(wanted: PlanRequest) -> str:
-    return ", ".join(f"What {old} holds goes to {new}" for old, new in wanted.replace)
+def _format_pairs(goal: PlanRequest) -> str:
+    return ", ".join(f"What {old} holds goes to {new}" for old, new in goal.replace)
 
 
 def read(
@@ -154,7 +154,7 @@ def read(
             wrong[name] = str(error)
         return otherwise
 
-    wanted = PlanRequest(
+    goal = PlanRequest(
         leaders_only=form.leaders,
         drain=take("drain", lambda: _ids(form.drain), ()),
         fill=take("add", lambda: _ids(form.add), ()),
@@ -178,15 +178,15 @@ def read(
         ),
     )
     seconds = take("within", lambda: _time(form.within), None)
-    if not wrong and not take("keep", lambda: _touches(wanted, state), True):
+    if not wrong and not take("keep", lambda: _touches(goal, state), True):
         wrong["keep"] = "It keeps every topic as it is."
-    for refusal in find_conflicts(state, wanted, NAMES):
+    for refusal in find_conflicts(state, goal, NAMES):
         (first, *others) = refusal.fields
         if not others and first in TYPED:
             wrong.setdefault(TYPED[first], refusal.title)
         elif not wrong:
             wrong[CONTRADICTION] = f"{refusal.title} {refusal.next}"
-    return (None, wrong) if wrong else (SuggestRequest(wanted, seconds), {})
+    return (None, wrong) if wrong else (SuggestRequest(goal, seconds), {})
 
 
 def _ids(text: str) -> tuple[int, ...]:
@@ -218,9 +218,9 @@ def _pattern(text: str) -> str | None:
     return text.strip() or None
 
 
-def _touches(wanted: PlanRequest, state: ClusterState) -> bool:
+def _touches(goal: PlanRequest, state: ClusterState) -> bool:
     try:
-        frozen_partitions(state, wanted)
+        frozen_partitions(state, goal)
     except UsageError:
         return False
     return True

@@ -20,12 +20,12 @@ from tui.plan.suggest_form import SuggestRequest
 class SuggestedPlan:
     """What was asked for and what was found."""
 
-    asked: SuggestRequest
+    request: SuggestRequest
     found: PlanResult
 
     @property
     def reached(self) -> bool:
-        return is_reached(self.found, self.asked.wanted)
+        return is_reached(self.found, self.request.goal)
 
     def reason(self, move: Move) -> MoveReason | None:
         """Return why a move is in the plan; None for one that was made by hand."""
@@ -57,16 +57,16 @@ def evenness_of(
     """
     if suggested is None or not suggested.is_part_of(plan):
         return evenness(state, load, plan, band=BAND)
-    wanted = suggested.asked.wanted
+    goal = suggested.request.goal
     taken = {broker for move in plan for broker in move.removing}
-    known, others = state.broker_by_id, brokers_outside(state, wanted.brokers, wanted.exclude)
+    known, others = state.broker_by_id, brokers_outside(state, goal.brokers, goal.exclude)
     return evenness(
         state,
         load,
         plan,
-        leaving=[broker for broker in wanted.leaving if broker in taken],
-        excluded=[broker for broker in known if broker in wanted.exclude or broker in others],
-        band=wanted.band,
+        leaving=[broker for broker in goal.leaving if broker in taken],
+        excluded=[broker for broker in known if broker in goal.exclude or broker in others],
+        band=goal.band,
     )
 
 

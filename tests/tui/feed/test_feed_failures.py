@@ -113,7 +113,7 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
             return asked
 
     waits: Any = Waits()
-    feed._asked = waits
+    feed._refresh_flag = waits
 
     def deliver(event: Event) -> None:
         seen = event.metadata_age if isinstance(event, PictureChanged) else None
@@ -167,7 +167,7 @@ def test_a_cluster_that_is_seldom_described_is_pinged_meanwhile(
             return False
 
     waits: Any = Waits()
-    feed._asked = waits
+    feed._refresh_flag = waits
     feed.attach(lambda event: log.append((type(event).__name__, there.seconds)))
     feed._read_cluster()
     lost = [at for name, at in log if name == "ClusterLost"]

@@ -145,12 +145,12 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
     )
     asked, _ = read(form, STATE, a_plan())
     assert asked is not None
-    wanted = asked.wanted
-    assert (wanted.drain, wanted.replace, wanted.exclude) == ((3,), ((1, 4),), (5,))
-    assert (wanted.replicas, wanted.band, wanted.kept.moves) == (2, 0.2, a_plan().moves)
-    limits = wanted.limits
+    goal = asked.goal
+    assert (goal.drain, goal.replace, goal.exclude) == ((3,), ((1, 4),), (5,))
+    assert (goal.replicas, goal.band, goal.kept.moves) == (2, 0.2, a_plan().moves)
+    limits = goal.limits
     assert (limits.max_bytes, limits.max_moves, limits.max_per_broker) == (5e9, 7, 4)
-    assert wanted.max_replicas == 30
+    assert goal.max_replicas == 30
     assert asked.within_seconds == 6 * 3600
     assert (
         asked.meaning == "Partitions get 2 replicas. What 1 holds goes to 4. Broker 3 is emptied."
@@ -160,7 +160,7 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
 def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
     asked, _ = read(SuggestForm(drain="3", max_replicas="1"), STATE)
     assert asked is not None
-    found = suggest_plan(STATE, LOAD, asked.wanted, NAMES)
+    found = suggest_plan(STATE, LOAD, asked.goal, NAMES)
     assert not found.plan.moves
     assert any('"max replicas" allows no broker' in note for note in found.notes)
 
@@ -237,7 +237,7 @@ def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
     state, load = demo_picture()
     asked, _ = read(SuggestForm(disks=True, balance=True), state)
     assert asked is not None
-    suggested = SuggestedPlan(asked, suggest_plan(state, load, asked.wanted))
+    suggested = SuggestedPlan(asked, suggest_plan(state, load, asked.goal))
     lands = next(move for move in suggested.found.plan if move.new_log_dirs)
     (path,) = lands.new_log_dirs.values()
     assert suggested.dir_words(lands) == f"lands in {path}"

@@ -26,8 +26,8 @@ def check_lines(
     """
     if not notes:
         return finding_lines(findings, width, height)
-    said = note_lines(notes, width, max(height - 1, 1) if findings else height)
-    return (*said, *(finding_lines(findings, width, height - len(said)) if findings else ()))
+    shown = note_lines(notes, width, max(height - 1, 1) if findings else height)
+    return (*shown, *(finding_lines(findings, width, height - len(shown)) if findings else ()))
 
 
 def note_lines(notes: Sequence[str], width: int, height: int) -> Lines:
@@ -53,16 +53,16 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
 def _block(finding: Finding, width: int, max_lines: int) -> list[Line]:
     mark, tone = _SEVERITY[finding.severity]
     serious = finding.severity > Severity.UNWISE
-    said = Tone.PLAIN if serious else Tone.DIM
+    shown = Tone.PLAIN if serious else Tone.DIM
     texts = wrap_text(finding.sentence, width - 2 - len(finding.id) - 2, max_lines)
     first = (
         Span(f"{mark} ", tone, bold=serious),
         Span(left(finding.id, len(finding.id)), tone),
         plain("  "),
-        Span(texts[0], said),
+        Span(texts[0], shown),
     )
     indent = plain(" " * (len(finding.id) + 4))
-    return [first, *((indent, Span(text, said)) for text in texts[1:])]
+    return [first, *((indent, Span(text, shown)) for text in texts[1:])]
 
 
 def _in_room(blocks: Sequence[list[Line]], width: int, height: int, what: str) -> Lines:

@@ -80,12 +80,12 @@ def impact_lines(found: Impact, width: int) -> Lines:
 
 
 def _headroom(found: Impact, width: int) -> Lines:
-    said = headroom_sentences(found.headroom)
+    sentences = headroom_sentences(found.headroom)
     if found.headroom_unknown:
-        said.append(f"It is not known of {counted(found.headroom_unknown, 'partition')}.")
-    if not said:
+        sentences.append(f"It is not known of {counted(found.headroom_unknown, 'partition')}.")
+    if not sentences:
         return ()
-    lines = [line for sentence in said for line in _wrapped(sentence, width)]
+    lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
     return (rule("replicas to spare for acks=all", width), *lines, BLANK)
 
 
@@ -94,8 +94,9 @@ def _wrapped(sentence: str, width: int) -> list[Line]:
 
 
 def _group_lines(found: Impact, width: int) -> Lines:
-    said = groups_sentence(found)
-    return tuple((dim("  "), dim(part)) for part in wrap_text(said, width - 4)) if said else ()
+    sentence = groups_sentence(found)
+    parts = wrap_text(sentence, width - 4) if sentence else ()
+    return tuple((dim("  "), dim(part)) for part in parts)
 
 
 def _groups(groups: Sequence[GroupImpact], width: int) -> Lines:

@@ -53,7 +53,7 @@ class PlanView:
     rate_bytes_per_s: int
     cursor: int
     on_throttle: bool
-    wished: bool = False
+    choice_waits: bool = False
     """Whether keys wait for the table to choose a rate from."""
     even: Evenness | None = None
     suggested: SuggestedPlan | None = None
@@ -98,7 +98,7 @@ class PlanView:
     @property
     def estimating(self) -> Line:
         """Return what stands where the table will be."""
-        return (dim("  estimating" + ("; your choice is taken then" if self.wished else "")),)
+        return (dim("  estimating" + ("; your choice is taken then" if self.choice_waits else "")),)
 
 
 def plan_lines(view: PlanView, width: int, height: int) -> Lines:
@@ -188,9 +188,9 @@ def _planning_line(view: PlanView, width: int) -> Line:
 
 def _changed_line(rebased: RebasedPlan, width: int) -> Line:
     """Say that the cluster has changed below the plan, what of it holds, and which key helps."""
-    said = f"the cluster has changed: {rebased.words}"
+    words = f"the cluster has changed: {rebased.words}"
     mark = Span("▲ ", Tone.LOOK, bold=True)
-    return fit((plain(" "), mark, plain(said), dim(" · R rebases")), width)
+    return fit((plain(" "), mark, plain(words), dim(" · R rebases")), width)
 
 
 def why_line(view: PlanView, width: int) -> Line:
@@ -198,20 +198,20 @@ def why_line(view: PlanView, width: int) -> Line:
     moves = view.plan.moves
     if view.suggested is None or view.cursor >= len(moves):
         return BLANK
-    because = view.suggested.reason(moves[view.cursor])
+    reason = view.suggested.reason(moves[view.cursor])
     dirs = view.suggested.dir_words(moves[view.cursor])
-    if because is None:
+    if reason is None:
         of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
         return fit((dim("  why   "), *of), width)
-    words = because.words
-    if because.leaves or because.requested:  # no share of a broker's is why
+    words = reason.words
+    if reason.leaves or reason.requested:  # no share of a broker's is why
         return fit((dim("  why   "), plain(words), *((plain(f", {dirs}"),) if dirs else ())), width)
-    if view.even is not None and because.broker in view.even.brokers:
-        row = view.even.brokers.index(because.broker)
+    if view.even is not None and reason.broker in view.even.brokers:
+        row = view.even.brokers.index(reason.broker)
         now, then = (
-            float(loads[row, because.measure]) for loads in (view.even.before, view.even.after)
+            float(loads[row, reason.measure]) for loads in (view.even.before, view.even.after)
         )
-        words = f"b{because.broker} {because.measure.words} {now:.0%} → {then:.0%}"
+        words = f"b{reason.broker} {reason.measure.words} {now:.0%} → {then:.0%}"
     more = plain(f", {dirs}" if dirs else "")
     return fit((dim("  why   "), plain(words), dim(" of its fair share"), more), width)
 

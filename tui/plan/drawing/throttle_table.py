@@ -70,19 +70,19 @@ def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: in
 
     The range is said here when the table has no room for it.
     """
-    said: list[tuple[str, Tone]] = []
+    notes: list[tuple[str, Tone]] = []
     if table_width < RANGE_FROM and (between := _range(estimate)):
-        said.append((f"between {between.replace('–', 'and')}", Tone.DIM))
+        notes.append((f"between {between.replace('–', 'and')}", Tone.DIM))
     if estimate.never is not None:
-        said.append((f"never: {estimate.never}", Tone.ACT))
+        notes.append((f"never: {estimate.never}", Tone.ACT))
     elif (crowd := estimate.near_capacity) is not None:
         side = f"b{crowd.broker} {SIDES[crowd.side]}"
-        said.append((f"▲ {side} comes to {crowd.fraction:.0%} of its capacity", Tone.LOOK))
+        notes.append((f"▲ {side} comes to {crowd.fraction:.0%} of its capacity", Tone.LOOK))
     if estimate.calibration is not None:
-        said.append((estimate.calibration.words, Tone.DIM))
+        notes.append((estimate.calibration.words, Tone.DIM))
     if estimate.note:
-        said.append((estimate.note, Tone.DIM))
-    lines = [(Span(part, tone),) for text, tone in said for part in wrap_text(text, width)]
+        notes.append((estimate.note, Tone.DIM))
+    lines = [(Span(part, tone),) for text, tone in notes for part in wrap_text(text, width)]
     return tuple(lines[:height])
 
 

@@ -341,6 +341,20 @@ class Session:
         return self.state.fetched_at if silent or self.problem is not None else None
 
     @property
+    def why_not_applicable(self) -> str:
+        """Return why nothing can be applied to the cluster just now, "" where it can."""
+        run = self.run
+        if why := self.read_only_words:
+            return why
+        if run is not None and not run.state.ended:
+            return f"Run {run.run} is in progress: wait for its end, or cancel it."
+        if self.pending_run is not None:
+            return f"Run {self.pending_run.run} is just being started with the plan."
+        if self.problem is not None:
+            return f"{self.cluster_name} does not answer: {self.problem.title}"
+        return ""
+
+    @property
     def read_only_words(self) -> str:
         """Return why nothing may be changed, as a sentence; "" where it may."""
         return "" if self.writable else f"Read-only: {self.read_only_because}."

@@ -42,7 +42,6 @@ from tui.plan.assessment_diff import (
 )
 from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.apply_summary import summary_lines
-from tui.plan.editing import why_not_applicable
 from tui.screen.app_base import guarded
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         """Have each new picture assessed, and say at once why nothing can be applied just now."""
         if self._starting:
             return
-        if (blocked := why_not_applicable(session)) != self._blocked:
+        if (blocked := session.why_not_applicable) != self._blocked:
             self._blocked = blocked
             self._say_problem(blocked)
         picture, state, load = self._looked_at, session.state, session.load

@@ -3,21 +3,6 @@
 from __future__ import annotations
 
 from tui.screen.base import DashboardScreen
-from tui.session import Session
-
-
-def why_not_applicable(session: Session) -> str:
-    """Return why nothing can be applied to the session's cluster just now, "" where it can."""
-    run = session.run
-    if why := session.read_only_words:
-        return why
-    if run is not None and not run.state.ended:
-        return f"Run {run.run} is in progress: wait for its end, or cancel it."
-    if session.pending_run is not None:
-        return f"Run {session.pending_run.run} is just being started with the plan."
-    if session.problem is not None:
-        return f"{session.cluster_name} does not answer: {session.problem.title}"
-    return ""
 
 
 class PlanEditing(DashboardScreen):
@@ -40,12 +25,12 @@ class PlanEditing(DashboardScreen):
         """Ask whether the plan is to be applied; a run that starts is shown on Moves."""
         session = self.session
         if not session.writable:
-            self.say(why_not_applicable(session), "look")
+            self.say(session.why_not_applicable, "look")
         elif not len(session.plan):
             self.say("The plan is empty: nothing to apply.")
         elif session.making_plan:
             self.say("A plan is being made: apply it once it is there; esc on 2 stops it.", "look")
-        elif why := why_not_applicable(session):
+        elif why := session.why_not_applicable:
             self.say(why, "look")
         elif session.state is not None and session.load is not None and session.address is not None:
             from tui.plan.apply import ApplyDialog

@@ -54,25 +54,14 @@ class Page(Canvas):
     class Hit(Message):
         """A click on a span that means something; `twice` for a double click."""
 
-        page: Page
         hit: object
         twice: bool
 
-        @property
-        def control(self) -> Page:
-            return self.page
-
     @dataclass
     class Turned(Message):
-        """The wheel turned over the row `y`: `steps` is 1 down, -1 up."""
+        """The wheel turned: `steps` is 1 down, -1 up."""
 
-        page: Page
         steps: int
-        y: int
-
-        @property
-        def control(self) -> Page:
-            return self.page
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -111,12 +100,12 @@ class Page(Canvas):
         hit = self.hit_at(event.x, event.y)
         if hit is not None:
             event.stop()
-            self.post_message(self.Hit(self, hit, event.chain > 1))
+            self.post_message(self.Hit(hit, event.chain > 1))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
-        self.post_message(self.Turned(self, 1, event.y))
+        self.post_message(self.Turned(1))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
-        self.post_message(self.Turned(self, -1, event.y))
+        self.post_message(self.Turned(-1))

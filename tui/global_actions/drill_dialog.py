@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.widgets import Button, Static
 
 from core.cluster.drills.drill import Drill, DrillKind, Offer
@@ -61,14 +60,13 @@ REST_SECONDS = 2.0
 class Choices(Static):
     """Lines that tell which of them was clicked on, and at which column."""
 
-    class Clicked(Message):
-        def __init__(self, x: int, y: int) -> None:
-            super().__init__()
-            self.x, self.y = x, y
+    def __init__(self, clicked: Callable[[int, int], None]) -> None:
+        super().__init__(id="table")
+        self._clicked = clicked
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Clicked(event.x, event.y))
+        self._clicked(event.x, event.y)
 
 
 class DrillDialog(TableDialog[Drill | None]):
@@ -110,7 +108,7 @@ class DrillDialog(TableDialog[Drill | None]):
     def compose(self) -> ComposeResult:
         return body(
             f"Break something on {self._cluster}",
-            (Choices(id="table"),),
+            (Choices(self._clicked),),
             button("no", "Leave it"),
             button("yes", "Do it", disabled=True),
         )
@@ -244,16 +242,16 @@ class DrillDialog(TableDialog[Drill | None]):
             count = len(self._offers[self._at].drills)
             self._targets[self._at] = (self._targets[self._at] + step) % count
 
-    def on_choices_clicked(self, message: Choices.Clicked) -> None:
+    def _clicked(self, x: int, y: int) -> None:
         """Go to the row; where the cursor is already, the left half turns back, the right on."""
-        if message.y >= self._possible:
+        if y >= self._possible:
             return
-        if message.y == self._at:
+        if y == self._at:
             on = self._offers[self._at].drills[self._targets[self._at]].on
             start = 2 + NAME_WIDTH
-            if message.x >= start:
-                self._turn(-1 if message.x < start + 2 + len(on) / 2 else 1)
-        self._at = message.y
+            if x >= start:
+                self._turn(-1 if x < start + 2 + len(on) / 2 else 1)
+        self._at = y
         self._choose()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:

@@ -54,15 +54,7 @@ def compatible(orders: Iterable[Order]) -> Iterator[Order]:
 class Killing:
     """Plays one run after another until nothing is due."""
 
-    def __init__(
-        self,
-        brokers: Brokers,
-        lives: Lives,
-        played: Played,
-        rng: Random,
-        forms: Sequence[type[Form]] = FORMS,
-    ) -> None:
-        self._forms = forms
+    def __init__(self, brokers: Brokers, lives: Lives, played: Played, rng: Random) -> None:
         self._brokers, self._lives, self._played, self._rng = brokers, lives, played, rng
         self._missed: Counter[str] = Counter()
 
@@ -120,7 +112,7 @@ class Killing:
         for part in parts:
             while (form := self._next(partial(self._due_of, part))) is not None:
                 due = self._due_of(part, form)
-                every = [order for form in self._forms for order in self._due_of(part, form)]
+                every = [order for form in FORMS for order in self._due_of(part, form)]
                 once = tuple(dict.fromkeys(every))
                 lived = self._lives.live(form(self._brokers, self._rng), once, part)
                 self._add(RUNS, lived.run or "unborn", lived)
@@ -145,7 +137,7 @@ class Killing:
 
     def _next(self, due_of: Callable[[type[Form]], list[Order]]) -> type[Form] | None:
         """Return the form that brings most of what is due."""
-        best = max(self._forms, key=lambda form: len(due_of(form)))
+        best = max(FORMS, key=lambda form: len(due_of(form)))
         return best if due_of(best) else None
 
     def _is_missing(self, order: Order) -> bool:

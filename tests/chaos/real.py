@@ -19,7 +19,6 @@ from random import Random
 
 from chaos.acks import Acknowledged
 from chaos.brokers import Brokers, chaos_sandbox
-from chaos.forms import FORMS
 from chaos.killing import PARTS as NODES
 from chaos.killing import Killing
 from chaos.layout import LAYOUTS, SHORT_LAYOUTS
@@ -31,12 +30,11 @@ TROUBLE = "random trouble on real brokers"
 ACKNOWLEDGED = "acknowledged records"
 TROUBLES = 20
 PARTS = ("processes", "nodes", "trouble")
-FORM_NAMES = [form.__name__.lower() for form in FORMS]
 
 
-def troubled(brokers: Brokers, lives: Lives, played: Played, seeds: range) -> Iterator[None]:
+def troubled(brokers: Brokers, lives: Lives, played: Played) -> Iterator[None]:
     """Let a run live through each seed's trouble."""
-    for seed in seeds:
+    for seed in range(1, TROUBLES + 1):
         if not played.knows(TROUBLE, f"seed {seed}"):
             form = Troubled(brokers, Random(seed))
             lived = lives.live(form)
@@ -50,13 +48,11 @@ def cases(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> It
     """Play what is left of a part, one run at each step."""
     lives = Lives(brokers)
     if arguments.part == "trouble":
-        return troubled(brokers, lives, played, range(arguments.first, arguments.last + 1))
-    forms = [form for form in FORMS if form.__name__.lower() in (arguments.forms or FORM_NAMES)]
-    killing = Killing(brokers, lives, played, Random(arguments.seed), forms)
+        return troubled(brokers, lives, played)
+    killing = Killing(brokers, lives, played, Random(1))
     if arguments.part == "nodes":
         return killing.nodes(arguments.who)
-    before = () if arguments.forms else killing.cancels_and_pauses()
-    return chain(before, killing.processes())
+    return chain(killing.cancels_and_pauses(), killing.processes())
 
 
 def play(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> None:
@@ -83,17 +79,12 @@ def main() -> None:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--name", default="chaos", help="Name of the sandbox.")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--who", nargs="+", choices=NODES, default=NODES, help="Nodes to kill.")
-    parser.add_argument("--forms", nargs="+", choices=FORM_NAMES, help="Only these forms of a run.")
-    parser.add_argument("--first", type=int, default=1, help="The first seed of trouble.")
-    parser.add_argument("--last", type=int, default=TROUBLES, help="The last one.")
     arguments = parser.parse_args()
     stops_in_order()
     played = Played(arguments.output)
     with tempfile.TemporaryDirectory(prefix="trimtab-chaos-") as home:
-        sandbox = chaos_sandbox(f"{arguments.name}-{arguments.output.stem.removeprefix('chaos-')}")
+        sandbox = chaos_sandbox(arguments.output.stem)
         try:
             brokers = Brokers(sandbox, Path(home))
             try:

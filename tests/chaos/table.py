@@ -13,11 +13,10 @@ from chaos.killing import CANCELLED_AT, CANCELS, PARTS, PAUSES, RUNS, TIMES, die
 from chaos.orders import KINDS, WHEN, Order
 from chaos.played import Played
 from chaos.real import ACKNOWLEDGED, TROUBLE, TROUBLES
-from chaos.simulated import RESTLESS
+from chaos.simulated import RESTLESS, STORM_SEEDS
 
 MET, MISSED, UNFINISHED = "met", "MISSED", "NOT PLAYED WHOLE"
 FILES = ("simulated", "processes", "nodes-1", "nodes-2", "trouble")
-STORMS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def chaos_rows(found: Results, of: Mapping[str, int]) -> Iterable[Row]:
         ("process killed at each record of 60 moves, simulator", simulated.DEATHS, 220),
         ("cancelled at each look of 60 moves, simulator", simulated.CANCELS, 440),
         ("50 pauses and resumes in a run, simulator", simulated.PAUSES, len(RESTLESS)),
-        ("random faults at 1,000 partitions, simulator", simulated.STORMS, STORMS),
+        ("random faults at 1,000 partitions, simulator", simulated.STORMS, STORM_SEEDS),
     )
     for what, group, count in whole[:1]:
         yield _row(what, found, {group: of.get(group, count)})

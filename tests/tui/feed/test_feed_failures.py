@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from clusters import NOON, cluster
-from flags import Script
+from flags import Script, begin_run, end_run, nothing
 
 from core.autopilot import daemon as background
 from core.autopilot import switch
@@ -29,10 +29,7 @@ from core.load.load import Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.writer import write_snapshot
 from core.plan.estimate.calibration import Calibration, Speed
-from core.plan.plan import Plan
 from core.run.journal.journal import JournalError
-from core.run.journal.records import Kind
-from core.run.options import RunOptions, create_journal
 from core.run.reporting import runs
 from tui.feed.events import (
     CalibrationChanged,
@@ -48,9 +45,6 @@ from tui.session import Freshness
 
 STATE = cluster({"t-0": [1, 2], "t-1": [2, 1]})
 FULL = JournalError("The journal cannot be read.", next="Free space on that disk.")
-
-
-def nothing() -> None: ...
 
 
 def told(events: list[Event]) -> list[str]:
@@ -304,10 +298,7 @@ def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    address = Address("sim:none")
-    create_journal(
-        address, STATE.cluster_id, Plan(STATE.cluster_id), RunOptions(1), None, at=NOON
-    ).close()
+    begin_run(STATE.cluster_id)
     real, full = runs.read_run, [False]
 
     def read_run(cluster_id: str, run: str) -> Any:
@@ -319,8 +310,7 @@ def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a
         return lambda: full.__setitem__(0, now)
 
     def ends() -> None:
-        with runs.Journal.open(runs.journal_path(STATE.cluster_id, "0101-120000")) as journal:
-            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+        end_run(STATE.cluster_id)
         full[0] = False
 
     monkeypatch.setattr(runs, "read_run", read_run)
@@ -336,10 +326,7 @@ def test_what_runs_teach_is_told_though_the_newest_could_not_be_read_at_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    plan = Plan(STATE.cluster_id)
-    create_journal(
-        Address("sim:none"), STATE.cluster_id, plan, RunOptions(1), None, at=NOON
-    ).close()
+    begin_run(STATE.cluster_id)
     real, answers = runs.read_run, [FULL]
 
     def read_run(cluster_id: str, run: str) -> Any:

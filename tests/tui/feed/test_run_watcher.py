@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
 import pytest
-from flags import Script
+from clusters import NOON
+from flags import Script, begin_run, end_run, nothing
 from simulated import small_spec
 
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import Calibration, Speed
-from core.plan.plan import Plan
-from core.run.journal.records import Kind
-from core.run.options import RunOptions, create_journal
 from core.run.reporting import runs
 from tui.feed.events import CalibrationChanged, Event, RunChanged, Trouble
 from tui.feed.watchers import watch_groups, watch_runs
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,25 +31,17 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         runs, "list_runs", lambda cluster: (listed.append(cluster), real(cluster))[1]
     )
 
-    def begin(at: datetime) -> None:
-        plan, options = Plan(state.cluster_id), RunOptions(1)
-        create_journal(Address("sim:none"), state.cluster_id, plan, options, None, at=at).close()
-
-    def ends() -> None:
-        with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120100")) as journal:
-            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
-
     seen: list[RunChanged] = []
     watch_runs(
         lambda: state,
         seen.append,  # type: ignore[arg-type]
         Script(
-            lambda: begin(NOON + timedelta(minutes=1)),
-            lambda: begin(NOON),  # an older one, by its cluster's clock
-            ends,
-            lambda: None,
-            lambda: begin(NOON + timedelta(minutes=2)),
-            lambda: None,
+            lambda: begin_run(state.cluster_id, NOON + timedelta(minutes=1)),
+            lambda: begin_run(state.cluster_id),  # an older one, by its cluster's clock
+            lambda: end_run(state.cluster_id, "0101-120100"),
+            nothing,
+            lambda: begin_run(state.cluster_id, NOON + timedelta(minutes=2)),
+            nothing,
         ),
     )
     told = [event.run and (event.run.run, event.run.state.value) for event in seen]
@@ -75,7 +63,6 @@ def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
     path.parent.mkdir(parents=True)
     path.write_text("?")
     seen: list[Event] = []
-    nothing: Callable[[], None] = lambda: None  # noqa: E731
     watch_runs(lambda: state, seen.append, Script(nothing, nothing, nothing))
     none, damaged = seen
     assert isinstance(none, RunChanged)
@@ -98,18 +85,9 @@ def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
 
     monkeypatch.setattr(runs, "calibration", calibration)
 
-    def begin() -> None:
-        plan, options = Plan(state.cluster_id), RunOptions(1)
-        address = Address("sim:none")
-        create_journal(address, state.cluster_id, plan, options, None, at=NOON).close()
-
-    def ends() -> None:
-        with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120000")) as journal:
-            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
-
     seen: list[Event] = []
-    nothing: Callable[[], None] = lambda: None  # noqa: E731
-    script = Script(begin, nothing, ends, nothing, nothing)
+    begin, end = (partial(call, state.cluster_id) for call in (begin_run, end_run))
+    script = Script(begin, nothing, end, nothing, nothing)
     watch_runs(lambda: state, seen.append, script)
     told = [event.calibration for event in seen if isinstance(event, CalibrationChanged)]
     assert told == [taught[1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import NamedTuple
 
 from textual.widget import Widget
@@ -28,22 +27,13 @@ from tui.plan.assessment_diff import alive, is_similar
 from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.diff import MoveHit
 from tui.plan.drawing.impact import impact_lines
-from tui.plan.drawing.page import PlanView, plan_lines
+from tui.plan.drawing.page import Pane, PlanView, plan_lines
 from tui.plan.drawing.throttle_table import RateHit
 from tui.plan.editing import PlanEditing
 from tui.plan.planner_worker import PlannerWorker
 from tui.plan.suggested_plan import SuggestedPlan, evenness_of, helpful_first
 from tui.screen.list_screen import CursorKeys
 from tui.session import Session
-
-
-class Pane(Enum):
-    """What keys go through, and what has the room; the throttle table is beside the moves."""
-
-    MOVES = "moves"
-    THROTTLE = "throttle"
-    BROKERS = "brokers"
-    IMPACT = "impact"
 
 
 class AssessedPlan(NamedTuple):
@@ -108,14 +98,12 @@ class PlanScreen(CursorKeys, PlanEditing):
             self._assessment,
             session.rate_bytes_per_s,
             self._order[self._cursor] if len(session.plan) else 0,
-            self._pane is Pane.THROTTLE,
+            self._pane,
             choice_waits=bool(session.rate_steps),
             even=self._even if self._assessment is not None else None,
             suggested=self.planner.suggested,
             planner=self.planner.words,
-            on_brokers=self._pane is Pane.BROKERS,
             broker=self._broker,
-            on_impact=self._pane is Pane.IMPACT,
             top=self._top,
             rate_chosen=session.rate_chosen,
             order=None if self._helpful is None else self._order,

@@ -119,7 +119,7 @@ def test_a_plan_is_balanced_and_safe_only_where_all_is_known(
     even = evenness(state, load, Plan(), band=2.0)
     assert text_of(balance_spans(even)) == balanced
     assessed = assess_plan(state, load, MOVE, 10 * MB)
-    view = PlanView(state, MOVE, assessed, 10 * MB, cursor=0, on_throttle=False)
+    view = PlanView(state, MOVE, assessed, 10 * MB, cursor=0)
     title = text_of(title_line(view, 120))
     assert safe in title
     assert " 0 B" not in title

@@ -58,7 +58,7 @@ from tui.plan.drawing.diff import (
     replicas_of,
     total_to_copy,
 )
-from tui.plan.drawing.page import PlanView, plan_lines
+from tui.plan.drawing.page import Pane, PlanView, plan_lines
 from tui.plan.drawing.throttle_table import throttle_lines
 from tui.plan.drawing.time_lanes import lane_lines
 
@@ -188,7 +188,7 @@ def test_never_is_red_and_says_why() -> None:
     assert "never" in text_of(line)
     assert {span.tone for span in line if "never" in span.text} == {Tone.ACT}
     assert rows.at(1_000_000).findings[0].id == "never"
-    view = PlanView(STATE, a_plan(), rows, 1_000_000, 0, on_throttle=True)
+    view = PlanView(STATE, a_plan(), rows, 1_000_000, 0, Pane.THROTTLE)
     assert "never: Broker 1 has to send" in drawn(plan_lines(view, 120, 37))
 
 
@@ -304,9 +304,7 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
 def test_the_page_never_exceeds_its_room(size: tuple[int, int], assessed: bool) -> None:
     width, height = size[0], size[1] - 2
     for plan in (a_plan(), Plan()):
-        view = PlanView(
-            STATE, plan, an_assessment() if assessed else None, RATE, 0, on_throttle=False
-        )
+        view = PlanView(STATE, plan, an_assessment() if assessed else None, RATE, 0)
         lines = plan_lines(view, width, height)
         assert len(lines) <= height
         assert max(width_of(line) for line in lines) <= width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Finding, Severity, has_unknowns
@@ -43,6 +44,15 @@ SIDE_BY_SIDE = 110
 """Columns from which throttle and impact stand beside the diff."""
 
 
+class Pane(Enum):
+    """What keys go through, and what has the room; the throttle table is beside the moves."""
+
+    MOVES = "moves"
+    THROTTLE = "throttle"
+    BROKERS = "brokers"
+    IMPACT = "impact"
+
+
 @dataclass(frozen=True, slots=True)
 class PlanView:
     """What the Plan screen shows: `assessment` is None until the first one of this plan is done."""
@@ -52,7 +62,7 @@ class PlanView:
     assessment: PlanAssessment | None
     rate_bytes_per_s: int
     cursor: int
-    on_throttle: bool
+    pane: Pane = Pane.MOVES
     choice_waits: bool = False
     """Whether keys wait for the table to choose a rate from."""
     even: Evenness | None = None
@@ -60,12 +70,10 @@ class PlanView:
     """The plan that was suggested last."""
     planner: str = ""
     """What is said while one is being made."""
-    on_brokers: bool = False
-    """Whether all brokers are shown instead of the moves, `broker` among them."""
     broker: int = 0
-    on_impact: bool = False
-    """Whether who notices it is shown instead of the moves, from line `top` on."""
+    """The one under the cursor, where all brokers are shown."""
     top: int = 0
+    """The first line, where it is shown who notices it."""
     rate_chosen: bool = False
     """Whether somebody has chosen the rate; else it is the one that suits."""
     order: tuple[int, ...] | None = None
@@ -106,10 +114,10 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     if not len(view.plan):
         lines = empty_lines(width)
         return (_planning_line(view, width), *lines[1:]) if view.planner else lines
-    if view.on_brokers and view.even is not None:
+    if view.pane is Pane.BROKERS and view.even is not None:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
-    if view.on_impact and view.assessment is not None:
+    if view.pane is Pane.IMPACT and view.assessment is not None:
         lines = impact_lines(view.assessment.impact, width)
         top = min(view.top, max(len(lines) - height, 0))
         return lines[top : top + height]
@@ -287,16 +295,17 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
 
 
 def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
-    """Return the moves in `room` lines; while a rate is chosen how it goes over time, in `most`."""
-    if view.on_throttle and view.at_rate is not None and view.at_rate.timeline is not None:
-        return lane_lines(view.at_rate.timeline, width, max_lines)
+    """Return the moves in `room` lines; while a rate is chosen how it goes over time, in all."""
+    timeline = None if view.at_rate is None else view.at_rate.timeline
+    if view.pane is Pane.THROTTLE and timeline is not None:
+        return lane_lines(timeline, width, max_lines)
     moves = diff_lines(
         view.state,
         view.plan,
         view.cursor,
         width,
         room - 1,
-        focused=not view.on_throttle,
+        focused=view.pane is not Pane.THROTTLE,
         order=view.order,
     )
     return (diff_header(width), *moves)
@@ -310,8 +319,8 @@ def _checks(view: PlanView, width: int, height: int) -> Lines:
 
 
 def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
-    chosen = assessment.row_of(view.rate_bytes_per_s)
-    return throttle_lines(assessment.table, chosen, width, height, focused=view.on_throttle)
+    chosen, focused = assessment.row_of(view.rate_bytes_per_s), view.pane is Pane.THROTTLE
+    return throttle_lines(assessment.table, chosen, width, height, focused=focused)
 
 
 def _reasons(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:

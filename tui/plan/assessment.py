@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.cluster.documents.cluster_document import DocumentGroup
+from core.cluster.metadata import UNKNOWN
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, fair_parts
@@ -22,7 +23,7 @@ from core.plan.estimate.peak_usage import estimate_extra_disk
 from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline
 from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.impact.clients import Impact, estimate_impact
-from core.plan.plan import Plan
+from core.plan.plan import Move, Plan
 from core.plan.rebase import RebasedPlan, rebase
 from core.units import UNLIMITED
 
@@ -119,3 +120,18 @@ def assess_plan(
         rebased=rebase(state, plan),
         not_compared=tuple(skipped_sentences(state, find_skipped(state, plan.moves))),
     )
+
+
+def bytes_to_copy(state: ClusterState, move: Move) -> int | None:
+    """Return what a move copies: the partition's size for each copy of it; None is unknown."""
+    if not move.receiving:
+        return 0
+    row = state.find(move.tp)
+    size = UNKNOWN if row is None else int(state.partition_size_bytes[row])
+    return None if size == UNKNOWN else size * len(move.receiving)
+
+
+def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
+    """Return the bytes a plan copies, and how many of its moves have an unknown size."""
+    sizes = [bytes_to_copy(state, move) for move in plan]
+    return sum(size for size in sizes if size is not None), sum(size is None for size in sizes)

@@ -17,8 +17,7 @@ from core.load.load import Load
 from core.plan.checks.catalogue import Finding, Severity
 from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
-from tui.plan.assessment import PlanAssessment
-from tui.plan.drawing.diff import total_to_copy
+from tui.plan.assessment import PlanAssessment, total_to_copy
 
 NOTICED = 0.05
 """The part by which bytes and seconds differ before that is said."""

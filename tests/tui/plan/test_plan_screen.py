@@ -48,7 +48,7 @@ from tui.map.view import MapView, build_model
 from tui.plan import apply_options as options_module
 from tui.plan import screen as plan_module
 from tui.plan.apply import ApplyDialog
-from tui.plan.assessment import PlanAssessment, assess_plan, in_flight
+from tui.plan.assessment import PlanAssessment, assess_plan, in_flight, total_to_copy
 from tui.plan.drawing.broker_tables import Column, effect_lines, effect_sentence
 from tui.plan.drawing.checks import check_lines, finding_lines
 from tui.plan.drawing.diff import (
@@ -56,7 +56,6 @@ from tui.plan.drawing.diff import (
     consequence_of,
     diff_lines,
     replicas_of,
-    total_to_copy,
 )
 from tui.plan.drawing.page import Pane, PlanView, plan_lines
 from tui.plan.drawing.throttle_table import throttle_lines

@@ -12,8 +12,8 @@ from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED, counted, format_duration, format_rate
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrap_text
-from tui.plan.assessment import PlanAssessment
-from tui.plan.drawing.diff import copied_words, total_to_copy
+from tui.plan.assessment import PlanAssessment, total_to_copy
+from tui.plan.drawing.diff import copied_words
 from tui.plan.drawing.throttle_table import SIDES
 
 LABEL = 9

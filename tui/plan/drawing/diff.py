@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.cluster.metadata import UNKNOWN
 from core.cluster.state import ClusterState
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
@@ -25,6 +24,7 @@ from tui.drawing.spans import (
     width_of,
     window,
 )
+from tui.plan.assessment import bytes_to_copy
 
 _WITH_CONSEQUENCE = 68
 """Columns from which there is room for what a move means beside its bytes."""
@@ -35,21 +35,6 @@ class MoveHit:
     """A click on a move, by its index in the plan."""
 
     index: int
-
-
-def bytes_to_copy(state: ClusterState, move: Move) -> int | None:
-    """Return what a move copies: the partition's size for each copy of it; None is unknown."""
-    if not move.receiving:
-        return 0
-    row = state.find(move.tp)
-    size = UNKNOWN if row is None else int(state.partition_size_bytes[row])
-    return None if size == UNKNOWN else size * len(move.receiving)
-
-
-def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
-    """Return the bytes a plan copies, and how many of its moves have an unknown size."""
-    sizes = [bytes_to_copy(state, move) for move in plan]
-    return sum(size for size in sizes if size is not None), sum(size is None for size in sizes)
 
 
 def copied_words(total_bytes: int, unknown: int) -> str:

@@ -25,7 +25,7 @@ from tui.drawing.spans import (
     side_by_side,
     width_of,
 )
-from tui.plan.assessment import PlanAssessment, RateAssessment
+from tui.plan.assessment import PlanAssessment, RateAssessment, total_to_copy
 from tui.plan.drawing.broker_tables import (
     balance_spans,
     bar_lines,
@@ -34,7 +34,7 @@ from tui.plan.drawing.broker_tables import (
     worst_spans,
 )
 from tui.plan.drawing.checks import check_lines
-from tui.plan.drawing.diff import copied_words, diff_header, diff_lines, total_to_copy
+from tui.plan.drawing.diff import copied_words, diff_header, diff_lines
 from tui.plan.drawing.impact import impact_line, impact_lines
 from tui.plan.drawing.throttle_table import reason_lines, throttle_lines
 from tui.plan.drawing.time_lanes import lane_lines

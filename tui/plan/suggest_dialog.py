@@ -16,37 +16,20 @@ from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.dialogs.base import Dialog
 from tui.dialogs.checkboxes import Tick
-from tui.plan.suggest_form import CONTRADICTION, SuggestForm, SuggestRequest, read
+from tui.plan.suggest_form import (
+    CONTRADICTION,
+    FIELDS,
+    TOGGLES,
+    FormField,
+    SuggestForm,
+    SuggestRequest,
+    read,
+)
 
 if TYPE_CHECKING:
     from tui.session import Session
 
-FIELDS = {
-    "drain": ("drain", "none; ids like 3,4"),
-    "add": ("add", "none; ids of new ones"),
-    "replace": ("replace", "none; old:new"),
-    "replicas": ("replicas", "as they are"),
-    "brokers": ("only on", "any broker; ids"),
-    "topics": ("topics", "all; a pattern"),
-    "keep": ("keep", "none; a pattern"),
-    "exclude": ("exclude", "no broker; ids"),
-    "band": ("band %", "10"),
-    "max_bytes": ("max bytes", "no limit; like 500GB"),
-    "max_moves": ("max moves", "no limit; like 200"),
-    "per_broker": ("per broker", "no limit; moves like 50"),
-    "max_replicas": ("max replicas", "no limit on a broker"),
-    "within": ("within", "no deadline; like 6h"),
-}
-"""Each field's name and what is dim in it while it is empty."""
-TOGGLES = {
-    "leaders": "leaders only",
-    "racks": "repair racks",
-    "ignore_racks": "ignore racks",
-    "keep_plan": "keep the plan",
-    "disks": "log dirs",
-    "balance": "brokers too",
-}
-TOGGLE_ROWS = (("leaders", "racks", "ignore_racks", "keep_plan"), ("disks", "balance"))
+TOGGLE_ROWS = (TOGGLES[:4], TOGGLES[4:])
 
 
 class Toggle(Tick, inherit_bindings=False):
@@ -55,9 +38,9 @@ class Toggle(Tick, inherit_bindings=False):
     BINDINGS: ClassVar = [Binding("space", "turn", "Turn")]
     DEFAULT_CSS = "Toggle { height: 1; width: auto; margin-right: 1; }"
 
-    def __init__(self, field: str, value: bool) -> None:
-        super().__init__(TOGGLES[field], "", id=field)
-        self.ticked = value
+    def __init__(self, field: FormField, ticked: bool) -> None:
+        super().__init__(field.label, "", id=field.name)
+        self.ticked = ticked
 
     def render(self) -> Text:
         return Text(f"[{'x' if self.ticked else ' '}] {self.word}", no_wrap=True)
@@ -100,22 +83,22 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label("Suggest a plan", classes="title", markup=False)
-            for field, (name, hint) in FIELDS.items():
-                with Horizontal(classes="row", id=f"row-{field}"):
-                    yield Label(name, classes="name", markup=False)
+            for field in FIELDS:
+                with Horizontal(classes="row", id=f"row-{field.name}"):
+                    yield Label(field.label, classes="name", markup=False)
                     yield Input(
-                        str(getattr(self._form, field)),
-                        placeholder=self._hint(field, hint),
+                        str(getattr(self._form, field.name)),
+                        placeholder=self._hint(field),
                         compact=True,
                         select_on_focus=False,
-                        id=field,
+                        id=field.name,
                     )
-                    yield Label("", classes="wrong", markup=False, id=f"wrong-{field}")
+                    yield Label("", classes="wrong", markup=False, id=f"wrong-{field.name}")
             for row in TOGGLE_ROWS:
                 with Horizontal(classes="toggles"):
                     for field in row:
-                        if field != "keep_plan" or len(self._plan):
-                            yield Toggle(field, bool(getattr(self._form, field)))
+                        if field.name != "keep_plan" or len(self._plan):
+                            yield Toggle(field, bool(getattr(self._form, field.name)))
             yield Label("", id="meaning", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
@@ -133,15 +116,15 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
         self._state, self._plan = state, session.plan
         self._draw()
 
-    def _hint(self, field: str, hint: str) -> str:
+    def _hint(self, field: FormField) -> str:
         """Return what a field says while it is empty, by what the cursor is on where it can."""
-        if field == "topics" and self._topic:
+        if field.name == "topics" and self._topic:
             return f"all; like {self._topic}"
-        if field == "drain" and self._broker is not None:
+        if field.name == "drain" and self._broker is not None:
             return f"none; ids like {self._broker}"
-        if field == "replace" and self._broker is not None:
+        if field.name == "replace" and self._broker is not None:
             return f"none; old:new like {self._broker}:"
-        return hint
+        return field.hint
 
     # -- what is typed ---------------------------------------------------------------------------
 
@@ -159,7 +142,7 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
         """Say beside each field what is wrong with it, under all what is asked for, or why not."""
         self._request, wrong = read(self._form, self._state, self._plan)
         for field in FIELDS:
-            _say(self.query_one(f"#wrong-{field}", Label), wrong.get(field, ""))
+            _say(self.query_one(f"#wrong-{field.name}", Label), wrong.get(field.name, ""))
         meaning = self.query_one("#meaning", Label)
         meaning.set_class(CONTRADICTION in wrong, "-wrong")
         words = self._request.meaning if self._request is not None else ""

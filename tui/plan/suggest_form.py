@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -30,35 +30,47 @@ from core.units import parse_duration, parse_size
 _Read = TypeVar("_Read")
 
 
+class FormField(NamedTuple):
+    """A field of the form: what it is called, and what the planner calls it."""
+
+    name: str
+    label: str
+    field: Field | None = None
+    hint: str = ""
+    """What is dim in it while it is empty."""
+    own: bool = False
+    """Whether what is wrong with it alone is said beside it."""
+
+
+FIELDS = (
+    FormField("drain", "drain", Field.DRAIN, "none; ids like 3,4", own=True),
+    FormField("add", "add", Field.ADD, "none; ids of new ones", own=True),
+    FormField("replace", "replace", Field.REPLACE, "none; old:new", own=True),
+    FormField("replicas", "replicas", Field.REPLICAS, "as they are", own=True),
+    FormField("brokers", "only on", Field.BROKERS, "any broker; ids", own=True),
+    FormField("topics", "topics", None, "all; a pattern"),
+    FormField("keep", "keep", Field.KEEP, "none; a pattern"),
+    FormField("exclude", "exclude", Field.EXCLUDE, "no broker; ids", own=True),
+    FormField("band", "band %", None, "10"),
+    FormField("max_bytes", "max bytes", Field.MAX_BYTES, "no limit; like 500GB"),
+    FormField("max_moves", "max moves", Field.MAX_MOVES, "no limit; like 200"),
+    FormField("per_broker", "per broker", Field.MAX_PER_BROKER, "no limit; moves like 50"),
+    FormField("max_replicas", "max replicas", Field.MAX_REPLICAS, "no limit on a broker"),
+    FormField("within", "within", None, "no deadline; like 6h"),
+)
+TOGGLES = (
+    FormField("leaders", "leaders only", Field.LEADERS),
+    FormField("racks", "repair racks", Field.RACKS),
+    FormField("ignore_racks", "ignore racks", Field.IGNORE_RACKS),
+    FormField("keep_plan", "keep the plan"),
+    FormField("disks", "log dirs", Field.DISKS),
+    FormField("balance", "brokers too", Field.BALANCE),
+)
 NAMES: Names = {
-    Field.LEADERS: '"leaders only"',
-    Field.DRAIN: '"drain"',
-    Field.ADD: '"add"',
-    Field.REPLACE: '"replace"',
-    Field.RACKS: '"repair racks"',
-    Field.REPLICAS: '"replicas"',
-    Field.BROKERS: '"only on"',
-    Field.IGNORE_RACKS: '"ignore racks"',
-    Field.DISKS: '"log dirs"',
-    Field.BALANCE: '"brokers too"',
-    Field.EXCLUDE: '"exclude"',
-    Field.KEEP: '"keep"',
-    Field.MAX_BYTES: '"max bytes"',
-    Field.MAX_MOVES: '"max moves"',
-    Field.MAX_PER_BROKER: '"per broker"',
-    Field.MAX_REPLICAS: '"max replicas"',
+    **{one.field: f'"{one.label}"' for one in (*FIELDS, *TOGGLES) if one.field is not None},
     Field.TIME_BUDGET: "the time",
 }
 """What the form calls its fields, in sentences."""
-TYPED: Mapping[Field, str] = {
-    Field.DRAIN: "drain",
-    Field.ADD: "add",
-    Field.REPLACE: "replace",
-    Field.REPLICAS: "replicas",
-    Field.BROKERS: "brokers",
-    Field.EXCLUDE: "exclude",
-}
-"""Where the form says what is wrong with one field alone."""
 CONTRADICTION = "together"
 """Where it says which fields contradict each other."""
 
@@ -182,8 +194,9 @@ def read(
         wrong["keep"] = "It keeps every topic as it is."
     for refusal in find_conflicts(state, goal, NAMES):
         (first, *others) = refusal.fields
-        if not others and first in TYPED:
-            wrong.setdefault(TYPED[first], refusal.title)
+        own = next((one.name for one in FIELDS if one.own and one.field is first), None)
+        if not others and own is not None:
+            wrong.setdefault(own, refusal.title)
         elif not wrong:
             wrong[CONTRADICTION] = f"{refusal.title} {refusal.next}"
     return (None, wrong) if wrong else (SuggestRequest(goal, seconds), {})

@@ -21,6 +21,12 @@ def table(*rows: Iterable[object]) -> list[str]:
     return [head, "|" + "---|" * (head.count("|") - 1), *others]
 
 
+def listed(found: Iterable[Any], *columns: tuple[str, Callable[[Any], object]]) -> list[str]:
+    """Return a row for each of what was found; a column is its head and how a cell is told."""
+    rows = ([tell(one) for _, tell in columns] for one in found)
+    return table([head for head, _ in columns], *rows)
+
+
 def first_paint(found: dict[str, Any]) -> list[str]:
     return table(
         ("", "median of five, s"),
@@ -43,9 +49,18 @@ def terminal_bytes(found: dict[str, Any]) -> list[str]:
 
 def estimate(found: list[dict[str, Any]]) -> list[str]:
     errors = [abs(row["error"]) for row in found]
-    heads = ("plan", "limit", "produced", "MB", "estimated, s", "range", "took, s", "error")
     return [
-        *table(heads, *map(_estimate_row, found)),
+        *listed(
+            found,
+            ("plan", lambda row: row["shape"]),
+            ("limit", lambda row: f"{row['rate_bytes_per_s'] / 1e6:g}"),
+            ("produced", _produced),
+            ("MB", lambda row: f"{row['bytes'] / 1e6:.0f}"),
+            ("estimated, s", lambda row: f"{row['estimated_seconds']:.1f}"),
+            ("range", lambda row: "–".join(f"{end:.0f}" for end in row["range_seconds"])),
+            ("took, s", lambda row: f"{row['took_seconds']:.1f}"),
+            ("error", lambda row: f"{row['error']:+.1%}"),
+        ),
         "",
         f"Median error {median(errors):.1%}, worst {max(errors):.1%}; "
         f"{sum(row['in_range'] for row in found)} of {len(found)} within their range; "
@@ -53,31 +68,23 @@ def estimate(found: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _estimate_row(row: dict[str, Any]) -> Iterable[object]:
+def _produced(row: dict[str, Any]) -> str:
     asked, came = row["asked_to_produce_bytes_per_s"] / 1e6, row["produced_bytes_per_s"] / 1e6
-    low, high = row["range_seconds"]
-    yield from (row["shape"], f"{row['rate_bytes_per_s'] / 1e6:g}")
-    yield f"{asked:g}, {came:.2f}" if asked else "–"
-    yield from (f"{row['bytes'] / 1e6:.0f}", f"{row['estimated_seconds']:.1f}")
-    yield from (f"{low:.0f}–{high:.0f}", f"{row['took_seconds']:.1f}", f"{row['error']:+.1%}")
+    return f"{asked:g}, {came:.2f}" if asked else "–"
 
 
 def time_left(found: dict[str, Any]) -> list[str]:
     targets, plans = found["targets"], found["plans"]
-    heads = ("moves", "batches", "MB", "estimated, s", "took, s")
-    rows = (
-        (
-            row["moves"],
-            row["batches"],
-            f"{row['bytes'] / 1e6:.0f}",
-            f"{row['estimated_seconds']:.0f}",
-            f"{row['took_seconds']:.0f}",
-            _off(row),
-        )
-        for row in plans
-    )
     return [
-        *table((*heads, "off, % of the run, at each tenth"), *rows),
+        *listed(
+            plans,
+            ("moves", lambda row: row["moves"]),
+            ("batches", lambda row: row["batches"]),
+            ("MB", lambda row: f"{row['bytes'] / 1e6:.0f}"),
+            ("estimated, s", lambda row: f"{row['estimated_seconds']:.0f}"),
+            ("took, s", lambda row: f"{row['took_seconds']:.0f}"),
+            ("off, % of the run, at each tenth", _off),
+        ),
         "",
         f"Median {found['median']:.1%} (target {targets['median']:.0%}), worst "
         f"{found['worst']:.1%} (target {targets['worst']:.0%}); of what was really left "
@@ -148,17 +155,20 @@ def many_moves(found: dict[str, Any]) -> list[str]:
 
 
 def tools(found: list[dict[str, Any]]) -> list[str]:
-    heads = ("", "s", "tool, s", "ratio", "target", "processor, s", "tool, s", "ratio")
-    rows = (
-        (
-            f"`{row['what']}`, `{row['tool']}`",
-            *(f"{row[name]:.2f}" for name in ("wall_seconds", "tool_wall_seconds", "wall_ratio")),
-            row["target_ratio"],
-            *(f"{row[name]:.2f}" for name in ("cpu_seconds", "tool_cpu_seconds", "cpu_ratio")),
-        )
-        for row in found
+    def seconds(name: str) -> Callable[[dict[str, Any]], str]:
+        return lambda row: f"{row[name]:.2f}"
+
+    return listed(
+        found,
+        ("", lambda row: f"`{row['what']}`, `{row['tool']}`"),
+        ("s", seconds("wall_seconds")),
+        ("tool, s", seconds("tool_wall_seconds")),
+        ("ratio", seconds("wall_ratio")),
+        ("target", lambda row: row["target_ratio"]),
+        ("processor, s", seconds("cpu_seconds")),
+        ("tool, s", seconds("tool_cpu_seconds")),
+        ("ratio", seconds("cpu_ratio")),
     )
-    return table(heads, *rows)
 
 
 def pipeline(found: dict[str, Any]) -> list[str]:
@@ -197,40 +207,30 @@ def _beside_the_truth(found: dict[str, Any]) -> list[str]:
 
 
 def plans(found: list[dict[str, Any]]) -> list[str]:
-    heads = (
-        *("cluster", "s", "target, s", "memory, MB (≤ 6,000)", "GB", "over the bound"),
-        *("furthest off", "`--generate`: GB", "furthest off"),
+    return listed(
+        found,
+        ("cluster", lambda row: row["shape"]),
+        ("s", lambda row: f"{median(row['seconds']):.1f}"),
+        ("target, s", lambda row: f"{row['most_seconds']:g}"),
+        ("memory, MB (≤ 6,000)", lambda row: f"{row['memory_bytes'] / 1e6:,.0f}"),
+        ("GB", lambda row: f"{row['bytes'] / 1e9:,.0f}"),
+        ("over the bound", lambda row: f"{row['ratio']:.3f}"),
+        ("furthest off", lambda row: f"{max(row['off'].values()):.1%}"),
+        ("`--generate`: GB", lambda row: f"{row['generate']['bytes'] / 1e9:,.0f}"),
+        ("furthest off", lambda row: f"{max(row['generate']['off'].values()):.1%}"),
     )
-    rows = (
-        (
-            row["shape"],
-            f"{median(row['seconds']):.1f}",
-            f"{row['most_seconds']:g}",
-            f"{row['memory_bytes'] / 1e6:,.0f}",
-            f"{row['bytes'] / 1e9:,.0f}",
-            f"{row['ratio']:.3f}",
-            f"{max(row['off'].values()):.1%}",
-            f"{row['generate']['bytes'] / 1e9:,.0f}",
-            f"{max(row['generate']['off'].values()):.1%}",
-        )
-        for row in found
-    )
-    return table(heads, *rows)
 
 
 def documents(found: list[dict[str, Any]]) -> list[str]:
-    rows = (
-        (
-            f"{row['partitions']:,}",
-            row["form"],
-            f"{row['bytes'] / 1e6:,.0f}",
-            f"{median(row['seconds']):.1f}",
-            row["most_seconds"] or "–",
-            f"{row['memory_bytes'] / 1e6:,.0f}",
-        )
-        for row in found
+    return listed(
+        found,
+        ("partitions", lambda row: f"{row['partitions']:,}"),
+        ("form", lambda row: row["form"]),
+        ("MB", lambda row: f"{row['bytes'] / 1e6:,.0f}"),
+        ("s", lambda row: f"{median(row['seconds']):.1f}"),
+        ("target, s", lambda row: row["most_seconds"] or "–"),
+        ("memory, MB", lambda row: f"{row['memory_bytes'] / 1e6:,.0f}"),
     )
-    return table(("partitions", "form", "MB", "s", "target, s", "memory, MB"), *rows)
 
 
 def autopilot(found: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -83,31 +84,31 @@ class Slow:
     def close(self) -> None: ...
 
 
-def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till_it_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    there: Any = Slow()
+def feed_of(there: Any, monkeypatch: pytest.MonkeyPatch, wait: Callable[[float], bool]) -> Feed:
+    """Return a feed of a cluster whose map is painted; `wait` is how it waits for the user."""
     monkeypatch.setattr("tui.feed.feed.connect", lambda address: Connection(there, there, address))
     feed = Feed(Target(address=Address("sim:none")), monotonic=there.monotonic)
     feed._painted.set()
+    flag: Any = SimpleNamespace(wait=wait, clear=nothing)
+    feed._refresh_flag = flag
+    return feed
+
+
+def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = Slow()
     log: list[tuple[float, str, float | None]] = []
     silent: list[float] = []
     """How long after each picture its cluster counts as silent."""
 
-    class Waits:
-        """Passes by the cluster's clock; while the cluster is lost the user asks after a second."""
-
-        def clear(self) -> None: ...
-
-        def wait(self, seconds: float) -> bool:
-            if there.described == 4:
-                feed._stopped.set()
-            asked = log[-1][1] == "ClusterLost"
-            there.seconds += 1.0 if asked else seconds
-            return asked
-
-    waits: Any = Waits()
-    feed._refresh_flag = waits
+    def wait(seconds: float) -> bool:
+        """Pass by the cluster's clock; while the cluster is lost the user asks after a second."""
+        if there.described == 4:
+            feed._stopped.set()
+        is_lost = log[-1][1] == "ClusterLost"
+        there.seconds += 1.0 if is_lost else seconds
+        return is_lost
 
     def deliver(event: Event) -> None:
         seen = event.metadata_age if isinstance(event, PictureChanged) else None
@@ -116,6 +117,7 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
         if seen is not None and seen.due is not None:
             silent.append(round(seen.due + seen.patience_seconds - there.seconds, 2))
 
+    feed = feed_of(there, monkeypatch, wait)
     feed.attach(deliver)
     feed._read_cluster()
     assert log == [
@@ -145,23 +147,16 @@ class Large(Slow):
 def test_a_cluster_that_is_seldom_described_is_pinged_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    there: Any = Large()
-    monkeypatch.setattr("tui.feed.feed.connect", lambda address: Connection(there, there, address))
-    feed = Feed(Target(address=Address("sim:none")), monotonic=there.monotonic)
-    feed._painted.set()
+    there = Large()
     log: list[tuple[str, float]] = []
 
-    class Waits:
-        def clear(self) -> None: ...
+    def wait(seconds: float) -> bool:
+        there.seconds += seconds
+        if there.seconds > 60:
+            feed._stopped.set()
+        return False
 
-        def wait(self, seconds: float) -> bool:
-            there.seconds += seconds
-            if there.seconds > 60:
-                feed._stopped.set()
-            return False
-
-    waits: Any = Waits()
-    feed._refresh_flag = waits
+    feed = feed_of(there, monkeypatch, wait)
     feed.attach(lambda event: log.append((type(event).__name__, there.seconds)))
     feed._read_cluster()
     lost = [at for name, at in log if name == "ClusterLost"]

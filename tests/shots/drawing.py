@@ -38,7 +38,7 @@ from core.load.windows import write_window
 from core.run.reporting.report import markdown
 from tui.app import FeedMessage, TrimtabApp
 from tui.feed.events import Connected, GroupsChanged, PictureChanged, RunChanged
-from tui.moves.history import RunHistory
+from tui.moves.screen import MovesScreen
 from tui.session import Freshness, Session
 
 SEED = 7
@@ -145,7 +145,8 @@ async def _render(shot: Shot, root: Path) -> str:
             await pilot.press("r")
             await rested(pilot)
         if look is not None and shot.run is Stage.DONE:
-            app.screen.post_message(RunHistory.Opened(look.view, markdown(look)))
+            assert isinstance(app.screen, MovesScreen)
+            app.screen.show_run(look.view, markdown(look))
             await rested(pilot)
         return placed(app.export_screenshot(title="trimtab"))
 

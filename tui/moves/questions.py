@@ -5,20 +5,36 @@ They go with the run while they are open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
-from textual.widgets import Button, Input, Label
+from textual.widgets import Button, Input, Label, Static
 
+from core.errors import TrimtabError
 from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_bytes
-from tui.dialogs.base import Ask, ChoiceDialog, ConfirmDialog, Question, Words, body, button
+from tui.dialogs.base import (
+    Ask,
+    ChoiceDialog,
+    ConfirmDialog,
+    Question,
+    TableDialog,
+    Words,
+    body,
+    button,
+)
 from tui.dialogs.confirm_name import NamedButtonDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
+from tui.plan.assessment_worker import REASSESS_SECONDS, AssessmentWorker
 
 if TYPE_CHECKING:
     from tui.session import Session
+
+Answer = TypeVar("Answer")
+Found = TypeVar("Found")
 
 
 class ConfirmByNameDialog(NamedButtonDialog[bool]):
@@ -64,6 +80,85 @@ class ConfirmByNameDialog(NamedButtonDialog[bool]):
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
+
+
+class RunTableDialog(TableDialog[Answer | None], Generic[Answer, Found]):
+    """Rows to choose from about a run; a thread assesses them as the run and the cluster go on.
+
+    Returns what is chosen, None when it was left.
+    """
+
+    BINDINGS = [
+        ("escape", "leave", "Back"),
+        ("left", "app.focus_previous"),
+        ("right", "app.focus_next"),
+    ]
+    KEYS: ClassVar[Mapping[str, int]] = {"up": -1, "k": -1, "down": 1, "j": 1}
+    """How far a key moves the cursor."""
+    UNKNOWN: ClassVar[str]
+    """What is not known where an assessment fails."""
+
+    def __init__(self, yes: str, rest_seconds: float = REASSESS_SECONDS) -> None:
+        super().__init__()
+        self._yes = yes
+        self._assessing: AssessmentWorker[Found] = AssessmentWorker(
+            self, self.take, self._take_failure, rest_seconds=rest_seconds
+        )
+        self._failed = ""
+        """Why the newest picture could not be assessed."""
+        self._read_only = ""
+        """Why no run may be asked for anything."""
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """Return what is to be chosen."""
+
+    @property
+    @abstractmethod
+    def chosen(self) -> Answer | None:
+        """Return what is chosen; None while that cannot be taken."""
+
+    @abstractmethod
+    def take(self, found: Found) -> None:
+        """Take what was assessed."""
+
+    @abstractmethod
+    def step(self, rows: int) -> None:
+        """Move the cursor."""
+
+    def compose(self) -> ComposeResult:
+        return body(
+            self._title,
+            (Static(id="table"),),
+            button("no", "Keep it"),
+            button("yes", self._yes, disabled=True),
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+        self.draw()
+
+    def draw(self) -> None:
+        super().draw()
+        button, refused = self.query_one("#yes", Button), self.chosen is None
+        if refused and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = refused
+
+    def _take_failure(self, error: TrimtabError) -> None:
+        self._failed = f"{self.UNKNOWN} could not be assessed: {error}"
+        self.draw()
+
+    def on_key(self, event: events.Key) -> None:
+        step = self.KEYS.get(event.key)
+        if step is not None:
+            event.stop()
+            event.prevent_default()
+            self.step(step)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(self.chosen if event.button.id == "yes" else None)
 
 
 def current_run(session: Session, run: RunView) -> RunView:

@@ -6,18 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.app import ComposeResult
-from textual.widgets import Button, Static
+from textual.widgets import Button
 
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError
 from core.load.load import Load
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.reporting.views import DUE, RunView
 from core.run.throttles.rate_bounds import usual_bounds
 from core.units import UNLIMITED, format_duration, format_rate
-from tui.dialogs.base import TableDialog, body, button
 from tui.drawing.spans import (
     Line,
     Lines,
@@ -32,9 +29,9 @@ from tui.drawing.spans import (
     wrap_text,
 )
 from tui.moves.drawing.status import accepts_requests
+from tui.moves.questions import RunTableDialog
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import Picture, is_similar
-from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
 
 if TYPE_CHECKING:
@@ -46,53 +43,35 @@ EDGE = 10**9
 
 def remaining_plan(run: RunView) -> Plan:
     """Return what the run still has to move, as a plan."""
-    return Plan(
-        run.cluster_id,
-        tuple(m.as_move() for m in run.moves if m.state in DUE),
-    )
+    return Plan(run.cluster_id, tuple(m.as_move() for m in run.moves if m.state in DUE))
 
 
-class RateDialog(TableDialog[int | RateBounds | None]):
-    """Returns the rate chosen in bytes/s, or bounds to adapt it in; None when it was left.
+class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBounds]]):
+    """Returns the rate chosen in bytes/s, or bounds to adapt it in.
 
     `step` is -1 slower, 1 faster.
     """
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("left", "app.focus_previous"),
-        ("right", "app.focus_next"),
-    ]
     KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
+    UNKNOWN = "What is left"
 
     def __init__(self, run: RunView, state: ClusterState, load: Load, step: int) -> None:
-        super().__init__()
+        super().__init__("Change")
         self._run, self._state, self._load = run, state, load
         self._steps = [step]
-        self._assessing = AssessmentWorker(self, self._take, self._assessment_failed)
         self._looked_at: tuple[Picture, Plan] | None = None
         """What was last asked to be assessed."""
         self._assessment: PlanAssessment | None = None
-        self._failed = ""
-        """Why the newest picture could not be assessed."""
-        self._read_only = ""
-        """Why no run may be asked for anything."""
         self._bounds: RateBounds | None = None
         self._adapt = False
         self._at = 0
 
-    def compose(self) -> ComposeResult:
-        return body(
-            f"Throttle of run {self._run.run}",
-            (Static(id="table"),),
-            button("no", "Keep it"),
-            button("yes", "Change", disabled=True),
-        )
+    @property
+    def _title(self) -> str:
+        return f"Throttle of run {self._run.run}"
 
     def on_mount(self) -> None:
-        self.query_one("#no").focus()
         self._have_assessed()
-        self.draw()
 
     def follow(self, session: Session) -> None:
         """Go with the run and the cluster: what is left, at each rate, and whether it goes on."""
@@ -121,11 +100,7 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         if self._assessing.ask(Plan(), run.rate_bytes_per_s, work):
             self._looked_at = (state, load), plan
 
-    def _assessment_failed(self, error: TrimtabError) -> None:
-        self._failed = f"What is left could not be assessed: {error}"
-        self.draw()
-
-    def _take(self, found: tuple[PlanAssessment, RateBounds]) -> None:
+    def take(self, found: tuple[PlanAssessment, RateBounds]) -> None:
         """Take what is left at each rate; the rate that was chosen stays chosen."""
         before = self._assessment
         rate = self._run.rate_bytes_per_s
@@ -164,13 +139,6 @@ class RateDialog(TableDialog[int | RateBounds | None]):
         return f"{ended}: there is nothing to change any more."
 
     # -- drawing ---------------------------------------------------------------------------------
-
-    def draw(self) -> None:
-        super().draw()
-        button = self.query_one("#yes", Button)
-        if self.chosen is None and button.has_focus:
-            self.query_one("#no").focus()
-        button.disabled = self.chosen is None
 
     def _go_to_change(self) -> None:
         """Have enter change it from now on, where there is something to change."""
@@ -243,27 +211,21 @@ class RateDialog(TableDialog[int | RateBounds | None]):
     # -- keys ------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
-        step = self.KEYS.get(event.key)
         if event.key == "a" and self._bounds is not None:
             event.stop()
             self._adapt = not self._adapt
             self.draw()
             self._go_to_change()
-        if step is None:
-            return
-        event.stop()
-        event.prevent_default()
+
+    def step(self, rows: int) -> None:
         if self._assessment is None:
-            self._steps.append(step)
+            self._steps.append(rows)
         else:
-            self._move(step)
+            self._move(rows)
             self.draw()
             self._go_to_change()
 
     def _move(self, step: int) -> None:
         assert self._assessment is not None
         self._adapt = False
-        self._at = min(max(self._at + step, 0), len(self._assessment.rows) - 1)
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(self.chosen if event.button.id == "yes" else None)
+        self._at = min(max(self._at + step, 0), max(len(self._assessment.table) - 1, 0))

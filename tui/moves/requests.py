@@ -1,21 +1,23 @@
-"""What a run may be asked for from the dashboard: each key asks, if it must, and writes a request.
+"""What the Moves ask for: of a run in progress by requests, of an ended one by another run.
 
-Nothing here changes the cluster: the run's process takes requests up, now or when it is back.
+Nothing here changes the cluster: a run's process takes requests up, now or when it is back, and
+what follows an ended run is applied like any other plan.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from textual.message import Message
-
+from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.run.control import request
 from core.run.journal.rates import RateBounds
 from core.run.recovery import recover
+from core.run.reporting.runs import read_journal
 from core.run.reporting.views import DUE, MoveStatus, RunStatus, RunView
+from core.run.retry_rollback import FollowUp, plan_followup
 from core.units import format_rate
 from tui.moves.drawing.status import accepts_requests, is_paused
 from tui.moves.questions import (
@@ -29,47 +31,43 @@ from tui.moves.questions import (
 )
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import RetargetDialog, targets_of
+from tui.moves.view import RETRIABLE
+from tui.plan.apply import ApplyDialog
+from tui.plan.apply_options import PlanToApply
 from tui.plan.drawing.throttle_table import bounds_words
 from tui.screen.app_base import guarded
-from tui.screen.base import DashboardScreen
 
-RETRIABLE = (MoveStatus.FAILED, MoveStatus.CANCELLED, MoveStatus.SKIPPED)
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from tui.screen.base import DashboardScreen
+    from tui.session import Session
 
 
-class RunRequests(DashboardScreen):
-    """The part of the Moves that asks; the screen says which run, and which move, is meant."""
+class RunRequests:
+    """Asks its user, if it must, and then the run.
 
-    class Answered(Message):
-        """A worker has something to say: what was asked, or why it could not be."""
+    `meant` are indices of a run's moves; `unmark` is called once they have been asked about,
+    `started` with the run that follows an ended one.
+    """
 
-        def __init__(self, text: str, role: str) -> None:
-            super().__init__()
-            self.text, self.role = text, role
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marked: set[int] = set()
-        """Indices of the moves that are meant together."""
-
-    @property
-    @abstractmethod
-    def shown(self) -> RunView | None:
-        """Return the run on the screen."""
+    def __init__(
+        self,
+        screen: DashboardScreen,
+        *,
+        unmark: Callable[[], None],
+        started: Callable[[str], None],
+    ) -> None:
+        self._screen, self._unmark, self._started = screen, unmark, started
 
     @property
-    @abstractmethod
-    def selected(self) -> int | None:
-        """Return the index of the move under the cursor."""
+    def _session(self) -> Session:
+        return self._screen.session
 
-    @abstractmethod
-    def step(self, rows: int) -> None:
-        """Move the cursor."""
+    # -- a run in progress -----------------------------------------------------------------------
 
-    # -- the actions -----------------------------------------------------------------------------
-
-    def action_pause_run(self) -> None:
-        run = self._askable()
-        if run is None:
+    def pause(self, run: RunView | None) -> None:
+        """Pause a run after asking how far, or let a paused one go on."""
+        if not self._accepts(run):
             return
         if is_paused(run):
             self._ask(run, "resume", {}, "to go on")
@@ -80,17 +78,12 @@ class RunRequests(DashboardScreen):
                 held = "pause, holding what is in flight" if floor else "pause"
                 self._ask(run, "pause", {"floor": floor}, f"to {held}")
 
-        self.app.push_screen(pause_dialog(run), answered)
+        self._screen.app.push_screen(pause_dialog(run), answered)
 
-    def action_faster(self) -> None:
-        self._rate(1)
-
-    def action_slower(self) -> None:
-        self._rate(-1)
-
-    def _rate(self, step: int) -> None:
-        run, state, load = self._askable(), self.session.state, self.session.load
-        if run is None or state is None or load is None:
+    def change_rate(self, run: RunView | None, step: int) -> None:
+        """Choose another rate, at first the next one up (1) or down (-1)."""
+        state, load = self._session.state, self._session.load
+        if not self._accepts(run) or state is None or load is None:
             return
 
         def answered(rate: int | RateBounds | None) -> None:
@@ -101,65 +94,50 @@ class RunRequests(DashboardScreen):
                 words = f"for {format_rate(rate)} a side"
                 self._ask(run, "throttle", {"rate_bytes_per_s": rate}, words)
 
-        self.app.push_screen(RateDialog(run, state, load, step), answered)
+        self._screen.app.push_screen(RateDialog(run, state, load, step), answered)
 
-    def action_cancel_run(self) -> None:
-        run = self._askable()
-        if run is not None:
-            self._sure(cancel_dialog(run), run, "cancel", {"moves": None}, "to cancel")
+    def cancel(self, run: RunView | None) -> None:
+        if self._accepts(run):
+            self._ask_if_sure(cancel_dialog(run), run, "cancel", {"moves": None}, "to cancel")
 
-    def action_roll_back(self) -> None:
-        run = self._askable()
-        if run is not None:
-            self._sure(roll_back_dialog(run), run, "rollback", {}, "to roll back")
+    def roll_back(self, run: RunView | None) -> None:
+        if self._accepts(run):
+            self._ask_if_sure(roll_back_dialog(run), run, "rollback", {}, "to roll back")
 
-    def action_mark_move(self) -> None:
-        """Mark the move under the cursor, or not any more; the cursor goes on to the next."""
-        index = self.selected
-        if index is None:
-            self.say("Which move? Esc leads back to them.")
+    def cancel_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
+        otherwise = "cannot be cancelled: it has ended already"
+        if not self._accepts(run) or not (chosen := self._choose(run, meant, DUE, otherwise)):
             return
-        self.marked ^= {index}
-        self.step(1)
 
-    def action_cancel_one(self) -> None:
-        found = self._askable_moves(DUE, "cannot be cancelled: it has ended already")
-        if found is not None:
-            run, chosen = found
+        def answered(yes: bool | None) -> None:
+            if yes:
+                moves = current_run(self._session, run).moves
+                left = [index for index in chosen if moves[index].state in DUE]
+                words = f"to cancel {moves_words([moves[index] for index in left])}"
+                self._ask(run, "cancel", {"moves": left}, words)
 
-            def answered(yes: bool | None) -> None:
-                if yes:
-                    moves = current_run(self.session, run).moves
-                    left = [index for index in chosen if moves[index].state in DUE]
-                    words = f"to cancel {moves_words([moves[index] for index in left])}"
-                    self._ask(run, "cancel", {"moves": left}, words)
+        self._screen.app.push_screen(cancel_some_dialog(run, chosen), answered)
 
-            self.app.push_screen(cancel_some_dialog(run, chosen), answered)
+    def skip_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
+        otherwise = "cannot be skipped: it has begun already"
+        self._ask_moves(run, meant, (MoveStatus.QUEUED,), otherwise, "skip", "to skip {}")
 
-    def action_skip_move(self) -> None:
-        found = self._askable_moves((MoveStatus.QUEUED,), "cannot be skipped: it has begun already")
-        if found is not None:
-            run, chosen = found
-            words = f"to skip {moves_words([run.moves[index] for index in chosen])}"
-            self._ask(run, "skip", {"moves": chosen}, words)
+    def retry_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
+        otherwise = "has neither failed nor been left out"
+        self._ask_moves(run, meant, RETRIABLE, otherwise, "retry", "to try {} again")
 
-    def action_retry_move(self) -> None:
-        found = self._askable_moves(RETRIABLE, "has neither failed nor been left out")
-        if found is not None:
-            run, chosen = found
-            words = f"to try {moves_words([run.moves[index] for index in chosen])} again"
-            self._ask(run, "retry", {"moves": chosen}, words)
-
-    def action_retarget_move(self) -> None:
-        found = self._askable_moves((*DUE, *RETRIABLE), "has moved already: make another plan")
-        state, load = self.session.state, self.session.load
-        if found is None or state is None or load is None:
+    def retarget_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
+        """Choose another destination for what has not moved yet."""
+        states, otherwise = (*DUE, *RETRIABLE), "has moved already: make another plan"
+        if not self._accepts(run) or not (chosen := self._choose(run, meant, states, otherwise)):
             return
-        run, chosen = found
+        state, load = self._session.state, self._session.load
+        if state is None or load is None:
+            return
         targets = targets_of(state, load, {index: run.moves[index] for index in chosen})
         if not targets.moves:
             name = run.moves[chosen[0]].tp
-            self.say(f"{name} only changes its order: it has no destination.", "look")
+            self._screen.say(f"{name} only changes its order: it has no destination.", "look")
             return
 
         def answered(broker: int | None) -> None:
@@ -170,79 +148,109 @@ class RunRequests(DashboardScreen):
                 self._ask_all(run, asks, words)
 
         dialog = RetargetDialog(run.run, targets, (state, load))
-        self.app.push_screen(dialog, answered)
+        self._screen.app.push_screen(dialog, answered)
 
-    def action_recover_run(self) -> None:
-        run = self.shown
+    # -- a run whose process has died, or that has ended -----------------------------------------
+
+    def recover(self, run: RunView | None) -> None:
+        """Bring the process of a run back, after asking."""
         if run is None:
             self._say_no_run()
         elif run.state is not RunStatus.DIED:
-            self.say("Its process is there: nothing to bring back.")
+            self._screen.say("Its process is there: nothing to bring back.")
         elif self._may_write():
 
             def back() -> tuple[str, str]:
-                recover(run.cluster_id, run.run, address=self.session.address)
+                recover(run.cluster_id, run.run, address=self._session.address)
                 return f"The process of run {run.run} is back.", "fine"
 
             def answered(yes: bool | None) -> None:
                 if yes and self._may_write():
-                    self.say("bringing it back")
+                    self._screen.say("bringing it back")
                     self._work(back)
 
-            self.app.push_screen(recover_dialog(run), answered)
+            self._screen.app.push_screen(recover_dialog(run), answered)
+
+    def follow_up(self, run: str, way: FollowUp, only: Collection[TopicPartition] = ()) -> None:
+        """Make the plan that follows an ended run, of `only` or of all, and ask for a yes."""
+        session = self._session
+        if not self._may_write():
+            return
+        if session.run is not None and not session.run.state.ended:
+            busy = f"Run {session.run.run} is in progress: wait for its end, or cancel it."
+            self._screen.say(busy, "look")
+            return
+        if (state := session.state) is None or session.load is None or session.address is None:
+            return
+        plan = partial(_followup_to_apply, state, session.cluster_name, run, way, only)
+        self._screen.run_in_thread("again", partial(guarded, plan), self._apply)
+
+    def _apply(self, order: PlanToApply | str | TrimtabError) -> None:
+        if isinstance(order, PlanToApply):
+            dialog = ApplyDialog(self._session, order)
+            self._screen.app.push_screen(dialog, lambda run: self._started(run) if run else None)
+        else:
+            self._screen.say(order.title if isinstance(order, TrimtabError) else order, "look")
 
     # -- small helps -----------------------------------------------------------------------------
 
     def _may_write(self) -> bool:
-        if why := self.session.read_only_words:
-            self.say(why, "look")
+        if why := self._session.read_only_words:
+            self._screen.say(why, "look")
         return not why
 
     def _say_no_run(self) -> None:
         """Say that there is no run, or that this is not known yet."""
-        session = self.session
+        session = self._session
         if session.run is None and session.address is not None and not session.runs_known:
-            self.say("The runs of this cluster are being looked for.", "look")
+            self._screen.say("The runs of this cluster are being looked for.", "look")
         else:
-            self.say("No run is in progress: nothing to ask of it.")
+            self._screen.say("No run is in progress: nothing to ask of it.")
 
-    def _askable(self) -> RunView | None:
-        """Return the run on the screen if it may be asked for something; else say why not."""
-        run = self.shown
+    def _accepts(self, run: RunView | None) -> TypeGuard[RunView]:
+        """Return whether a run may be asked for something; where it may not, say why."""
         if run is None:
             self._say_no_run()
-            return None
+            return False
         if not accepts_requests(run):
-            self.say(f"Run {run.run} has ended: nothing to ask of it.")
-            return None
-        return run if self._may_write() else None
+            self._screen.say(f"Run {run.run} has ended: nothing to ask of it.")
+            return False
+        return self._may_write()
 
-    def _askable_moves(
-        self, states: tuple[MoveStatus, ...], otherwise: str
-    ) -> tuple[RunView, list[int]] | None:
-        """Return the run and which moves are meant: those marked, else the one under the cursor.
+    def _choose(
+        self, run: RunView, meant: Sequence[int], states: Collection[MoveStatus], otherwise: str
+    ) -> list[int]:
+        """Return those of the moves that are meant which are in one of these states.
 
-        What cannot be asked of some of the marked ones is asked of the others.
+        What cannot be asked of some of them is asked of the others; if of none, it is said.
         """
-        run, index = self._askable(), self.selected
-        if run is None:
-            return None
-        if index is None:
-            self.say("Which move? Esc leads back to them.")
-            return None
-        meant = sorted(self.marked) or [index]
-        chosen = [i for i in meant if run.moves[i].state in states]
+        if not meant:
+            self._screen.say("Which move? Esc leads back to them.")
+            return []
+        chosen = [index for index in meant if run.moves[index].state in states]
         if not chosen:
             one = len(meant) == 1
             which = str(run.moves[meant[0]].tp) if one else f"Of the {len(meant)} marked, each"
-            self.say(f"{which} {otherwise}.", "look")
-            return None
-        return run, chosen
+            self._screen.say(f"{which} {otherwise}.", "look")
+        return chosen
 
-    def _sure(
+    def _ask_moves(
+        self,
+        run: RunView | None,
+        meant: Sequence[int],
+        states: Collection[MoveStatus],
+        otherwise: str,
+        kind: str,
+        words: str,
+    ) -> None:
+        if self._accepts(run) and (chosen := self._choose(run, meant, states, otherwise)):
+            moves = moves_words([run.moves[index] for index in chosen])
+            self._ask(run, kind, {"moves": chosen}, words.format(moves))
+
+    def _ask_if_sure(
         self, dialog: Any, run: RunView, kind: str, payload: Mapping[str, Any], words: str
     ) -> None:
-        self.app.push_screen(
+        self._screen.app.push_screen(
             dialog, lambda yes: self._ask(run, kind, payload, words) if yes else None
         )
 
@@ -255,7 +263,7 @@ class RunRequests(DashboardScreen):
         if not self._may_write():  # it may have become so while it was asked
             return
         if any(payload.keys() & {"move", "moves"} for _, payload in asks):
-            self.marked = set()
+            self._unmark()
 
         def asked() -> tuple[str, str]:
             waits = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]
@@ -266,17 +274,31 @@ class RunRequests(DashboardScreen):
         self._work(asked)
 
     def _work(self, call: Callable[[], tuple[str, str]]) -> None:
-        """Have a worker do what may take a while, and say what came of it."""
+        """Have a thread do what may take a while, and say what came of it."""
+        self._screen.run_in_thread("request", partial(guarded, call), self._say, exclusive=False)
 
-        def work() -> None:
-            answer = guarded(call)
-            if isinstance(answer, TrimtabError):
-                words = (part for part in (answer.title, answer.next) if part)
-                answer = " ".join(words), "act"
-            text, role = answer
-            self.post_message(self.Answered(text, role))
+    def _say(self, answer: tuple[str, str] | TrimtabError) -> None:
+        if isinstance(answer, TrimtabError):
+            answer = " ".join(part for part in (answer.title, answer.next) if part), "act"
+        self._screen.say(*answer)
 
-        self.run_worker(work, thread=True, group="request")
 
-    def on_run_requests_answered(self, message: Answered) -> None:
-        self.say(message.text, message.role)
+def _followup_to_apply(
+    state: ClusterState, name: str, run: str, way: FollowUp, only: Collection[TopicPartition]
+) -> PlanToApply | str:
+    """Return the plan that follows a run, from its journal and the newest picture; else why not."""
+    history = read_journal(state.cluster_id, run).state
+    found = plan_followup(history, way, state, only)
+    if not found.plan.moves:
+        first = f": {found.left[0]}" if found.left else ""
+        return f"Nothing of it holds any more{first}."
+    verb = "Try run {} again" if way is FollowUp.RETRY else "Roll run {} back"
+    return PlanToApply(
+        found.plan,
+        f"{verb.format(run)} on {name}",
+        history.rate_bytes_per_s,
+        history.rate_control.bounds,
+        tuple(map(str, found.left)),
+        history.elect,
+        history.pause_if_removed,
+    )

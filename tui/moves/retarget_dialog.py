@@ -6,12 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from textual import events
-from textual.app import ComposeResult
-from textual.widgets import Button, Label, Static
+from textual.widgets import Label
 
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError
 from core.load.load import Load
 from core.plan.checks.catalogue import OWN_RUN_CHECKS, Severity, has_unknowns
 from core.plan.checks.check_plan import check_plan
@@ -19,7 +16,6 @@ from core.plan.checks.disks import find_skipped
 from core.plan.plan import Move, Plan
 from core.run.reporting.views import MoveProgress, MoveStatus, RunView
 from core.units import format_bytes
-from tui.dialogs.base import TableDialog, body, button
 from tui.drawing.spans import (
     Line,
     Lines,
@@ -34,9 +30,8 @@ from tui.drawing.spans import (
     wrap_text,
 )
 from tui.moves.drawing.status import accepts_requests
-from tui.moves.questions import moves_words
+from tui.moves.questions import RunTableDialog, moves_words
 from tui.plan.assessment_diff import Picture, is_similar
-from tui.plan.assessment_worker import AssessmentWorker
 
 if TYPE_CHECKING:
     from tui.session import Session
@@ -155,38 +150,30 @@ def _legal_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda c: (bool(c.refused), bool(c.doubt), c.broker)))
 
 
-class RetargetDialog(TableDialog[int | None]):
-    """Returns the broker that the moves are to go to instead, None when it was left."""
+class RetargetDialog(RunTableDialog[int, Targets]):
+    """Returns the broker that the moves are to go to instead."""
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("left", "app.focus_previous"),
-        ("right", "app.focus_next"),
-    ]
-    KEYS = {"up": -1, "k": -1, "down": 1, "j": 1}
+    UNKNOWN = "Where it may go now"
 
     def __init__(self, run: str, targets: Targets, picture: Picture) -> None:
-        super().__init__()
+        super().__init__("Retarget", rest_seconds=REST_SECONDS)
         self._run = run
         self._newest = run
         """Which run was the newest as it was opened: an older one that died may be asked, too."""
         self._picture: Picture | None = picture
         """What was last asked to be assessed."""
-        self._assessing = AssessmentWorker(
-            self, self._renew_targets, self._assessment_failed, rest_seconds=REST_SECONDS
-        )
         self._at = 0
         self._gone = ""
         """Why what was chosen cannot be any more, until another is."""
-        self._failed = ""
-        """Why it is not known where the moves may go by the newest picture."""
         self._over = ""
         """Why there is nothing left to choose for."""
-        self._read_only = ""
-        """Why no run may be asked for anything."""
-        self._take(targets)
+        self._set_targets(targets)
 
-    def _take(self, targets: Targets) -> None:
+    def on_mount(self) -> None:
+        newest = self.dashboard.session.run
+        self._newest = self._run if newest is None else newest.run
+
+    def _set_targets(self, targets: Targets) -> None:
         self.targets, self._choices = targets, targets.choices
         self._legal = sum(not choice.refused for choice in self._choices)
 
@@ -227,16 +214,12 @@ class RetargetDialog(TableDialog[int | None]):
             self.query_one(".title", Label).update(self._title)
         return left
 
-    def _assessment_failed(self, error: TrimtabError) -> None:
-        self._failed = f"Where it may go now could not be assessed: {error}"
-        self.draw()
-
-    def _renew_targets(self, targets: Targets) -> None:
+    def take(self, targets: Targets) -> None:
         """Keep the broker that was chosen; where it may not be any more, none is."""
         self._failed = ""
         before = self._choices[self._at] if self._legal else None
         meant = {i: move for i, move in targets.moves.items() if i in self.targets.moves}
-        self._take(replace(targets, moves=meant))
+        self._set_targets(replace(targets, moves=meant))
         if before is not None and not self._gone:
             choices = {choice.broker: choice for choice in self._choices}
             now = choices.get(before.broker)
@@ -248,14 +231,6 @@ class RetargetDialog(TableDialog[int | None]):
             elif now.allow - before.allow:
                 self._gone = f"Of broker {now.broker} is new: {now.doubt}"
         self.draw()
-
-    def draw(self) -> None:
-        super().draw()
-        button = self.query_one("#yes", Button)
-        refused = not self._legal or bool(self._problem)
-        if refused and button.has_focus:
-            self.query_one("#no").focus()
-        button.disabled = refused
 
     @property
     def _problem(self) -> str:
@@ -269,19 +244,9 @@ class RetargetDialog(TableDialog[int | None]):
         what = moves_words(list(targets.moves.values()))
         return f"Another destination for {what}, instead of {old}"
 
-    def compose(self) -> ComposeResult:
-        return body(
-            self._title,
-            (Static(id="table"),),
-            button("no", "Keep it"),
-            button("yes", "Retarget", disabled=not self._legal),
-        )
-
-    def on_mount(self) -> None:
-        self.query_one("#no").focus()
-        newest = self.dashboard.session.run
-        self._newest = self._run if newest is None else newest.run
-        self.draw()
+    @property
+    def chosen(self) -> int | None:
+        return self._choices[self._at].broker if self._legal and not self._problem else None
 
     def table(self, width: int) -> Lines:
         moves = self.targets.moves.values()
@@ -310,17 +275,7 @@ class RetargetDialog(TableDialog[int | None]):
         line: Line = (mark, bright(name) if chosen else Span(name), rack, doubt)
         return highlight_line(line, width) if chosen else fit(line, width)
 
-    # -- keys ------------------------------------------------------------------------------------
-
-    def on_key(self, event: events.Key) -> None:
-        step = self.KEYS.get(event.key)
-        if step is not None:
-            event.stop()
-            event.prevent_default()
-            self._gone = ""
-            self._at = min(max(self._at + step, 0), max(self._legal - 1, 0))
-            self.draw()
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        chosen = self._choices[self._at].broker if self._legal else None
-        self.dismiss(chosen if event.button.id == "yes" else None)
+    def step(self, rows: int) -> None:
+        self._gone = ""
+        self._at = min(max(self._at + rows, 0), max(self._legal - 1, 0))
+        self.draw()

@@ -7,45 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from enum import Enum
+from functools import partial
 
 from textual.widget import Widget
 
+from core.run.reporting.report import markdown
+from core.run.reporting.runs import list_runs, read_journal
 from core.run.reporting.views import RunStatus, RunSummary, RunView
+from core.run.retry_rollback import FollowUp
 from tui.actions.table import MOVES, bindings_of
 from tui.dialogs.export import export_report
 from tui.drawing.page import Page
-from tui.drawing.spans import Lines
-from tui.moves.drawing.batches import batches_lines, batches_of, current_batch
-from tui.moves.drawing.external import foreign_page
-from tui.moves.drawing.log import filter_events, log_lines
-from tui.moves.drawing.report import all_report_lines, report_lines
+from tui.moves.drawing.batches import batches_of, current_batch
+from tui.moves.drawing.log import filter_events
+from tui.moves.drawing.report import all_report_lines
 from tui.moves.drawing.rows import MoveHit, sort_moves
-from tui.moves.drawing.run import run_lines
-from tui.moves.drawing.runs import RunHit, runs_lines
-from tui.moves.drawing.status import accepts_requests, is_paused
-from tui.moves.history import RunHistory
-from tui.moves.retry_rollback import FollowupRuns
+from tui.moves.drawing.runs import RunHit
+from tui.moves.drawing.status import accepts_requests
+from tui.moves.requests import RunRequests
+from tui.moves.view import RUN_MODES, MovesMode, MovesView
 from tui.screen.list_screen import EDGE, CursorKeys, Filtering
 from tui.screen.services import ShowInFlight
 from tui.session import Session
 
 
-class MovesMode(Enum):
-    """What the screen shows."""
-
-    RUN = "run"
-    BATCHES = "batches"
-    LOG = "log"
-    REPORT = "report"
-    RUNS = "runs"
-    OTHERS = "others"
-
-
-RUN_MODES = (MovesMode.RUN, MovesMode.BATCHES, MovesMode.LOG, MovesMode.REPORT)
-
-
-class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
+class MovesScreen(CursorKeys, Filtering):
     """The newest run, another one that was opened, the list of them, or others' moves."""
 
     PLACE = MOVES
@@ -53,6 +39,11 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
 
     def __init__(self) -> None:
         super().__init__()
+        self._requests = RunRequests(self, unmark=self._unmark, started=self.show_started)
+        self.marked: set[int] = set()
+        """Indices of the moves that are meant together."""
+        self._listed_for = ""
+        """For which cluster and newest run the list was read last."""
         self._sight: MovesMode | None = None
         """None shows what matters most at the moment."""
         self._other: RunView | None = None
@@ -88,70 +79,35 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
         return (self._other or self.session.run) if self.mode in RUN_MODES else None
 
     @property
-    def selected(self) -> int | None:
-        run = self.shown
-        if run is None or not run.moves or self.mode is not MovesMode.RUN:
-            return None
-        order = sort_moves(run.moves)
-        return self._move if self._move in order else order[0]
+    def view(self) -> MovesView:
+        return MovesView(
+            mode=self.mode,
+            run=self.shown,
+            newest=self.session.run,
+            external=self.session.external_moves,
+            runs=self._runs,
+            row=self._row,
+            move=self._move,
+            marked=self.marked,
+            batch=self._batch,
+            report=self._report,
+            skipped=self._skipped,
+            words=self._words,
+            typing=self.typing,
+        )
 
     def show_body(self, session: Session) -> None:
         page = self.query_one("#moves-page", Page)
         name = self.shown.run if self.shown else ""
         if name != self._marked_of:
             self._marked_of, self.marked = name, set()
-        lines = self._lines(session, page.size.width, page.size.height)
+        if self.mode is MovesMode.RUNS:
+            self._have_listed(session)
+        lines = self.view.lines(datetime.now(UTC), page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
 
-    def _lines(self, session: Session, width: int, height: int) -> Lines:
-        run, mode = self.shown, self.mode
-        if mode is MovesMode.OTHERS:
-            return foreign_page(session.external_moves, width, height)
-        if run is None:
-            self.have_listed(session)
-            now = datetime.now(UTC)
-            return runs_lines(
-                self._runs, len(session.external_moves), self._row, now, width, height
-            )
-        match mode:
-            case MovesMode.BATCHES:
-                return batches_lines(run, self._batch, width, height)
-            case MovesMode.LOG:
-                return log_lines(run, self._words, self._skipped, width, height, typing=self.typing)
-            case MovesMode.REPORT:
-                return report_lines(self._report, self._skipped, width, height)
-            case _:
-                return run_lines(run, self._move, width, height, self.marked)
-
     def footer_words(self) -> Mapping[str, str]:
-        run, mode = self.shown, self.mode
-        words = {"runs": "back" if mode is MovesMode.RUNS else "runs"}
-        if self.session.run is None and mode is MovesMode.RUNS:
-            words["runs"] = ""
-        ended = run is not None and run.state.ended
-        words["enter"] = "open" if mode is MovesMode.RUNS and self._runs else ""
-        if mode is MovesMode.RUN and ended:
-            words["enter"] = "report"
-        words["batches"] = "" if run is None else "run" if mode is MovesMode.BATCHES else "batches"
-        words["log"] = "" if run is None else "run" if mode is MovesMode.LOG else "log"
-        words["others"] = (
-            "others" if self.session.external_moves and mode is not MovesMode.OTHERS else ""
-        )
-        words["export"] = (
-            "export…" if run is not None and (ended or mode is MovesMode.REPORT) else ""
-        )
-        words["filter"] = "filter" if mode is MovesMode.LOG else ""
-        asks = ("pause_run", "faster", "cancel_run", "cancel_one", "mark_move")
-        if run is None or not accepts_requests(run) or mode is not MovesMode.RUN:
-            words |= dict.fromkeys(asks, "")
-        elif is_paused(run):
-            words["pause_run"] = "resume"
-        if self.marked and mode is MovesMode.RUN:
-            words["cancel_one"] = f"cancel {len(self.marked)}…"
-        words |= self.following_words(moving=mode is MovesMode.RUN)
-        if run is None or run.state is not RunStatus.DIED:
-            words["recover_run"] = ""
-        return words
+        return self.view.footer_words()
 
     # -- moving about ----------------------------------------------------------------------------
 
@@ -169,9 +125,8 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
                 at = current_batch(batches) if self._batch is None else self._batch
                 self._batch = _within(at + rows, len(batches))
             case MovesMode.LOG if run is not None:
-                self._skipped = _within(
-                    self._skipped + rows, len(filter_events(run.events, self._words))
-                )
+                count = len(filter_events(run.events, self._words))
+                self._skipped = _within(self._skipped + rows, count)
             case MovesMode.REPORT:
                 page = self.query_one("#moves-page", Page)
                 lines = len(all_report_lines(self._report, page.size.width))
@@ -236,20 +191,14 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
             self._other = None
             self._turn(None)
 
-    @property
-    def listed(self) -> RunSummary | None:
-        if self.mode is not MovesMode.RUNS or not self._runs:
-            return None
-        return self._runs[min(self._row, len(self._runs) - 1)]
-
-    def started(self, run: str) -> None:
+    def show_started(self, run: str) -> None:
         self._other = self._move = None
         self._turn(MovesMode.RUN)
         self.say(f"Run {run} has been started.", "fine")
 
     def on_show_in_flight(self, message: ShowInFlight) -> None:
         if message.started is not None:
-            self.started(message.started)
+            self.show_started(message.started)
         else:
             self._other = None
             self._turn(None)
@@ -259,7 +208,7 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
         if self.mode is MovesMode.RUNS and self._runs:
             self.open_run(self._runs[self._row].run)
         elif self.mode is MovesMode.RUN and run is not None and run.state.ended:
-            self.read(run.run)
+            self._read(run.run)
 
     def open_run(self, run: str) -> None:
         """Open a run of the list: one that goes on as it goes, one that has ended as its report."""
@@ -268,19 +217,105 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, FollowupRuns):
             self._other = None
             self._turn(MovesMode.RUN)
         else:
-            self.read(run)
+            self._read(run)
 
-    def on_run_history_listed(self, message: RunHistory.Listed) -> None:
-        self._runs = message.runs
-        self._row = min(self._row, max(len(message.runs) - 1, 0))
+    # -- reading journals ------------------------------------------------------------------------
+
+    def _have_listed(self, session: Session) -> None:
+        """Read the list when it is first shown, and when the newest run becomes another."""
+        if session.state is None:
+            return
+        cluster_id, run = session.state.cluster_id, session.run
+        newest = f"{cluster_id} {run.run if run else ''} {run.state.value if run else ''}"
+        if self._listed_for != newest:
+            self._listed_for = newest
+            self.run_in_thread("runs", partial(list_runs, cluster_id), self._show_list)
+
+    def _show_list(self, runs: tuple[RunSummary, ...]) -> None:
+        self._runs = runs
+        self._row = min(self._row, max(len(runs) - 1, 0))
         self.show(self.session)
 
-    def on_run_history_opened(self, message: RunHistory.Opened) -> None:
-        newest, opened = self.session.run, message.run
-        ended = opened.state.ended and opened.state is not RunStatus.DIED
-        self._other = None if newest and newest.run == opened.run else opened
-        self._report, self._move = message.report, None
+    def _read(self, run: str) -> None:
+        """Read one run and its report."""
+        state = self.session.state
+        if state is None:
+            return
+        cluster_id = state.cluster_id
+
+        def work() -> tuple[RunView, str]:
+            look = read_journal(cluster_id, run)
+            return look.view, markdown(look)
+
+        self.run_in_thread(
+            "runs",
+            work,
+            lambda found: self.show_run(*found),
+            lambda error: self.say(error.title, "act"),
+        )
+
+    def show_run(self, run: RunView, report: str) -> None:
+        """Show a run: as its report once it has ended, else as it goes."""
+        newest = self.session.run
+        ended = run.state.ended and run.state is not RunStatus.DIED
+        self._other = None if newest and newest.run == run.run else run
+        self._report, self._move = report, None
         self._turn(MovesMode.REPORT if ended else MovesMode.RUN)
+
+    # -- asking for something --------------------------------------------------------------------
+
+    def _unmark(self) -> None:
+        self.marked = set()
+
+    def action_mark_move(self) -> None:
+        """Mark the move under the cursor, or not any more; the cursor goes on to the next."""
+        index = self.view.selected
+        if index is None:
+            self.say("Which move? Esc leads back to them.")
+            return
+        self.marked ^= {index}
+        self.step(1)
+
+    def action_pause_run(self) -> None:
+        self._requests.pause(self.shown)
+
+    def action_faster(self) -> None:
+        self._requests.change_rate(self.shown, 1)
+
+    def action_slower(self) -> None:
+        self._requests.change_rate(self.shown, -1)
+
+    def action_cancel_run(self) -> None:
+        self._requests.cancel(self.shown)
+
+    def action_cancel_one(self) -> None:
+        self._requests.cancel_moves(self.shown, self.view.meant)
+
+    def action_skip_move(self) -> None:
+        self._requests.skip_moves(self.shown, self.view.meant)
+
+    def action_retarget_move(self) -> None:
+        self._requests.retarget_moves(self.shown, self.view.meant)
+
+    def action_recover_run(self) -> None:
+        self._requests.recover(self.shown)
+
+    def action_retry_move(self) -> None:
+        """Queue moves of a run in progress again; one that has ended is tried again as a whole."""
+        view = self.view
+        if view.ended is None:
+            self._requests.retry_moves(view.run, view.meant)
+        else:
+            run = view.run
+            marked = [run.moves[index].tp for index in view.marked] if run is not None else []
+            self._requests.follow_up(view.ended, FollowUp.RETRY, marked)
+
+    def action_roll_back(self) -> None:
+        view = self.view
+        if view.ended is None:
+            self._requests.roll_back(view.run)
+        else:
+            self._requests.follow_up(view.ended, FollowUp.ROLLBACK)
 
     # -- the report, out of here -----------------------------------------------------------------
 

@@ -5,8 +5,8 @@ A screen gives its body in `compose_body` and draws it in `show_body`; it never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from rich.style import Style
 from textual import events
@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
 
+from core.errors import TrimtabError
 from tui.actions.table import GLOBAL, Action, actions_of, footer_of
 from tui.drawing.canvas import Canvas
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
@@ -24,9 +25,10 @@ from tui.theming import Glyphs, Palette
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from core.errors import TrimtabError
     from tui.screen.services import Dashboard
     from tui.session import Session
+
+Done = TypeVar("Done")
 
 FADED = Style(dim=True)
 """Laid over what is shown of a cluster that does not answer: weaker, in whatever colours."""
@@ -85,6 +87,32 @@ class DashboardScreen(Screen[None]):
 
     def refetch(self) -> None:
         """Ask anew for what this screen alone asks for."""
+
+    def run_in_thread(
+        self,
+        group: str,
+        work: Callable[[], Done],
+        then: Callable[[Done], None],
+        failed: Callable[[TrimtabError], None] | None = None,
+        *,
+        exclusive: bool = True,
+    ) -> None:
+        """Have a thread do some work; the event loop then calls `then` with its result.
+
+        Where it cannot be done the event loop calls `failed`; without that the dashboard says why.
+        """
+
+        def answer() -> None:
+            try:
+                result = work()
+            except TrimtabError as error:
+                if failed is None:
+                    raise
+                self.call_later(failed, error)
+            else:
+                self.call_later(then, result)
+
+        self.run_worker(answer, thread=True, exclusive=exclusive, group=group)
 
     # -- the footer ------------------------------------------------------------------------------
 

@@ -41,7 +41,6 @@ from tui.moves.drawing.rows import move_line
 from tui.moves.drawing.run import detail_lines, followup_keys
 from tui.moves.drawing.runs import runs_lines
 from tui.moves.drawing.status import is_paused, notice_lines, overall
-from tui.moves.history import RunHistory
 from tui.moves.screen import MovesScreen
 
 REPORT = """# Run 0101-021101 on prod-eu: done
@@ -342,7 +341,7 @@ async def test_a_run_of_the_past_opens_as_its_report(
     monkeypatch.setattr(export_module, "markdown", lambda _: REPORT)
     async with dashboard(session, "moves", size) as pilot:
         screen = pilot.app.screen
-        screen.post_message(RunHistory.Opened(older, REPORT))
+        screen.show_run(older, REPORT)
         await rested(pilot)
         assert "Changed and restored" in body(pilot)
         await pressed(pilot, "y")
@@ -364,7 +363,7 @@ async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -
     session.load = load_of(session.state, 1e6)
     older = a_run(RunStatus.DONE, run="0101-010000", ended_at=at(2, 0))
     async with dashboard(session, "moves") as pilot:
-        pilot.app.screen.post_message(RunHistory.Opened(older, REPORT))
+        pilot.app.screen.show_run(older, REPORT)
         await rested(pilot)
         assert "Changed and restored" in body(pilot)
         await pressed(pilot, "1")

@@ -39,7 +39,6 @@ from core.run.reporting.views import RunStatus
 from tui.app import FeedMessage
 from tui.dialogs.base import ChoiceDialog
 from tui.feed.events import Event, RunChanged
-from tui.moves.history import RunHistory
 from tui.plan import apply_options as options_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import (
@@ -140,7 +139,7 @@ async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
     session.run = a_run(RunStatus.DONE, run="0101-000000", ended_at=at(0, 30))
     older = a_run(RunStatus.DONE, run="1231-010000", ended_at=at(2, 0))
     async with dashboard(session, "moves") as pilot:
-        pilot.app.screen.post_message(RunHistory.Opened(older, "# Yesterday's report"))
+        pilot.app.screen.show_run(older, "# Yesterday's report")
         await rested(pilot)
         assert "Yesterday" in body(pilot)
         await pressed(pilot, "2", "A", *"prod-eu", "enter", "enter")

@@ -580,10 +580,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Comparisons]:
     found.go.set()
 
 
-def comparing_screen(pilot: Any) -> comparing.ComparisonKeys:
-    screen = pilot.app.screen
-    assert isinstance(screen, comparing.ComparisonKeys)
-    return screen
+def comparison(pilot: Any) -> comparing.TimelineComparison:
+    return pilot.app.screen.comparison
 
 
 async def test_a_comparison_that_was_taken_back_does_not_come_back(
@@ -594,7 +592,7 @@ async def test_a_comparison_that_was_taken_back_does_not_come_back(
         await pressed(pilot, "{", "b")
         assert "what is different" in body(pilot)
         slow.go.clear()
-        comparing_screen(pilot).recompare()  # as when more has happened
+        comparison(pilot).refresh()  # as when more has happened
         await pilot.press("b")
         slow.go.set()
         await rested(pilot)
@@ -608,13 +606,13 @@ async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
         slow.go.set()
         await pressed(pilot, "{", "b")
         slow.go.clear()
-        screen = comparing_screen(pilot)
-        before = screen.compared
+        compared = comparison(pilot)
+        before = compared.shown
         for _ in range(3):
-            screen.compare_with_newer()
+            compared.refresh_now()
         slow.go.set()
         await rested(pilot)
-        assert screen.compared is not before
+        assert compared.shown is not before
         assert len(slow.asked) == 3, "the first, one waited for, and one for all later news"
 
 
@@ -623,21 +621,21 @@ async def test_a_first_comparison_under_way_heeds_filters_and_can_be_taken_back(
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
         await pilot.press("{", "b")
-        screen = comparing_screen(pilot)
+        compared = comparison(pilot)
         await pilot.press("f")
         slow.go.set()
         await rested(pilot)
-        assert screen.compared is not None
+        assert compared.shown is not None
         expected = slow.real(*slow.asked[-1])
         assert expected is not None
-        assert [h.text for h in screen.compared.found] == [h.text for h in expected.found]
-        assert slow.asked[-1][-1] == screen.current_filter() != slow.asked[0][-1]
+        assert [h.text for h in compared.shown.found] == [h.text for h in expected.found]
+        assert slow.asked[-1][-1] == pilot.app.screen.timeline_filter != slow.asked[0][-1]
         await pressed(pilot, "escape", "escape")
         slow.go.clear()
         await pilot.press("b", "escape")
         slow.go.set()
         await rested(pilot)
-        assert screen.compared is None
+        assert compared.shown is None
 
 
 async def test_a_marked_moment_is_compared_with_the_cursor(session: Session) -> None:

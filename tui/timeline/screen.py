@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
-from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -19,10 +19,9 @@ from core.watch.timeline.text import to_markdown
 from tui.actions.table import TIMELINE, actions_of, bindings_of
 from tui.dialogs.export import export_timeline
 from tui.drawing.page import Page
-from tui.screen.list_screen import EDGE, CursorKeys
+from tui.screen.list_screen import EDGE, CursorKeys, Filtering
 from tui.session import Session
-from tui.timeline.comparison import ComparisonKeys
-from tui.timeline.filter import TimelineFiltering
+from tui.timeline.comparison import TimelineComparison
 from tui.timeline.history import (
     RecordedTimeline,
     TimelineFilter,
@@ -35,27 +34,22 @@ from tui.timeline.history import (
 from tui.timeline.lane_rendering import HORIZONS, BrokerHit, LaneHit, usual_horizon
 from tui.timeline.page import RowHit, TimelineView, dated, timeline_lines, why_nothing
 from tui.timeline.reader import read_timeline
+from tui.timeline.time_travel import TimeTravel
 
 LOOK_SECONDS = 1.0
 
 
-class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
+class TimelineScreen(CursorKeys, Filtering):
     """What happened, folded, the newest at the bottom; a lane for each broker above it."""
 
     PLACE = TIMELINE
     BINDINGS = bindings_of(TIMELINE)
 
-    class Read(Message):
-        """A worker has looked at the file; None when nothing was recorded."""
-
-        def __init__(
-            self, past: RecordedTimeline | None, error: TrimtabError | None = None
-        ) -> None:
-            super().__init__()
-            self.past, self.error = past, error
-
     def __init__(self) -> None:
         super().__init__()
+        self.timeline_filter = TimelineFilter()
+        self.comparison = TimelineComparison(self, lambda: self.timeline_filter, self._turned)
+        self._time_travel = TimeTravel(self, lambda: self.dashboard.action_show_screen("map"))
         self._past: RecordedTimeline | None = None
         self._looked = False
         self._reading = False
@@ -67,7 +61,8 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
         self._found_at: tuple[tuple[TimelineRow, ...], TimelineRowKey | None, int] = ((), None, 0)
         """Where the row under the cursor was found last: there may be very many."""
         self._key_before: TimelineRowKey | None = None
-        self._comparing = False
+        self._was_compared = False
+        """Whether a comparison was listed when the rows were made last."""
         self._horizon: float | None = None
         self._horizon_chosen = False
         self._timer: Timer | None = None
@@ -81,6 +76,7 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
         self._timer = self.set_interval(LOOK_SECONDS, self._follow)
 
     def on_screen_suspend(self) -> None:
+        self._time_travel.give_up()
         if self._timer is not None:
             self._timer.pause()
 
@@ -96,36 +92,35 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
             self._look()
 
     def _look(self) -> None:
-        """Look at the file, unless somebody does already; the answer comes as `Read`."""
+        """Look at the file, unless a thread does already."""
         state = self.session.state
         if state is None or self._reading:
             return
         self._reading = True
-        cluster_id, timeline_filter, known = state.cluster_id, self.timeline_filter, self._past
+        known = self._past
+        self.run_in_thread(
+            "timeline",
+            partial(read_timeline, state.cluster_id, self.timeline_filter, known),
+            self._take,
+            lambda error: self._take(known, error),
+            exclusive=False,
+        )
 
-        def work() -> None:
-            try:
-                self.post_message(self.Read(read_timeline(cluster_id, timeline_filter, known)))
-            except TrimtabError as error:
-                self.post_message(self.Read(known, error))
-
-        self.run_worker(work, thread=True, group="timeline")
-
-    def on_timeline_screen_read(self, message: Read) -> None:
+    def _take(self, past: RecordedTimeline | None, error: TrimtabError | None = None) -> None:
         self._reading = False
-        if message.error is not None and str(message.error) != str(self._error):
-            self.say_error(message.error)
-        same = self._looked and message.past is self._past
-        self._error, self._past, self._looked = message.error, message.past, True
-        if self._past is not None and self._past.timeline_filter != self.timeline_filter:
+        if error is not None and str(error) != str(self._error):
+            self.say_error(error)
+        same = self._looked and past is self._past
+        self._error, self._past, self._looked = error, past, True
+        if past is not None and past.timeline_filter != self.timeline_filter:
             self._look()  # more was typed meanwhile
         if not same:
-            self.compare_with_newer()
+            self.comparison.refresh_now()
             self._fold()
 
     def _fold(self) -> None:
         """Make the rows anew, and draw them."""
-        shown = self.compared or self._past
+        shown = self.comparison.shown or self._past
         self._rows = rows_of(shown.found, self._unfolded) if shown else ()
         self.session.recorded = self._past
         self.show(self.session)
@@ -151,16 +146,15 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
             self._look()
         past = self._past
         if past is not None and past.timeline_filter != self.timeline_filter:
-            past = replace(
-                past, timeline_filter=self.timeline_filter
-            )  # what is typed shows before it is found
+            # What is typed shows before it is found.
+            past = replace(past, timeline_filter=self.timeline_filter)
         view = TimelineView(
             past=past,
             why=why_nothing(session, self._error, looked=self._looked),
             rows=self._rows,
             cursor=self.cursor,
-            compared=self.compared,
-            fine_at=self.fine_at,
+            compared=self.comparison.shown,
+            fine_at=self.comparison.fine_at,
             following=self._key is None,
             horizon=self.horizon,
             now=self._now(session),
@@ -183,7 +177,7 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
         folded = row is not None and self._head(row) not in self._unfolded
         seconds = self.horizon
         return {
-            "changed": "what happened" if self.compared else "what changed",
+            "changed": "what happened" if self.comparison.shown else "what changed",
             "enter": ("unfold" if folded else "fold") if many else "",
             "kind": f"kind: {self.timeline_filter.kind or 'all'}",
             "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",
@@ -240,39 +234,32 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
         self._fold()
 
     @property
-    def moment(self) -> datetime | None:
+    def _moment(self) -> datetime | None:
+        """Return the moment under the cursor; None at the newest."""
         return self._rows[self.cursor].until if self._rows and self._key is not None else None
 
-    def current_filter(self) -> TimelineFilter:
-        return self.timeline_filter
+    def action_mark(self) -> None:
+        self.comparison.mark(self._moment)
 
-    @property
-    def can_filter(self) -> bool:
-        return self._past is not None
+    def action_changed(self) -> None:
+        self.comparison.toggle(self._moment)
 
-    def filter_changed(self) -> None:
-        self._look()
-        self.recompare()
-        self.show(self.session)
-
-    def turned(self) -> None:
+    def _turned(self) -> None:
         """Show the other list; the cursor of what happened is found again afterwards."""
-        if self._comparing and self.compared is None:
+        compared = self.comparison.shown
+        if self._was_compared and compared is None:
             self._key = self._key_before
-        elif self.compared is not None and not self._comparing:
-            self._key_before, found = self._key, self.compared.found
-            self._key = key_of(found[0]) if found else None
-        self._comparing = self.compared is not None
+        elif compared is not None and not self._was_compared:
+            self._key_before = self._key
+            self._key = key_of(compared.found[0]) if compared.found else None
+        self._was_compared = compared is not None
         self._fold()
 
     def action_map_then(self) -> None:
-        if self.compared is not None:
-            self.travel(self.compared.since)
+        if self.comparison.shown is not None:
+            self._time_travel.go_to(self.comparison.shown.since)
         elif self._rows:
-            self.travel(self._rows[self.cursor].until)
-
-    def arrived(self) -> None:
-        self.dashboard.action_show_screen("map")
+            self._time_travel.go_to(self._rows[self.cursor].until)
 
     def _meet(self) -> None:
         """Put the cursor where the map of the past has gone meanwhile."""
@@ -291,9 +278,9 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
 
     def action_back(self) -> None:
         if self.timeline_filter != TimelineFilter():
-            self.set_filter(TimelineFilter())
-        elif self.is_comparing:
-            self.stop_comparing()
+            self._set_filter(TimelineFilter())
+        elif self.comparison.is_open:
+            self.comparison.stop()
         elif self._unfolded:
             self._unfolded = frozenset()
             self._key = self._key and replace(self._key, event=None)
@@ -312,10 +299,32 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
                 self._to(before[-1] if before else 0)
             case BrokerHit(broker):
                 words = "" if self.timeline_filter.words == f"b{broker}" else f"b{broker}"
-                self.set_filter(replace(self.timeline_filter, words=words))
+                self._set_filter(replace(self.timeline_filter, words=words))
 
     def on_page_turned(self, message: Page.Turned) -> None:
         self.step(message.steps * 3)
+
+    # -- filtering -------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> str:
+        return self.timeline_filter.words
+
+    @property
+    def can_filter(self) -> bool:
+        return self._past is not None
+
+    def filter_by(self, words: str) -> None:
+        self._set_filter(replace(self.timeline_filter, words=words))
+
+    def action_kind(self) -> None:
+        self._set_filter(replace(self.timeline_filter, kind=self.timeline_filter.next_kind()))
+
+    def _set_filter(self, timeline_filter: TimelineFilter) -> None:
+        self.timeline_filter = timeline_filter
+        self._look()
+        self.comparison.refresh()
+        self.show(self.session)
 
     # -- out of here -----------------------------------------------------------------------------
 
@@ -325,9 +334,8 @@ class TimelineScreen(CursorKeys, TimelineFiltering, ComparisonKeys):
             return None
         name = self.session.cluster_name
         rows = ((row.at, ("· " if row.event else "") + row.text) for row in self._rows)
-        if self.compared is not None:
-            since, until = self.compared.since, self.compared.until
-            return to_markdown(f"What differs in {name} since {dated(since)} UTC", rows)
+        if (compared := self.comparison.shown) is not None:
+            return to_markdown(f"What differs in {name} since {dated(compared.since)} UTC", rows)
         since, until = self._past.span
         return to_markdown(f"Timeline of {name}, {dated(since)} to {dated(until)} UTC", rows)
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from textual import events
 
 from core.cluster.metadata import TopicPartition
 from tui.drawing.canvas import Canvas
 from tui.map.drag import Drag, pick_up
+from tui.map.past_screen import READ_ONLY
 from tui.session import Session
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from tui.map.screen_protocol import MapScreenProtocol
+    from core.load.view.verdicts import Verdict
+    from tui.map.drawing.page import Places
+    from tui.map.drawing.scene import Scene
+    from tui.map.view import MapView, Model
+    from tui.screen.services import Dashboard
 
 TYPING_SECONDS = 1.2
 """Digits typed within this time make one broker id."""
@@ -25,10 +30,43 @@ EDGE_SECONDS = 0.12
 """How long the mouse is held beside the cells until one more broker comes into sight."""
 
 
-class DragController:
-    """Hold what is carried; `carry` is None while the hands are empty."""
+class Surface(Protocol):
+    """The map under the hands: what is drawn on it, and what draws it anew."""
 
-    def __init__(self, screen: MapScreenProtocol) -> None:
+    view: MapView
+    model: Model | None
+    scene: Scene | None
+    places: Places
+    top: int
+    first: int
+
+    @property
+    def dashboard(self) -> Dashboard: ...
+
+    @property
+    def session(self) -> Session: ...
+
+    def show(self, session: Session) -> None: ...
+
+    def say(self, text: str, role: str = "text") -> None: ...
+
+    def clear_message(self) -> None: ...
+
+    def step(self, rows: int) -> None: ...
+
+    def to_row(self, index: int) -> None: ...
+
+    def go_to(self, verdict: Verdict) -> None: ...
+
+    def action_enter(self) -> None: ...
+
+    def set_timer(self, delay: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class DragController:
+    """Holds what is carried; `drag` is None while the hands are empty."""
+
+    def __init__(self, screen: Surface) -> None:
         self._screen = screen
         self.drag: Drag | None = None
         self._typed_at = 0.0
@@ -65,7 +103,7 @@ class DragController:
         """
         screen, session = self._screen, self._screen.session
         if session.past_moment is not None:
-            screen.say("The past cannot be edited: 0 goes back to now.", "look")
+            screen.say(READ_ONLY, "look")
             return False
         state, load = session.state, session.load
         assert state is not None

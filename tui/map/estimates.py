@@ -28,25 +28,12 @@ if TYPE_CHECKING:
     from core.load.load import Load
     from core.plan.estimate.estimate import Estimate
     from core.plan.single_move import Suggestion
-    from tui.map.screen_protocol import MapScreenProtocol
+    from tui.map.drag import Drag
     from tui.map.view import Model
+    from tui.screen.base import DashboardScreen
 
 REST_SECONDS = 0.12
 """How long the cursor must rest before what is slow to work out is worked out."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class EstimateReady:
-    """A suggestion or a throttle table, worked out in a thread for a key that may be old.
-
-    `held` is what was carried then, upon which plan; None for nothing.
-    """
-
-    key: object
-    held: object = None
-    suggestion: Suggestion | None = None
-    estimate: Estimate | None = None
-    rates: tuple[Estimate, ...] | None = None
 
 
 class RatesKey(NamedTuple):
@@ -55,6 +42,25 @@ class RatesKey(NamedTuple):
     moves: object
     facts: object
     calibration: object
+
+
+class RatesReady(NamedTuple):
+    """A throttle table, worked out in a thread for a key that may be old.
+
+    `held` is what was carried then, upon which plan; None for nothing.
+    """
+
+    key: RatesKey | None
+    held: object
+    rates: tuple[Estimate, ...]
+
+
+class SuggestionReady(NamedTuple):
+    """The move suggested for what a key stands for, and what it takes; None for no move."""
+
+    key: object
+    suggestion: Suggestion | None
+    estimate: Estimate | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +89,22 @@ class PictureFacts:
 
 
 class MapEstimates:
-    """Knows what was worked out for what is on the screen, and has the rest worked out."""
+    """Knows what was worked out for what is on the screen, and has the rest worked out.
 
-    def __init__(self, screen: MapScreenProtocol) -> None:
-        self._screen = screen
-        self._suggestion: EstimateReady | None = None
-        self._rates: EstimateReady | None = None
+    `model` and `drag` say what is on it, and carried over it.
+    """
+
+    def __init__(
+        self,
+        screen: DashboardScreen,
+        model: Callable[[], Model | None],
+        drag: Callable[[], Drag | None],
+    ) -> None:
+        self._screen, self._model, self._drag = screen, model, drag
+        self._suggestion: SuggestionReady | None = None
+        self._rates: RatesReady | None = None
         self._assessing = AssessmentWorker(
-            screen, self._take, lambda error: None, group="rates", rest_seconds=0.0
+            screen, self._take_rates, lambda error: None, group="rates", rest_seconds=0.0
         )
         self._asked_rates: RatesKey | None = None
         self._asked_suggestion: object = None
@@ -106,7 +120,7 @@ class MapEstimates:
     @property
     def plan(self) -> Plan:
         """Return the plan, with what is carried dropped where it is."""
-        session, drag = self._screen.session, self._screen.drag
+        session, drag = self._screen.session, self._drag()
         if drag is None or session.state is None:
             return session.plan
         return drag.dropped(session.state, session.plan)
@@ -122,7 +136,7 @@ class MapEstimates:
         of_before = False
         if not plan.moves:
             rates = ()
-        elif known is not None and self._is_of(known, plan):
+        elif known is not None and known.key is not None and known.key.moves == plan.moves:
             # Of facts of seconds ago, perhaps: until newer ones are worked out, they hold.
             rates = known.rates
         elif known is not None and known.held is not None and known.held == self._held:
@@ -134,7 +148,7 @@ class MapEstimates:
 
     @property
     def _held(self) -> object:
-        drag = self._screen.drag
+        drag = self._drag()
         return None if drag is None else (self._screen.session.plan.moves, drag.sources)
 
     @property
@@ -150,7 +164,7 @@ class MapEstimates:
     @property
     def why_none(self) -> str:
         """Return why no move is suggested: that is not worked out, not known, or there is none."""
-        model = self._screen.model
+        model = self._model()
         worked_out = "What would help here is being worked out: ask again in a moment."
         if model is None:
             return worked_out
@@ -174,7 +188,7 @@ class MapEstimates:
         return not (unknown or is_partial(model.state.hidden))
 
     @property
-    def _known_suggestion(self) -> EstimateReady | None:
+    def _known_suggestion(self) -> SuggestionReady | None:
         known = self._suggestion
         return known if known is not None and known.key == self._suggestion_key() else None
 
@@ -185,13 +199,9 @@ class MapEstimates:
         facts = self._known(session.state, session.load).facts
         return RatesKey(plan.moves, facts, session.calibration)
 
-    @staticmethod
-    def _is_of(known: EstimateReady, plan: Plan) -> bool:
-        return isinstance(known.key, RatesKey) and known.key.moves == plan.moves
-
     def _suggestion_key(self) -> object:
-        model, session = self._screen.model, self._screen.session
-        if model is None or self._screen.drag is not None:
+        model, session = self._model(), self._screen.session
+        if model is None or self._drag() is not None:
             return None
         return (
             self._known(model.state, model.load).facts,
@@ -228,8 +238,8 @@ class MapEstimates:
 
     def compute(self) -> None:
         """Work out in threads what is missing and was not yet asked for."""
-        session, model = self._screen.session, self._screen.model
-        if session.state is None or session.load is None or model is None:
+        session = self._screen.session
+        if session.state is None or session.load is None or self._model() is None:
             return
         self._stop_timer()
         rates, suggestion = self._missing
@@ -244,33 +254,44 @@ class MapEstimates:
             self._timer = None
 
     def _ask_rates(self) -> None:
-        screen, plan = self._screen, self.plan
-        state, load = screen.session.state, screen.session.load
+        session, plan = self._screen.session, self.plan
+        state, load = session.state, session.load
         assert state is not None
         assert load is not None
-        key, held, learned = self._rates_key(plan), self._held, screen.session.calibration
+        key, held, learned = self._rates_key(plan), self._held, session.calibration
 
-        def rates(go_on: Callable[[], None]) -> EstimateReady:
+        def rates(go_on: Callable[[], None]) -> RatesReady:
             from core.plan.estimate.calibration import NOTHING_LEARNED
             from core.plan.estimate.rate_table import rate_table
 
             calibration = learned or NOTHING_LEARNED
             found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
-            return EstimateReady(key, held, rates=found)
+            return RatesReady(key, held, found)
 
-        if self._assessing.ask(plan, screen.session.rate_bytes_per_s, rates):
+        if self._assessing.ask(plan, session.rate_bytes_per_s, rates):
             self._asked_rates = key
 
+    def _take_rates(self, found: RatesReady) -> None:
+        """Take a throttle table, unless something else has been asked meanwhile."""
+        if found.key != self._asked_rates:
+            return
+        session = self._screen.session
+        self._rates, self._asked_rates = found, None
+        if self._drag() is None:
+            from core.plan.estimate.rate_table import default_rate
+
+            session.propose_rate(default_rate(found.rates))
+        self._screen.show(session)
+
     def _ask_suggestion(self) -> None:
-        screen, model = self._screen, self._screen.model
+        session, model = self._screen.session, self._model()
         assert model is not None
         key = self._asked_suggestion = self._suggestion_key()
         state, load = model.state, model.load
         metric, broker, topic = model.view.metric, model.broker, model.topic
-        rate, base = screen.session.rate_bytes_per_s, screen.session.plan
-        known = screen.session.calibration
+        rate, base, known = session.rate_bytes_per_s, session.plan, session.calibration
 
-        def suggest() -> None:
+        def suggest() -> SuggestionReady:
             from core.plan.estimate.calibration import NOTHING_LEARNED
             from core.plan.estimate.estimate import estimate_at
             from core.plan.single_move import suggest_move
@@ -281,20 +302,11 @@ class MapEstimates:
                 alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
                 learned = known or NOTHING_LEARNED
                 estimate = estimate_at(state, load, alone, rate, calibration=learned)
-            screen.call_later(self._take, EstimateReady(key, suggestion=found, estimate=estimate))
+            return SuggestionReady(key, found, estimate)
 
-        screen.run_worker(suggest, thread=True, exclusive=True, group="suggestion")
+        self._screen.run_in_thread("suggestion", suggest, self._take_suggestion)
 
-    def _take(self, answer: EstimateReady) -> None:
-        """Take an answer, and show it unless something else has been asked meanwhile."""
-        if answer.rates is not None and answer.key == self._asked_rates:
-            self._rates, self._asked_rates = answer, None
-            if self._screen.drag is None:
-                from core.plan.estimate.rate_table import default_rate
-
-                self._screen.session.propose_rate(default_rate(answer.rates))
-        elif answer.rates is None and answer.key == self._asked_suggestion:
-            self._suggestion, self._asked_suggestion = answer, None
-        else:
-            return
-        self._screen.show(self._screen.session)
+    def _take_suggestion(self, found: SuggestionReady) -> None:
+        if found.key == self._asked_suggestion:
+            self._suggestion, self._asked_suggestion = found, None
+            self._screen.show(self._screen.session)

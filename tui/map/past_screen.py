@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from textual import events
-
 from core.load.load import Load
 from core.units import format_duration
 from tui.actions.table import MAP, actions_of, keys_of
@@ -17,6 +15,7 @@ from tui.theming import Glyphs, Palette
 from tui.timeline.time_travel import TimeTravel
 
 if TYPE_CHECKING:
+    from tui.screen.base import DashboardScreen
     from tui.session import PastMoment
 
 
@@ -60,29 +59,32 @@ class PastBanner(Canvas):
     DEFAULT_CSS = "PastBanner { height: 1; display: none; }"
 
     def show(self, session: Session, palette: Palette, glyphs: Glyphs, width: int) -> None:
-        if session.past_moment is not None:
+        self.display = session.past_moment is not None
+        if self.display:
             self.put_rows([banner_row(session, palette, glyphs, width)])
 
 
 EDITS = frozenset(("grab", "take_suggestion", "mark", "prefer", "undo", "redo", "export", "apply"))
+READ_ONLY = "The past cannot be edited: 0 goes back to now."
 OF_THEN = frozenset(("earlier", "later", "ten_earlier", "ten_later", "now"))
 
 
-class PastMap(TimeTravel):
-    """The part of the map that knows of other times; its session is of the moment shown."""
+class PastMap:
+    """The moment of the past that the map shows, if it does, and the session of that moment."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, screen: DashboardScreen) -> None:
+        self._screen = screen
+        self._time_travel = TimeTravel(screen, lambda: screen.dashboard.draw())
         self._session_then: tuple[PastMoment, Session] | None = None
 
     @property
-    def past_moment(self) -> PastMoment | None:
-        return self.dashboard.session.past_moment
+    def moment(self) -> PastMoment | None:
+        return self._screen.dashboard.session.past_moment
 
     @property
     def session(self) -> Session:
         """Return the session; in the past one of that moment, with nothing planned or known."""
-        now, then = self.dashboard.session, self.past_moment
+        now, then = self._screen.dashboard.session, self.moment
         if then is None:
             self._session_then = None
             return now
@@ -92,50 +94,32 @@ class PastMap(TimeTravel):
         session.now, session.has_new_trouble = now.now, now.has_new_trouble
         return session
 
-    def show(self, session: Session) -> None:
-        banner = self.query(PastBanner)
-        if banner:
-            banner.first().display = self.past_moment is not None
-            banner.first().show(self.dashboard.session, self.palette, self.glyphs, self.size.width)
-        super().show(self.session)
+    def leave(self) -> None:
+        """Show the cluster as it is."""
+        self.give_up()
+        self._screen.dashboard.session.past_moment = None
+        self._screen.dashboard.draw()
 
-    def action_now(self) -> None:
-        self.asked_at = None
-        self.dashboard.session.past_moment = None
-        self.dashboard.draw()
+    def give_up(self) -> None:
+        """Wait no longer for a moment that was asked for."""
+        self._time_travel.give_up()
 
-    def _step_past(self, steps: int) -> None:
-        then, past = self.past_moment, self.dashboard.session.recorded
-        if then is not None and past is not None:
-            self.travel(past.moment_after(self.asked_at or then.at, steps))
+    def step(self, steps: int) -> None:
+        """Go to so many happenings later, or earlier."""
+        then, recorded = self.moment, self._screen.dashboard.session.recorded
+        if then is not None and recorded is not None:
+            asked_at = self._time_travel.asked_at or then.at
+            self._time_travel.go_to(recorded.moment_after(asked_at, steps))
 
-    def action_earlier(self) -> None:
-        self._step_past(-1)
-
-    def action_later(self) -> None:
-        self._step_past(1)
-
-    def action_ten_earlier(self) -> None:
-        self._step_past(-10)
-
-    def action_ten_later(self) -> None:
-        self._step_past(10)
-
-    def refuse_edit(self, event: events.Key) -> bool:
-        """Return whether a key would edit the past; it is said, and taken."""
-        if self.past_moment is None:
+    def refuses(self, key: str) -> bool:
+        """Return whether a key would edit the past; it is said."""
+        if self.moment is None:
             return False
-        keys = {
-            key
-            for action in actions_of(MAP)
-            if action.id in EDITS
-            for key in keys_of(action, self.dashboard.user_keys)
-        }
-        if event.key not in keys:
+        user_keys = self._screen.dashboard.user_keys
+        edits = (action for action in actions_of(MAP) if action.id in EDITS)
+        if not any(key in keys_of(action, user_keys) for action in edits):
             return False
-        event.stop()
-        event.prevent_default()
-        self.say("The past cannot be edited: 0 goes back to now.", "look")
+        self._screen.say(READ_ONLY, "look")
         return True
 
 

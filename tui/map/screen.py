@@ -23,13 +23,15 @@ from tui.map.drawing.scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.map.drawing.topic_rows import Brush, rack_names
 from tui.map.estimates import MapEstimates
 from tui.map.past_screen import EDITS, OF_THEN, PastBanner, PastMap
-from tui.map.verdicts import MapVerdicts
+from tui.map.verdicts import MapVerdicts, nothing_wrong
 from tui.map.view import (
     MapView,
     Model,
     Zoom,
     at_column,
     at_row,
+    at_verdict,
+    at_worst,
     build_model,
     inward,
     outward,
@@ -42,7 +44,7 @@ from tui.screen.list_screen import CursorKeys, Filtering
 from tui.session import Session
 
 
-class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
+class MapScreen(CursorKeys, Filtering, PlanEditing):
     """Triage at a glance, and manual edits of the plan."""
 
     PLACE = MAP
@@ -57,12 +59,18 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
         """The first row, and the first broker by column, in sight."""
         self.places = Places()
         self.drag_controller = DragController(self)
-        self.estimates = MapEstimates(self)
-        self.troubles = MapVerdicts(self)
+        self.estimates = MapEstimates(self, lambda: self.model, lambda: self.drag)
+        self.troubles = MapVerdicts()
+        self.past = PastMap(self)
 
     def compose_body(self) -> Iterable[Widget]:
         yield PastBanner()
         yield MapCanvas(self.drag_controller)
+
+    @property
+    def session(self) -> Session:
+        """Return the session of the moment that is shown."""
+        return self.past.session
 
     @property
     def drag(self) -> Drag | None:
@@ -70,7 +78,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
 
     @property
     def place(self) -> str:
-        if self.past_moment is not None:
+        if self.past.moment is not None:
             return PAST_MAP
         return MAP if self.drag is None else CARRY
 
@@ -79,8 +87,8 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
         if action == "digit":
             return self.drag is not None
         if action in OF_THEN:
-            return self.past_moment is not None
-        if action in EDITS and self.past_moment is not None:
+            return self.past.moment is not None
+        if action in EDITS and self.past.moment is not None:
             return False
         return self.drag is None or action not in _NOT_WHILE_CARRYING
 
@@ -90,9 +98,14 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
     def brush(self) -> Brush:
         return Brush(self.palette, self.glyphs, self.dashboard.few_colors)
 
+    def show(self, session: Session) -> None:
+        for banner in self.query(PastBanner):
+            banner.show(self.dashboard.session, self.palette, self.glyphs, self.size.width)
+        super().show(self.session)
+
     def show_body(self, session: Session) -> None:
         canvas = self.query_one(MapCanvas)
-        past = self.past_moment is not None
+        past = self.past.moment is not None
         width, height = self.size.width, max(0, self.size.height - 2 - past)
         if session.state is None or session.load is None:
             row = self.brush.row(width)
@@ -174,7 +187,19 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
 
     def go_to(self, verdict: Verdict) -> None:
         """Show where a trouble comes from."""
-        self.troubles.go_to(verdict)
+        session = self.session
+        if verdict.id == "moving":
+            self.dashboard.show_moves()
+        elif session.state is not None and session.load is not None:
+            view = at_verdict(self.view, verdict)
+            if verdict.broker is not None and verdict.topic is None:
+                # Kept, so that drawing it does not build it once more.
+                self.model = build_model(session.state, session.load, view, self.model)
+                view = at_worst(view, self.model)
+            self.view, self.troubles.selected = view, verdict.id
+            self.show(session)
+            if verdict.id == "hidden" and session.state.hidden is not None:
+                self.say(session.state.hidden.advice)
 
     @property
     def page(self) -> int:
@@ -213,7 +238,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
         elif self.view.highlight is not None and outward(self.view) == self.view:
             self.dashboard.session.highlight = self.session.highlight = None
             self.show(self.session)
-        elif self.past_moment is not None and outward(self.view) == self.view:
+        elif self.past.moment is not None and outward(self.view) == self.view:
             self.action_now()
         else:
             self._look(outward(self.view))
@@ -240,10 +265,16 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
     # -- troubles --------------------------------------------------------------------------------
 
     def action_next_trouble(self) -> None:
-        self.troubles.go_on(1)
+        self._go_on(1)
 
     def action_previous_trouble(self) -> None:
-        self.troubles.go_on(-1)
+        self._go_on(-1)
+
+    def _go_on(self, step: int) -> None:
+        if (verdict := self.troubles.next(step)) is None:
+            self.say(*nothing_wrong(self.session))
+        else:
+            self.go_to(verdict)
 
     # -- carrying --------------------------------------------------------------------------------
 
@@ -272,8 +303,26 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
         self.drag_controller.let_go()
 
     def on_screen_suspend(self) -> None:
-        """Another screen is shown: nothing is left hanging in the air."""
+        """Another screen is shown: nothing is left hanging in the air, and nothing waited for."""
         self.drag_controller.let_go()
+        self.past.give_up()
+
+    # -- the past --------------------------------------------------------------------------------
+
+    def action_now(self) -> None:
+        self.past.leave()
+
+    def action_earlier(self) -> None:
+        self.past.step(-1)
+
+    def action_later(self) -> None:
+        self.past.step(1)
+
+    def action_ten_earlier(self) -> None:
+        self.past.step(-10)
+
+    def action_ten_later(self) -> None:
+        self.past.step(10)
 
     # -- the plan --------------------------------------------------------------------------------
 
@@ -329,8 +378,9 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanEditing):
 
     def on_key(self, event: events.Key) -> None:
         """Refuse what would edit the past; Textual hands all other keys on to Filtering."""
-        if not self.typing:
-            self.refuse_edit(event)
+        if not self.typing and self.past.refuses(event.key):
+            event.stop()
+            event.prevent_default()
 
 
 _NOT_WHILE_CARRYING = {action.id for action in actions_of(MAP)} - {

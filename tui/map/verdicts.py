@@ -1,4 +1,4 @@
-"""The troubles in the map's first line: which there are, which one is looked at, going to one."""
+"""The troubles in the map's first line: which there are, and which one is looked at."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 
 from core.load.view.verdicts import Verdict, Weight, verdicts
 from tui.map.drawing.clients import client_verdicts
-from tui.map.view import Model, at_verdict, at_worst, build_model, next_trouble
+from tui.map.view import Model, next_trouble
 from tui.session import Session
 
 if TYPE_CHECKING:
     from core.run.reporting.views import RunView
-    from tui.map.screen_protocol import MapScreenProtocol
 
 
 def run_summary(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | None]:
@@ -31,10 +30,9 @@ def run_summary(run: RunView | None) -> tuple[float | None, tuple[Weight, str] |
 
 
 class MapVerdicts:
-    """Hold what is wrong; `selected` is the id of the one that the user went to."""
+    """Holds what is wrong; `selected` is the id of the one that the user went to."""
 
-    def __init__(self, screen: MapScreenProtocol) -> None:
-        self._screen = screen
+    def __init__(self) -> None:
         self.selected: str | None = None
         self._known: tuple[Verdict, ...] = ()
         self._key: object = None
@@ -57,34 +55,17 @@ class MapVerdicts:
         lost = Verdict("lost", Weight.ACT, words, words)
         return (lost, *self._known)
 
-    def go_on(self, step: int) -> None:
-        """Go to the trouble after, or before, the one that is looked at."""
-        found = next_trouble(self._known, self.selected, step)
-        if found is None:
-            state, load = self._screen.session.state, self._screen.session.load
-            if state is None or load is None or np.isnan(load.in_bytes_per_s).all():
-                known = "Nothing is wrong as far as is known; what brokers carry is not known yet."
-                self._screen.say(known)
-            elif np.isnan(load.in_bytes_per_s).any() or (state.partition_size_bytes < 0).any():
-                self._screen.say("Nothing is wrong as far as is known.")
-            else:
-                self._screen.say("Nothing is wrong here.", "fine")
-        else:
-            self.go_to(found)
+    def next(self, step: int) -> Verdict | None:
+        """Return the trouble after, or before, the one that was gone to; None without any."""
+        return next_trouble(self._known, self.selected, step)
 
-    def go_to(self, verdict: Verdict) -> None:
-        """Show where a verdict comes from."""
-        screen, session = self._screen, self._screen.session
-        if verdict.id == "moving":
-            screen.dashboard.show_moves()
-        elif session.state is not None and session.load is not None:
-            view = at_verdict(screen.view, verdict)
-            if verdict.broker is not None and verdict.topic is None:
-                # Kept, so that drawing it does not build it once more.
-                model = build_model(session.state, session.load, view, screen.model)
-                screen.model, view = model, at_worst(view, model)
-            screen.view = view
-            self.selected = verdict.id
-            screen.show(session)
-            if verdict.id == "hidden" and session.state.hidden is not None:
-                screen.say(session.state.hidden.advice)
+
+def nothing_wrong(session: Session) -> tuple[str, str]:
+    """Say that nothing is wrong, as far as that is known; return words and their role."""
+    state, load = session.state, session.load
+    if state is None or load is None or np.isnan(load.in_bytes_per_s).all():
+        words = "Nothing is wrong as far as is known; what brokers carry is not known yet."
+        return words, "text"
+    if np.isnan(load.in_bytes_per_s).any() or (state.partition_size_bytes < 0).any():
+        return "Nothing is wrong as far as is known.", "text"
+    return "Nothing is wrong here.", "fine"

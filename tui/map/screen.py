@@ -133,8 +133,9 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         self.first = columns.first
         self.scene = Scene(
             model=model,
-            layout=layout,
             columns=columns,
+            brush=self.brush,
+            layout=layout,
             top=self.top,
             verdicts=self.troubles.of(session, model),
             selected_verdict=self.troubles.selected,
@@ -148,7 +149,7 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
             run=session.run,
             clients=clients,
         )
-        rows, self.places = draw_map(self.scene, self.brush)
+        rows, self.places = draw_map(self.scene)
         canvas.put_rows(rows)
         if not past:
             self.estimates.compute_soon()

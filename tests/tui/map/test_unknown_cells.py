@@ -20,7 +20,7 @@ from core.plan.planner.evenness import evenness
 from tui.drawing.spans import text_of
 from tui.map.drawing.columns import topic_columns
 from tui.map.drawing.preview import plan_words
-from tui.map.drawing.topic_rows import Brush, draw_topic, table_scale
+from tui.map.drawing.topic_rows import Brush, Grid, draw_topic, table_scale
 from tui.map.drawing.totals import draw_totals, totals_lines
 from tui.map.view import MapView, build_model
 from tui.plan.assessment import assess_plan
@@ -80,18 +80,18 @@ def test_a_cell_of_which_nothing_is_known_says_so(
         (withheld(picture(), slice(None)), 3),
     ):
         model = build_model(*of, MapView(metric=metric, metric_chosen=True))
-        columns, with_brush = topic_columns(width, 4), brush(few_colors=few_colors)
-        row = with_brush.row(width)
-        scale = table_scale(model.heat)
-        draw_topic(row, model, columns, with_brush, 1, selected=False, scale=scale)
+        columns = topic_columns(width, 4)
+        grid = Grid(model, columns, brush(few_colors=few_colors))
+        row = grid.brush.row(width)
+        draw_topic(row, grid, 1, selected=False, scale=table_scale(model.heat))
         drawn = "".join(row.chars)
         held = 2 if metric is Metric.IN else 3
         assert drawn.count("?") == held + bool(columns.total), drawn
         assert "×" not in drawn
         lines = {line.title.split()[0]: line for line in totals_lines(model, 4)}
         if metric is Metric.IN:
-            row = with_brush.row(width)
-            draw_totals(row, lines["in"], model, columns, with_brush)
+            row = grid.brush.row(width)
+            draw_totals(row, grid, lines["in"])
             assert "".join(row.chars).count("?") == (4 if brokers else 0)
         assert "0.0×" not in heat_text(*of, metric)
         assert "nan" not in heat_text(*of, metric)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from core.load.view.verdicts import Verdict, Weight
 from core.units import format_duration
 from tui.drawing.canvas import Row
-from tui.map.drawing.columns import Columns
 from tui.map.drawing.sentences import Sentence, Word
-from tui.map.drawing.topic_rows import Brush
-from tui.map.view import Model
+from tui.map.drawing.topic_rows import Grid
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -36,15 +34,11 @@ def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, 
         name = f"b{seen.broker}"
         if seen.health is Health.SLOW:
             worst = max(seen.produce.p99_ms or 0.0, seen.fetch.p99_ms or 0.0)
-            words, short = (
-                f"{name} slow for clients: p99 {format_milliseconds(worst)}",
-                f"{name} slow",
-            )
-            weight = Weight.LOOK
+            words = f"{name} slow for clients: p99 {format_milliseconds(worst)}"
+            short, weight = f"{name} slow", Weight.LOOK
         else:
             why = seen.errors[-1] if seen.errors else seen.health.value
-            words, short = f"clients of {name}: {why}", f"{name} fails clients"
-            weight = Weight.ACT
+            words, short, weight = f"clients of {name}: {why}", f"{name} fails clients", Weight.ACT
         id = f"clients-{seen.broker}"
         found.append(Verdict(id, weight, words, short, broker=seen.broker))
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
@@ -59,17 +53,14 @@ def client_words(seen: BrokerHealth) -> Sentence:
             return (Word("clients: nothing heard yet", "dim"),)
         case Health.FAILING | Health.DOWN:
             errors = ", ".join(seen.errors) or seen.health.value
-            return (
-                Word(f"clients: {errors} for {format_duration(seen.lasts_seconds)}", "act", True),
-            )
+            words = f"clients: {errors} for {format_duration(seen.lasts_seconds)}"
+            return (Word(words, "act", True),)
     role = "look" if seen.health is Health.SLOW else "text"
-    words = [Word("clients p50/p99  ", "dim")]
+    parts = [Word("clients p50/p99  ", "dim")]
     for what, wait in (("produce", seen.produce), ("fetch", seen.fetch)):
-        words.append(Word(f"{what} ", "dim"))
-        words.append(
-            Word(f"{format_milliseconds(wait.p50_ms)}/{format_milliseconds(wait.p99_ms)}  ", role)
-        )
-    return tuple(words)
+        times = f"{format_milliseconds(wait.p50_ms)}/{format_milliseconds(wait.p99_ms)}  "
+        parts += [Word(f"{what} ", "dim"), Word(times, role)]
+    return tuple(parts)
 
 
 def client_words_short(seen: BrokerHealth) -> Sentence:
@@ -77,14 +68,10 @@ def client_words_short(seen: BrokerHealth) -> Sentence:
     from core.watch.clients.health_detector import Health, format_milliseconds
 
     if seen.health not in (Health.FINE, Health.SLOW):
-        return (
-            Word(f"clients {seen.health.value}", "dim" if seen.health is Health.WAITING else "act"),
-        )
+        role = "dim" if seen.health is Health.WAITING else "act"
+        return (Word(f"clients {seen.health.value}", role),)
     role = "look" if seen.health is Health.SLOW else "text"
-    produce, fetch = (
-        format_milliseconds(seen.produce.p99_ms),
-        format_milliseconds(seen.fetch.p99_ms),
-    )
+    produce, fetch = (format_milliseconds(of.p99_ms) for of in (seen.produce, seen.fetch))
     return (Word("p99  ", "dim"), Word(f"produce {produce}  fetch {fetch}", role))
 
 
@@ -101,10 +88,9 @@ def client_number(seen: BrokerHealth) -> tuple[float | None, str]:
 TITLE = "clients p99 ms"
 
 
-def draw_clients(
-    row: Row, report: ProbeReport, model: Model, columns: Columns, brush: Brush
-) -> None:
+def draw_clients(row: Row, grid: Grid, report: ProbeReport) -> None:
     """Draw it; a broker that is not probed yet has nothing."""
+    model, columns, brush = grid.model, grid.columns, grid.brush
     row.put(columns.name_at, TITLE[: columns.cells_at - 2], brush.style("text"))
     for column, broker in enumerate(model.state.brokers):
         at, seen = columns.at(column), report.of(broker.id)

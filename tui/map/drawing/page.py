@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.load.view.heat import Metric
 from core.load.view.verdicts import Verdict, Weight
@@ -14,15 +13,11 @@ from tui.map.drawing.clients import draw_clients
 from tui.map.drawing.columns import Columns
 from tui.map.drawing.panel import draw_panel
 from tui.map.drawing.partition_rows import draw_partition, value_scale
-from tui.map.drawing.scene import WIDE_SIDE, Scene
+from tui.map.drawing.scene import Scene
 from tui.map.drawing.side_panel import draw_side
 from tui.map.drawing.topic_rows import Brush, draw_heads, draw_racks, draw_topic, table_scale
 from tui.map.drawing.totals import draw_rule, draw_totals, now_and_after, totals_lines
 from tui.map.view import Model
-
-if TYPE_CHECKING:
-    pass
-
 
 VERDICT_GAP = 3
 
@@ -86,48 +81,49 @@ class Places:
     rows: int = 0
 
 
-def draw_map(scene: Scene, brush: Brush) -> tuple[list[Row], Places]:
+def draw_map(scene: Scene) -> tuple[list[Row], Places]:
     """Return the rows between header and footer."""
-    layout = scene.layout
+    layout, brush = scene.layout, scene.brush
     rows = [brush.row(layout.width) for _ in range(layout.height)]
     if layout.width < LEAST_WIDTH or layout.height < LEAST_HEIGHT:
-        return rows, _draw_tiny(scene, rows, brush)
+        return rows, _draw_tiny(scene, rows)
     placed = draw_verdicts(rows[0], scene.verdicts, brush, scene.selected_verdict)
     main = [brush.row(layout.main) for _ in rows]
-    _draw_head(scene, main, brush)
-    _draw_rows(scene, main, brush)
+    _draw_head(scene, main)
+    _draw_rows(scene, main)
     y = layout.rows_at + layout.rows
     if layout.totals:
-        y = _draw_totals(scene, main, brush, y + (1 if layout.roomy else 0))
+        y = _draw_totals(scene, main, y + (1 if layout.roomy else 0))
     if layout.panel:
-        y = draw_panel(scene, main, brush, y + (1 if layout.roomy else 0))
+        y = draw_panel(scene, main, y + (1 if layout.roomy else 0))
     if layout.legend:
-        _draw_legend(scene, main[layout.height - 2], brush)
+        _draw_legend(scene, main[layout.height - 2])
     for row, part in zip(rows[1:], main[1:], strict=True):
         row.chars[: layout.main] = part.chars
         row.styles[: layout.main] = part.styles
     if layout.side:
-        _draw_side(scene, rows, brush)
+        _draw_side(scene, rows)
     return rows, Places(placed, layout.rows_at, layout.rows)
 
 
-def _draw_tiny(scene: Scene, rows: Sequence[Row], brush: Brush) -> Places:
+def _draw_tiny(scene: Scene, rows: Sequence[Row]) -> Places:
     """Say the worst, and how much room a map needs."""
     if not rows:
         return Places()
-    placed = draw_verdicts(rows[0], scene.verdicts, brush)
+    placed = draw_verdicts(rows[0], scene.verdicts, scene.brush)
     if len(rows) > 1:
-        rows[1].put(1, f"a map needs {LEAST_WIDTH}×{LEAST_HEIGHT + 2}", brush.style("dim"))
+        words = f"a map needs {LEAST_WIDTH}×{LEAST_HEIGHT + 2}"
+        rows[1].put(1, words, scene.brush.style("dim"))
     return Places(placed)
 
 
-def _draw_head(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
-    model, columns = scene.model, scene.columns
+def _draw_head(scene: Scene, rows: Sequence[Row]) -> None:
+    model, columns, brush = scene.model, scene.columns, scene.brush
     if scene.layout.racks:
-        draw_racks(rows[1], model, columns, brush)
+        draw_racks(rows[1], scene)
     row = rows[scene.layout.rows_at - 1]
     metric = model.view.metric
-    draw_heads(row, model, columns, brush, _unit_words(model, columns))
+    draw_heads(row, scene, _unit_words(model, columns))
     if model.partitions is not None:
         if columns.has_skew:
             prefix = value_scale(model).prefix
@@ -166,25 +162,17 @@ def _unit_words(model: Model, columns: Columns) -> str:
     return words if len(words) <= room else unit
 
 
-def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
-    model, layout, columns = scene.model, scene.layout, scene.columns
+def _draw_rows(scene: Scene, rows: Sequence[Row]) -> None:
+    model, layout, brush = scene.model, scene.layout, scene.brush
     shown = model.rows[scene.top : scene.top + layout.rows]
     if not model.rows:
-        rows[layout.rows_at].put(columns.name_at, model.no_rows, brush.style("dim"))
+        rows[layout.rows_at].put(scene.columns.name_at, model.no_rows, brush.style("dim"))
         return
     if model.partitions is None:
         scale = table_scale(model.heat)
         for n, at_row in enumerate(shown):
-            draw_topic(
-                rows[layout.rows_at + n],
-                model,
-                columns,
-                brush,
-                at_row,
-                selected=scene.top + n == model.cursor,
-                scale=scale,
-                stale=scene.stale,
-            )
+            selected = scene.top + n == model.cursor
+            draw_topic(rows[layout.rows_at + n], scene, at_row, selected=selected, scale=scale)
         return
     scale = value_scale(model)
     hot = frozenset(
@@ -199,9 +187,7 @@ def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
         row.fill(0, row.width - 1, brush.style("text", ground))
         draw_partition(
             row,
-            model,
-            columns,
-            brush,
+            scene,
             at_row,
             selected=selected,
             scale=scale,
@@ -221,8 +207,8 @@ def _planned(scene: Scene) -> Plan:
     return plan
 
 
-def _draw_totals(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
-    model, layout, columns = scene.model, scene.layout, scene.columns
+def _draw_totals(scene: Scene, rows: Sequence[Row], y: int) -> int:
+    model, layout = scene.model, scene.layout
     changed: frozenset[int] = frozenset()
     if model.partitions is None:
         lines = totals_lines(model, layout.totals)
@@ -231,24 +217,16 @@ def _draw_totals(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int
         lines = now_and_after(model, scene.preview.effect)
         title = "brokers, now and after"
         changed = frozenset(scene.preview.effect.touched)
-    draw_rule(rows[y], title if layout.roomy else "", brush)
+    draw_rule(rows[y], title if layout.roomy else "", scene.brush)
     for n, line in enumerate(lines, 1):
-        after = model.partitions is not None and n == 2
-        draw_totals(
-            rows[y + n],
-            line,
-            model,
-            columns,
-            brush,
-            changed=changed if after else frozenset(),
-            stale=scene.stale,
-        )
+        draw_totals(rows[y + n], scene, line, changed if n == 2 else frozenset())
     if scene.clients is not None and layout.clients:
-        draw_clients(rows[y + 1 + layout.totals], scene.clients, model, columns, brush)
+        draw_clients(rows[y + 1 + layout.totals], scene, scene.clients)
     return y + 1 + layout.totals + layout.clients
 
 
-def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:
+def _draw_legend(scene: Scene, row: Row) -> None:
+    brush = scene.brush
     glyphs, dim = brush.glyphs, brush.style("dim")
     x = 2
     by_amount = scene.model.view.by_amount
@@ -276,10 +254,8 @@ def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:
         x = row.put(x, f"{mark} {word}", dim) + 3
 
 
-def _draw_side(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
-    layout = scene.layout
-    at = layout.main
+def _draw_side(scene: Scene, rows: Sequence[Row]) -> None:
+    at = scene.layout.main
     for row in rows[1:-1]:
-        row.put(at, brush.glyphs.upright, brush.style("faint"))
-    run = scene.run if layout.side >= WIDE_SIDE else None
-    draw_side(rows[1:-1], at + 2, scene.model, brush, scene.preview, scene.drag, scene.groups, run)
+        row.put(at, scene.brush.glyphs.upright, scene.brush.style("faint"))
+    draw_side(rows[1:-1], at + 2, scene)

@@ -18,16 +18,14 @@ from tui.map.drawing.inspector import (
 from tui.map.drawing.preview import Preview, change_words, changes, plan_words, touched
 from tui.map.drawing.scene import Scene
 from tui.map.drawing.sentences import Sentence, Word, write_sentence
-from tui.map.drawing.topic_rows import Brush
 from tui.map.drawing.totals import draw_rule
 from tui.map.view import Model
 
 
-def draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
+def draw_panel(scene: Scene, rows: Sequence[Row], y: int) -> int:
     """Draw the panel from line `y` on; return the line below it."""
-    layout = scene.layout
-    short = not layout.roomy
-    title, lines = panel_lines(scene, brush, short=short)
+    layout, brush = scene.layout, scene.brush
+    title, lines = _panel_lines(scene, short=not layout.roomy)
     x = draw_rule(rows[y], title, brush, role="bright")
     seen = scene.clients.of(scene.model.broker) if scene.clients is not None else None
     if seen is not None and scene.drag is None:
@@ -40,19 +38,18 @@ def draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
     return y + 1 + layout.panel
 
 
-def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[Sentence]]:
+def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Sentence]]:
     """Return the panel's title and lines: the carry where there is no side panel, else the cell."""
-    model, glyphs = scene.model, brush.glyphs
-    room = scene.layout.main - 3
+    model, glyphs = scene.model, scene.brush.glyphs
+    room, row = scene.layout.main - 3, model.partition_row
     if scene.drag is not None and not scene.layout.side:
-        return _drag_lines(scene, brush)
-    if scene.model.partition_row is not None and not scene.layout.side:
-        row = scene.model.partition_row
+        return _drag_lines(scene)
+    if row is not None and not scene.layout.side:
         lines = partition_lines(model, row, glyphs)
         if model.view.detail:
             lines = [lines[0], *replica_details(model, row, room, glyphs)]
-    elif scene.model.partition_row is not None:
-        lines = replica_details(model, scene.model.partition_row, room, glyphs)
+    elif row is not None:
+        lines = replica_details(model, row, room, glyphs)
     else:
         lines = cell_lines(model, glyphs, short=short)
     tip = suggestion_line(scene.suggestion, scene.suggestion_estimate, glyphs, short=short)
@@ -61,9 +58,9 @@ def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[S
     return cell_title(model), lines
 
 
-def _drag_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
+def _drag_lines(scene: Scene) -> tuple[str, list[Sentence]]:
     """Return title and lines of a carry on a narrow screen: before → after, time, reasons."""
-    drag, model, preview = scene.drag, scene.model, scene.preview
+    drag, model, preview, brush = scene.drag, scene.model, scene.preview, scene.brush
     assert drag is not None
     tp, arrow = drag.primary, brush.glyphs.arrow
     title = f"carrying {drag.words} {drag.sources[tp]} {arrow} {drag.target}"

@@ -13,7 +13,7 @@ from core.units import format_bytes
 from tui.drawing.canvas import Row
 from tui.map.drag import Drag
 from tui.map.drawing.columns import Columns
-from tui.map.drawing.topic_rows import Brush
+from tui.map.drawing.topic_rows import Grid
 from tui.map.view import Model
 
 HOT_PARTITION = 1.5
@@ -22,9 +22,7 @@ HOT_PARTITION = 1.5
 
 def draw_partition(
     row: Row,
-    model: Model,
-    columns: Columns,
-    brush: Brush,
+    grid: Grid,
     at_row: int,
     *,
     selected: bool,
@@ -35,6 +33,7 @@ def draw_partition(
     drag: Drag | None,
 ) -> None:
     """Draw one partition: `at_row` is its row in the partition map."""
+    model, columns, brush = grid.model, grid.columns, grid.brush
     partitions = model.partitions
     assert partitions is not None
     state_row = int(partitions.rows[at_row])
@@ -48,45 +47,42 @@ def draw_partition(
     if highlight and not marked:
         row.put(1, brush.glyphs.highlight, brush.style("yours", ground, bold=True))
     strong = selected or marked or highlight
-    row.put(
-        columns.name_at,
-        f"p{tp.partition}",
-        brush.style("bright" if strong else "text", ground, bold=strong),
-    )
+    style = brush.style("bright" if strong else "text", ground, bold=strong)
+    row.put(columns.name_at, f"p{tp.partition}", style)
     if columns.total:
         size = format_bytes(float(partitions.size_bytes[at_row]))
         row.put_right(columns.total_end, size, brush.style("dim", ground))
     move = plan.by_partition.get(tp)
     lifted = drag if drag is not None and tp in drag.sources else None
-    marks = replica_marks(model, state_row, move, brush)
+    marks = _replica_marks(grid, state_row, move)
     for column in range(columns.first, min(columns.brokers, columns.first + columns.shown)):
-        at = columns.at(column)
-        assert at is not None
+        mark_at = _middle(columns, column)
+        assert mark_at is not None
         broker = int(model.state.broker_ids[column])
         glyph, role = marks.get(broker, (brush.glyphs.nothing, "faint"))
         if role == "yours" and broker in hot_brokers and glyph == brush.glyphs.leader and not move:
             role = "look"
-        mark_at = at + columns.cell - 1 - (1 if columns.pitch >= 4 else 0)
         row.put(mark_at, glyph, brush.style(role, ground, bold=role in ("act", "look")))
         if selected and column == model.column and lifted is None:
-            _draw_cursor(row, mark_at, columns, brush, ground)
+            _draw_cursor(row, mark_at, grid, ground)
     if lifted is not None:
-        _draw_drag(row, model, columns, brush, tp, lifted, ground)
+        _draw_drag(row, grid, tp, lifted, ground)
     value = float(partitions.values[at_row])
     hot = partitions.fair > 0 and value > HOT_PARTITION * partitions.fair
     if columns.has_skew:
-        row.put_right(
-            columns.skew_end,
-            scale.text(value, brush.glyphs.nothing),
-            brush.style("look" if hot else "dim", ground, bold=hot),
-        )
+        style = brush.style("look" if hot else "dim", ground, bold=hot)
+        row.put_right(columns.skew_end, scale.text(value, brush.glyphs.nothing), style)
 
 
-def replica_marks(
-    model: Model, state_row: int, move: Move | None, brush: Brush
-) -> Mapping[int, tuple[str, str]]:
+def _middle(columns: Columns, column: int) -> int | None:
+    """Return where the mark of a broker stands; None when it is out of sight."""
+    at = columns.at(column)
+    return None if at is None else at + columns.cell - 1 - (1 if columns.pitch >= 4 else 0)
+
+
+def _replica_marks(grid: Grid, state_row: int, move: Move | None) -> Mapping[int, tuple[str, str]]:
     """Return (mark, role) of each broker that holds, will hold or held a replica."""
-    glyphs = brush.glyphs
+    glyphs = grid.brush.glyphs
     known = {
         ReplicaRole.LEADER: (glyphs.leader, "yours"),
         ReplicaRole.FOLLOWER: (glyphs.follower, "text"),
@@ -94,7 +90,8 @@ def replica_marks(
         ReplicaRole.ARRIVING: (glyphs.arriving, "yours"),
         ReplicaRole.LEAVING: (glyphs.leaving, "dim"),
     }
-    marks = {broker: known[role] for broker, role in replica_roles(model.state, state_row).items()}
+    roles = replica_roles(grid.model.state, state_row)
+    marks = {broker: known[role] for broker, role in roles.items()}
     if move is None:
         return marks
     for broker in move.removing:
@@ -110,45 +107,28 @@ def replica_marks(
     return marks
 
 
-def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, ground: str) -> None:
-    style = brush.style("bright", ground, bold=True)
-    if columns.pitch >= 3:
+def _draw_cursor(row: Row, at: int, grid: Grid, ground: str) -> None:
+    style = grid.brush.style("bright", ground, bold=True)
+    if grid.columns.pitch >= 3:
         row.put(at - 1, "[", style)
         row.put(at + 1, "]", style)
     else:
-        row.tint(at, at + 1, brush.style("on_strong", "yours", bold=True))
+        row.tint(at, at + 1, grid.brush.style("on_strong", "yours", bold=True))
 
 
-def _draw_drag(
-    row: Row,
-    model: Model,
-    columns: Columns,
-    brush: Brush,
-    tp: TopicPartition,
-    drag: Drag,
-    ground: str,
-) -> None:
+def _draw_drag(row: Row, grid: Grid, tp: TopicPartition, drag: Drag, ground: str) -> None:
     """Draw the place left behind, the dotted path, and the replica above its target."""
-    ids = model.state.broker_ids.tolist()
+    columns, brush, glyphs = grid.columns, grid.brush, grid.brush.glyphs
+    ids = grid.model.state.broker_ids.tolist()
     source, target = ids.index(drag.sources[tp]), ids.index(drag.target)
-
-    def middle(column: int) -> int | None:
-        at = columns.at(column)
-        if at is None:
-            return None
-        return at + columns.cell - 1 - (1 if columns.pitch >= 4 else 0)
-
-    start, end = middle(source), middle(target)
-    glyphs = brush.glyphs
-    leads = drag.leads[tp] or drag.to_lead
-    glyph = glyphs.leader if leads else glyphs.follower
-    hatched = brush.style("dim", ground)
+    start, end = _middle(columns, source), _middle(columns, target)
+    dim = brush.style("dim", ground)
     for broker in drag.illegal(tp):
-        at = middle(ids.index(broker))
+        at = _middle(columns, ids.index(broker))
         if at is not None and broker != drag.sources[tp] and row.chars[at] == glyphs.nothing:
-            row.put(at, glyphs.hatch, hatched)
+            row.put(at, glyphs.hatch, dim)
     if start is not None and source != target:
-        row.put(start, glyphs.gone, brush.style("dim", ground))
+        row.put(start, glyphs.gone, dim)
     if start is not None and end is not None and source != target:
         low, high = (start + 2, end - 1) if start < end else (end + 2, start - 1)
         path = brush.style("yours", ground)
@@ -156,11 +136,12 @@ def _draw_drag(
             if row.chars[x] in (" ", glyphs.nothing, glyphs.hatch):
                 row.put(x, glyphs.path, path)
     if end is not None:
+        glyph = glyphs.leader if drag.leads[tp] or drag.to_lead else glyphs.follower
         legal = drag.target not in drag.illegal(tp) or source == target
-        on = "yours" if legal else "act"
+        style = brush.style("on_strong", "yours" if legal else "act", bold=True)
         wide = 1 if columns.pitch >= 3 else 0
-        row.fill(end - wide, end + 1 + wide, brush.style("on_strong", on, bold=True))
-        row.put(end, glyph if legal else glyphs.hatch, brush.style("on_strong", on, bold=True))
+        row.fill(end - wide, end + 1 + wide, style)
+        row.put(end, glyph if legal else glyphs.hatch, style)
 
 
 def value_scale(model: Model) -> Scale:

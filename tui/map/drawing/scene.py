@@ -10,6 +10,7 @@ from core.load.view.verdicts import Verdict
 from tui.map.drag import Drag
 from tui.map.drawing.columns import Columns, partition_columns, topic_columns
 from tui.map.drawing.preview import Preview
+from tui.map.drawing.topic_rows import Grid
 from tui.map.view import Model, Zoom
 
 if TYPE_CHECKING:
@@ -120,13 +121,11 @@ def columns_of(model: Model, layout: Layout, first: int = 0, *, held: bool = Fal
     return columns if held else columns.showing(model.column)
 
 
-@dataclass(frozen=True, eq=False)
-class Scene:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scene(Grid):
     """Everything that the map is drawn from."""
 
-    model: Model
     layout: Layout
-    columns: Columns
     top: int
     """The first row in sight."""
     verdicts: tuple[Verdict, ...]
@@ -135,7 +134,6 @@ class Scene:
     suggestion_estimate: Estimate | None
     preview: Preview
     drag: Drag | None
-    stale: bool
     editing_filter: str | None
     groups: tuple[DocumentGroup, ...] = ()
     run: RunView | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from core.cluster.metadata import TopicPartition
@@ -23,14 +23,13 @@ from tui.map.drawing.preview import (
     size_of,
     touched,
 )
+from tui.map.drawing.scene import WIDE_SIDE, Scene
 from tui.map.drawing.sentences import Panel, Sentence, Word, broken
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 
 if TYPE_CHECKING:
-    from core.cluster.documents.cluster_document import DocumentGroup
-    from core.plan.estimate.estimate import Estimate
-    from core.run.reporting.views import RunView
+    from core.plan.copies import BrokerSide
 
 PLAN_LINES = 6
 CELL_LINES = 12
@@ -83,14 +82,11 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
         amount = f"{format_rate(rate.rate_bytes_per_s):>9}"
-        limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate)}"
+        limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate.limit)}"
         if rate.never is not None:
             why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
-            words: Sentence = (
-                Word(amount, "text"),
-                Word(f"{'never':>10}", "act", True),
-                Word(why, "act"),
-            )
+            never = Word(f"{'never':>10}", "act", True)
+            words: Sentence = (Word(amount, "text"), never, Word(why, "act"))
         else:
             time = "?" if rate.seconds is None else format_duration(rate.seconds)
             words = (
@@ -104,24 +100,15 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
     return lines
 
 
-def _side(rate: Estimate) -> str:
-    assert rate.limit is not None
+def _side(limit: BrokerSide) -> str:
     from tui.plan.drawing.throttle_table import SIDES
 
-    return SIDES[rate.limit.side]
+    return SIDES[limit.side]
 
 
-def draw_side(
-    rows: Sequence[Row],
-    start: int,
-    model: Model,
-    brush: Brush,
-    preview: Preview,
-    drag: Drag | None,
-    groups: Sequence[DocumentGroup] = (),
-    run: RunView | None = None,
-) -> None:
+def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
     """Draw the panel into the columns from `start` of these rows."""
+    model, brush, drag = scene.model, scene.brush, scene.drag
     panel = Panel(rows, start, brush)
     if drag is not None:
         width = panel.rows[0].width - start - 1
@@ -138,20 +125,19 @@ def draw_side(
         _draw_partition(panel, model, model.partition_row)
     elif model.rows:
         _draw_cell(panel, model)
-    _draw_changes(panel, model, brush, preview, drag)
-    shown = model.partitions.topic if model.partitions is not None else None
-    _draw_plan(panel, model.state, preview, shown)
+    _draw_changes(panel, scene)
+    _draw_plan(panel, scene)
     panel.title("throttle")
-    for sentence, chosen in rate_lines(preview):
+    for sentence, chosen in rate_lines(scene.preview):
         panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
     panel.gap()
-    _draw_touches(panel, model, preview, drag, groups)
+    _draw_touches(panel, scene)
     if drag is not None:
         _draw_reasons(panel, drag)
-    elif run is not None:
+    elif scene.run is not None and scene.layout.side >= WIDE_SIDE:
         from tui.map.drawing.side_run import draw_run
 
-        draw_run(panel, run)
+        draw_run(panel, scene.run)
 
 
 def _draw_cell(panel: Panel, model: Model) -> None:
@@ -175,23 +161,23 @@ def _draw_partition(panel: Panel, model: Model, row: int) -> None:
     panel.gap()
 
 
-def _draw_changes(
-    panel: Panel, model: Model, brush: Brush, preview: Preview, drag: Drag | None
-) -> None:
+def _draw_changes(panel: Panel, scene: Scene) -> None:
+    drag, effect = scene.drag, scene.preview.effect
     first: list[int] = []
     if drag is not None and drag.moved:
         first = [*drag.sources.values(), drag.target]
-    brokers = touched(model.state, preview.effect, first)[:4]
+    brokers = touched(scene.model.state, effect, first)[:4]
     if not brokers:
         return
     panel.write((Word(f"{'':<9}{'before':>8}    {'after':>6}", "dim"),))
-    for change in changes(model, preview.effect, brokers):
-        panel.write(change_words(change, brush))
+    for change in changes(scene.model, effect, brokers):
+        panel.write(change_words(change, scene.brush))
     panel.gap()
 
 
-def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str | None) -> None:
-    plan = preview.plan
+def _draw_plan(panel: Panel, scene: Scene) -> None:
+    plan, state, partitions = scene.preview.plan, scene.model.state, scene.model.partitions
+    shown = None if partitions is None else partitions.topic
     panel.title("plan", plan_words(state, plan))
     arrow = panel.brush.glyphs.arrow
     # The topic that is being looked at first: that is where the plan is edited.
@@ -199,13 +185,12 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str |
     for move in moves[:PLAN_LINES]:
         here = move.tp.topic == shown
         name = f"p{move.tp.partition}" if here else partition_name(move.tp, MOVED_NAME)
+        size = format_bytes(size_of(state, move.tp)) if move.receiving else ""
         panel.write(
             (
                 Word(f"{name:<{MOVED_NAME}} "),
                 Word(f"{move_words(move, arrow):<7}", "yours"),
-                Word(
-                    f" {format_bytes(size_of(state, move.tp)) if move.receiving else '':>7}", "dim"
-                ),
+                Word(f" {size:>7}", "dim"),
             )
         )
     if len(plan) > PLAN_LINES:
@@ -213,33 +198,24 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str |
     panel.gap()
 
 
-def _draw_touches(
-    panel: Panel,
-    model: Model,
-    preview: Preview,
-    drag: Drag | None,
-    groups: Sequence[DocumentGroup],
-) -> None:
+def _draw_touches(panel: Panel, scene: Scene) -> None:
     """Say who reads what the plan touches and how far behind, and how safe what is carried is."""
-    moved = {move.tp for move in preview.plan} | set(drag.sources if drag else ())
+    drag = scene.drag
+    moved = {move.tp for move in scene.preview.plan} | set(drag.sources if drag else ())
     lags = [
         (math.inf if None in read else sum(lag or 0 for lag in read), group.id)
-        for group in groups
+        for group in scene.groups
         if (read := [lag for tp, lag in group.reads.items() if tp in moved])
     ]
     lags.sort(key=lambda found: (-found[0], found[1]))
-    safety = _in_sync_words(model.state, drag.primary, panel.brush) if drag else ()
+    safety = _in_sync_words(scene.model.state, drag.primary, panel.brush) if drag else ()
     if not lags and not safety:
         return
     panel.title("touches")
     for lag, id in lags[:GROUP_LINES]:
         name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + panel.brush.glyphs.ellipsis
-        panel.write(
-            (
-                Word(f"group {name:<{GROUP_NAME}} "),
-                Word("lag ?" if math.isinf(lag) else f"lag {lag:,}"),
-            )
-        )
+        words = "lag ?" if math.isinf(lag) else f"lag {lag:,}"
+        panel.write((Word(f"group {name:<{GROUP_NAME}} "), Word(words)))
     if len(lags) > GROUP_LINES:
         panel.write((Word(f"and {len(lags) - GROUP_LINES} more groups", "dim"),))
     if safety:
@@ -260,18 +236,12 @@ def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sen
 
 
 def _draw_reasons(panel: Panel, drag: Drag) -> None:
-    width = 8
-    write: Callable[[str, str, str], None] = lambda who, why, role: panel.write(  # noqa: E731
-        (Word(f"{who:<{width}} ", role), Word(why, role))
-    )
-    illegal = cannot_drop(drag, severity=Severity.ILLEGAL)
-    if illegal:
-        panel.title("cannot drop on")
-        for who, why in illegal:
-            write(who, why, "dim")
-        panel.gap()
-    unsafe = cannot_drop(drag, severity=Severity.UNSAFE)
-    if unsafe:
-        panel.title("unsafe")
-        for who, why in unsafe:
-            write(who, why, "look")
+    for title, severity, role in (
+        ("cannot drop on", Severity.ILLEGAL, "dim"),
+        ("unsafe", Severity.UNSAFE, "look"),
+    ):
+        if reasons := cannot_drop(drag, severity=severity):
+            panel.title(title)
+            for who, why in reasons:
+                panel.write((Word(f"{who:<8} ", role), Word(why, role)))
+            panel.gap()

@@ -15,7 +15,6 @@ from core.load.view.verdicts import SKEW
 from tui.drawing.bars import bar_text, ratio
 from tui.drawing.canvas import Row
 from tui.drawing.spans import cells, shorten
-from tui.map.drawing.columns import SKEW as SKEW_WIDTH
 from tui.map.drawing.columns import Columns
 from tui.map.view import Model
 from tui.theming import Glyphs, Palette
@@ -34,6 +33,17 @@ class Brush:
 
     def row(self, width: int, on: str = "background") -> Row:
         return Row(width, self.style(on=on))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Rows of the map by columns of brokers, and what they are drawn with."""
+
+    model: Model
+    columns: Columns
+    brush: Brush
+    stale: bool = False
+    """Whether the cluster does not answer: nothing is called hot then."""
 
 
 def rack_names(model: Model) -> list[str]:
@@ -55,16 +65,17 @@ def short_racks(racks: Sequence[str], room: int) -> list[str]:
     return [rack[start : start + room] for rack in drawn]
 
 
-def draw_racks(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
-    style = brush.style("dim")
-    for column, rack in enumerate(short_racks(rack_names(model), columns.cell)):
+def draw_racks(row: Row, grid: Grid) -> None:
+    columns, style = grid.columns, grid.brush.style("dim")
+    for column, rack in enumerate(short_racks(rack_names(grid.model), columns.cell)):
         at = columns.at(column)
         if at is not None and columns.pitch >= 2:
             row.put_right(at + columns.cell, rack, style)
 
 
-def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: str) -> None:
+def draw_heads(row: Row, grid: Grid, value: str) -> None:
     """Write broker ids, the cursor's bright, and the names of the gutter's columns."""
+    model, columns, brush = grid.model, grid.columns, grid.brush
     dim, ids = brush.style("dim"), brush.style("text")
     for column, broker in enumerate(model.state.brokers):
         at = columns.at(column)
@@ -91,7 +102,7 @@ def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: st
     if columns.first + columns.shown < columns.brokers:
         row.put(columns.cells_end, brush.glyphs.arriving, brush.style("yours"))
     if model.partitions is None:
-        _draw_name_head(row, model, columns, brush)
+        _draw_name_head(row, grid)
         if columns.partitions:
             row.put_right(columns.partitions_end, "parts", dim)
         if columns.total:
@@ -100,14 +111,13 @@ def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: st
             row.put_right(columns.skew_end, "skew", dim)
 
 
-def _draw_name_head(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
+def _draw_name_head(row: Row, grid: Grid) -> None:
     """Write what the names are, or what is marked among them."""
-    highlight = model.view.highlight
+    columns, brush, highlight = grid.columns, grid.brush, grid.model.view.highlight
     if highlight is None:
         row.put(columns.name_at - 1, "topic", brush.style("dim"))
         return
-    room = columns.name - 1
-    name = shorten(highlight.of, room, brush.glyphs.ellipsis)
+    name = shorten(highlight.of, columns.name - 1, brush.glyphs.ellipsis)
     row.put(1, brush.glyphs.highlight, brush.style("yours", bold=True))
     row.put(columns.name_at, name, brush.style("yours", bold=True))
 
@@ -125,28 +135,18 @@ def amount_level(value: float, largest: float) -> int:
     return min(4, int(5 * (value / largest) ** 0.5))
 
 
-def draw_topic(
-    row: Row,
-    model: Model,
-    columns: Columns,
-    brush: Brush,
-    at_row: int,
-    *,
-    selected: bool,
-    scale: Scale,
-    stale: bool = False,
-) -> None:
+def draw_topic(row: Row, grid: Grid, at_row: int, *, selected: bool, scale: Scale) -> None:
     """Draw one topic: `at_row` is its row in the heat map."""
-    heat, glyphs = model.heat, brush.glyphs
+    columns, brush = grid.columns, grid.brush
+    heat, glyphs = grid.model.heat, brush.glyphs
     name = shorten(heat.topics[at_row], columns.name - 1, glyphs.ellipsis)
     if selected:
         row.put(0, glyphs.cursor, brush.style("yours", bold=True))
-    highlight = (
-        model.view.highlight is not None and heat.topics[at_row] in model.view.highlight.topics
-    )
-    if highlight:
+    highlight = grid.model.view.highlight
+    highlit = highlight is not None and heat.topics[at_row] in highlight.topics
+    if highlit:
         row.put(1, glyphs.highlight, brush.style("yours", bold=True))
-    strong = selected or highlight
+    strong = selected or highlit
     row.put(columns.name_at, name, brush.style("bright" if strong else "text", bold=strong))
     if columns.partitions:
         row.put_right(columns.partitions_end, f"{heat.partitions[at_row]:,}", brush.style("dim"))
@@ -154,27 +154,19 @@ def draw_topic(
         text = scale.text(float(heat.total[at_row]), glyphs.nothing)
         role = "text" if columns.partitions else "dim"
         row.put_right(columns.number_end, text, brush.style(role))
-    draw_cells(row, model, columns, brush, at_row, selected, scale, stale)
+    _draw_cells(row, grid, at_row, scale, selected=selected)
     if columns.has_skew:
-        draw_skew(row, columns, brush, float(heat.skew[at_row]), hot=is_hot(heat, at_row))
+        _draw_skew(row, grid, float(heat.skew[at_row]), hot=_is_hot(heat, at_row))
 
 
-def is_hot(heat: HeatMap, at_row: int) -> bool:
+def _is_hot(heat: HeatMap, at_row: int) -> bool:
     """Return whether a row's skew is worth a colour: much above share, and not a tiny topic."""
     fair = float(np.nansum(heat.total)) / max(1, heat.values.shape[1])
     return bool(heat.skew[at_row] >= SKEW and heat.excess[at_row] >= SMALL * fair)
 
 
-def draw_cells(
-    row: Row,
-    model: Model,
-    columns: Columns,
-    brush: Brush,
-    at_row: int,
-    selected: bool,
-    scale: Scale,
-    stale: bool,
-) -> None:
+def _draw_cells(row: Row, grid: Grid, at_row: int, scale: Scale, *, selected: bool) -> None:
+    model, columns, brush = grid.model, grid.columns, grid.brush
     heat = model.heat
     values, levels = heat.values[at_row].tolist(), heat.level[at_row].tolist()
     behind = heat.out_of_sync[at_row].tolist()
@@ -186,7 +178,7 @@ def draw_cells(
     for column in range(columns.first, last):
         at = columns.at(column)
         assert at is not None
-        value, level = values[column], 0 if stale else levels[column]
+        value, level = values[column], 0 if grid.stale else levels[column]
         here = selected and column == model.column
         amount = amount_level(value, heat.largest) if by_amount or brush.few_colors else 0
         style = brush.palette.amount(amount) if by_amount else brush.palette.heat(level)
@@ -199,29 +191,21 @@ def draw_cells(
         elif leaving[column]:
             mark = brush.glyphs.leaving
         number = scale.text(value, brush.glyphs.nothing)
-        text = _cell_text(number, level, amount, mark, room, columns, brush, by_amount)
+        text = _cell_text(grid, number, mark, room, level, amount)
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
         if here:
-            _draw_cursor(row, at, columns, brush, style)
+            _draw_cursor(row, at, grid, style)
 
 
-def _cell_text(
-    number: str,
-    level: int,
-    amount: int,
-    mark: str,
-    room: int,
-    columns: Columns,
-    brush: Brush,
-    by_amount: bool,
-) -> str:
+def _cell_text(grid: Grid, number: str, mark: str, room: int, level: int, amount: int) -> str:
     """Return what stands in a cell; `room` is for a number, 0 where not all of a map's fit."""
+    brush, by_amount = grid.brush, grid.model.view.by_amount
     if mark:
         return number + mark if len(number + mark) <= room else mark
     off = "" if by_amount else sign(level)
     if len(number) <= room:
-        return signed(number, off, columns) if brush.few_colors else number
+        return signed(number, off, grid.columns) if brush.few_colors else number
     if number in (brush.glyphs.nothing, UNKNOWN):
         return number
     # The colour says how far off it is; that it is off, and which way, is written too.
@@ -238,8 +222,9 @@ def signed(number: str, off: str, columns: Columns) -> str:
     return off + number if len(off + number) <= columns.cell else off
 
 
-def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style) -> None:
+def _draw_cursor(row: Row, at: int, grid: Grid, style: Style) -> None:
     """Frame the cell under the cursor: brackets where there is a gap, else reversed."""
+    columns, brush = grid.columns, grid.brush
     bright = brush.style("bright", bold=True)
     if columns.pitch >= 5:
         row.put(at - 1, "[", bright)
@@ -251,19 +236,12 @@ def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style
         row.tint(at, at + columns.cell, brush.style("on_strong", "yours", bold=True))
 
 
-def draw_skew(row: Row, columns: Columns, brush: Brush, skew: float, *, hot: bool) -> None:
+def _draw_skew(row: Row, grid: Grid, skew: float, *, hot: bool) -> None:
     """Write the skew at the right edge, with its bar where there is room."""
-    text = ratio(skew, brush.glyphs.times)
+    columns, brush = grid.columns, grid.brush
     style = brush.style("look", bold=True) if hot else brush.style("dim")
-    row.put_right(columns.skew_end, text, style)
+    row.put_right(columns.skew_end, ratio(skew, brush.glyphs.times), style)
     if columns.bars and skew > 1.05:
-        longest = columns.bars - 1
-        length = min(float(longest), (skew - 1) * 7)
-        row.put(
-            columns.skew_end + 1,
-            bar_text(length, brush.glyphs.eighths),
-            brush.style("look" if hot else "faint"),
-        )
-
-
-assert SKEW_WIDTH >= 6
+        length = min(float(columns.bars - 1), (skew - 1) * 7)
+        bar = bar_text(length, brush.glyphs.eighths)
+        row.put(columns.skew_end + 1, bar, brush.style("look" if hot else "faint"))

@@ -15,8 +15,7 @@ from core.load.view.totals import max_ratio
 from core.load.view.verdicts import SKEW
 from tui.drawing.bars import ratio
 from tui.drawing.canvas import Row
-from tui.map.drawing.columns import Columns
-from tui.map.drawing.topic_rows import Brush, sign, signed
+from tui.map.drawing.topic_rows import Brush, Grid, sign, signed
 from tui.map.view import Model
 
 if TYPE_CHECKING:
@@ -102,22 +101,16 @@ def _line(
 
 
 def draw_totals(
-    row: Row,
-    line: TotalsLine,
-    model: Model,
-    columns: Columns,
-    brush: Brush,
-    *,
-    changed: frozenset[int] = frozenset(),
-    stale: bool = False,
+    row: Row, grid: Grid, line: TotalsLine, changed: frozenset[int] = frozenset()
 ) -> None:
     """Draw one line; `changed` are columns to be written in green."""
+    model, columns, brush = grid.model, grid.columns, grid.brush
     row.put(columns.name_at, line.title[: columns.cells_at - 2], brush.style("text"))
     for column, value in enumerate(line.values.tolist()):
         at = columns.at(column)
         if at is None:
             continue
-        level = 0 if stale else int(line.level[column])
+        level = 0 if grid.stale else int(line.level[column])
         style = brush.palette.heat(level)
         if not model.state.brokers[column].alive:
             style = brush.style("act")
@@ -137,12 +130,8 @@ def draw_totals(
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
     if columns.has_skew and line.skew > 0:
-        hot = line.skew >= SKEW
-        row.put_right(
-            columns.skew_end,
-            ratio(line.skew, brush.glyphs.times),
-            brush.style("look", bold=True) if hot else brush.style("dim"),
-        )
+        style = brush.style("look", bold=True) if line.skew >= SKEW else brush.style("dim")
+        row.put_right(columns.skew_end, ratio(line.skew, brush.glyphs.times), style)
 
 
 def draw_rule(row: Row, title: str, brush: Brush, *, role: str = "dim") -> int:

@@ -1,4 +1,4 @@
-"""What the feed saw, as a message from a reading thread to the event loop."""
+"""The dashboard: one session, the screens that draw it, and what the feed tells of the cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ from tui.global_actions.leave import LeaveWithPlan
 from tui.global_actions.probe import ProbeSwitch
 from tui.key_queue import KeyQueue
 from tui.screen.base import DashboardScreen
-from tui.screen.header import HeaderLine
 from tui.screen.services import Dashboard, ShowInFlight
 from tui.session import MARKED, Session
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
@@ -343,9 +342,6 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
         """Show the run that was just started, or what is in flight, whatever was open there."""
         self.action_show_screen("moves")
         self._make_screen("moves").post_message(ShowInFlight(started))
-
-    def on_header_line_screen_chosen(self, message: HeaderLine.ScreenChosen) -> None:
-        self.action_show_screen(message.screen_name)
 
     def _fatal_error(self) -> None:
         """End with one sentence instead of Textual's traceback, which goes to the log."""

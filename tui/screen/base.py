@@ -61,7 +61,7 @@ class DashboardScreen(Screen[None]):
         return self.dashboard.glyphs
 
     def compose(self) -> ComposeResult:
-        yield HeaderLine(self.palette, self.glyphs)
+        yield HeaderLine(self.palette, self.glyphs, self.dashboard.action_show_screen)
         yield from self.compose_body()
         yield FooterLine(self.palette)
         yield LongMessage()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual import events
-from textual.message import Message
 
 from core.load.load import Source
 from tui.actions.table import SCREENS
@@ -128,20 +128,17 @@ def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]
 
 
 class HeaderLine(Canvas):
-    """The header; a click on a tab asks for that screen."""
+    """The header; a click on a tab shows that screen."""
 
     DEFAULT_CSS = "HeaderLine { height: 1; dock: top; background: $surface; }"
 
-    @dataclass
-    class ScreenChosen(Message):
-        """The user clicked on a screen's name."""
-
-        screen_name: str
-
-    def __init__(self, palette: Palette, glyphs: Glyphs) -> None:
+    def __init__(
+        self, palette: Palette, glyphs: Glyphs, show_screen: Callable[[str], None]
+    ) -> None:
         super().__init__(id="header")
         self.palette = palette
         self.glyphs = glyphs
+        self._show_screen = show_screen
         self._tabs: tuple[Tab, ...] = ()
 
     def show(self, session: Session, active: str, width: int) -> None:
@@ -151,4 +148,4 @@ class HeaderLine(Canvas):
     def on_click(self, event: events.Click) -> None:
         for tab in self._tabs:
             if tab.start <= event.x < tab.end:
-                self.post_message(self.ScreenChosen(tab.screen))
+                self._show_screen(tab.screen)

@@ -29,38 +29,33 @@ def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
     What is cut ends in an ellipsis: the log has all of it.
     """
     lines: list[Line] = []
-    max_lines = 2 if height >= TWO_LINES_FROM else 1
     for event in list(reversed(events))[:height]:
-        lines += _event(event, width, max_lines)
+        parts = [event.text]
+        if height >= TWO_LINES_FROM:
+            first, *rest = wrap_text(event.text, width - EVENT_INDENT - 1)
+            parts = [first, *([" ".join(rest)] if rest else [])]
+        lines += _event_lines(event, parts, width)
     return tuple(lines[:height])
 
 
-def _event(event: RunEvent, width: int, max_lines: int) -> list[Line]:
-    """Return one event in at most so many lines."""
-    room, tone = width - EVENT_INDENT - 1, LEVELS[event.level]
+def _event_lines(event: RunEvent, parts: Sequence[str], width: int) -> list[Line]:
+    """Return an event with its text in these parts, each on a line."""
+    tone = LEVELS[event.level]
     at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
-    parts = wrap_text(event.text, room) if max_lines > 1 else [event.text]
-    parts = (
-        [*parts[: max_lines - 1], " ".join(parts[max_lines - 1 :])]
-        if len(parts) > max_lines
-        else parts
-    )
-    first, *more = parts
-    after = [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
-    return [fit((at, Span(first, tone)), width), *after]
+    heads = [at, *[plain(" " * EVENT_INDENT)] * (len(parts) - 1)]
+    return [fit((head, Span(part, tone)), width) for head, part in zip(heads, parts, strict=True)]
 
 
 @memoize_last
 def filter_events(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, ...]:
     """Return the events that hold every word; `!word` leaves out those that hold it."""
-    wanted = words.lower().split()
-    if not wanted:
+    if not (parts := words.lower().split()):
         return events
 
     def holds(text: str) -> bool:
         return all(
             word[1:] not in text if word.startswith("!") and len(word) > 1 else word in text
-            for word in wanted
+            for word in parts
         )
 
     found = zip(events, _searched(events), strict=True)
@@ -98,12 +93,9 @@ def log_lines(
     for event in islice(reversed(events), skipped, None):
         if room <= 0:
             break
-        first, *more = wrap_text(event.text, max(width - 14, 20))
-        tone = LEVELS[event.level]
-        at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
-        lines.append(fit((at, Span(first, tone)), width))
-        lines += [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
-        room -= 1 + len(more)
+        parts = wrap_text(event.text, max(width - EVENT_INDENT - 1, 20))
+        lines += _event_lines(event, parts, width)
+        room -= len(parts)
     return tuple(lines[:height])
 
 

@@ -8,22 +8,22 @@ from operator import is_
 from typing import TypeVar, TypeVarTuple
 
 T = TypeVar("T")
-Asked = TypeVarTuple("Asked")
+Arguments = TypeVarTuple("Arguments")
 
 
-def memoize_last(work: Callable[[*Asked], T]) -> Callable[[*Asked], T]:
+def memoize_last(work: Callable[[*Arguments], T]) -> Callable[[*Arguments], T]:
     """Return a function that gives its last answer again for the same arguments.
 
     The same objects, not equal ones: to compare thousands of values takes as long as the work.
     Only of what cannot change, and for the event loop alone.
     """
-    known: tuple[tuple[*Asked], T] | None = None
+    known: tuple[tuple[*Arguments], T] | None = None
 
     @wraps(work)
-    def remembering(*asked: *Asked) -> T:
+    def remembering(*arguments: *Arguments) -> T:
         nonlocal known
-        if known is None or not all(map(is_, known[0], asked)):
-            known = asked, work(*asked)
+        if known is None or not all(map(is_, known[0], arguments)):
+            known = arguments, work(*arguments)
         return known[1]
 
     return remembering

@@ -31,7 +31,7 @@ class Drag:
     leading: frozenset[TopicPartition] = frozenset()
     """Which of them are led by the replica that is carried; `leads` is of the preferred leader."""
     by_mouse: bool = False
-    typed: str = ""
+    digits: str = ""
     to_lead: bool = False
     """Whether followers become leaders where they are dropped."""
 
@@ -98,14 +98,14 @@ class Drag:
         """Return it with what speaks against a drop now; it must not be `lost`."""
         if self.rests_on == _basis(state, plan, self.sources):
             return self
-        again = pick_up(state, load, plan, self.sources, self.sources[self.primary])
-        assert again is not None
+        renewed = pick_up(state, load, plan, self.sources, self.sources[self.primary])
+        assert renewed is not None
         return replace(
             self,
-            leads=again.leads,
-            leading=again.leading,
-            findings=again.findings,
-            rests_on=again.rests_on,
+            leads=renewed.leads,
+            leading=renewed.leading,
+            findings=renewed.findings,
+            rests_on=renewed.rests_on,
         )
 
     def dropped(self, state: ClusterState, plan: Plan) -> Plan:

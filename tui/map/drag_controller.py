@@ -69,7 +69,7 @@ class DragController:
     def __init__(self, screen: Surface) -> None:
         self._screen = screen
         self.drag: Drag | None = None
-        self._typed_at = 0.0
+        self._digit_at = 0.0
         self._edge = 0
         """-1 or 1 while the mouse that carries is held to the left or right of the cells."""
         self._resting: Timer | None = None
@@ -145,16 +145,16 @@ class DragController:
         if self.drag is None or model is None:
             return
         now = screen.dashboard.monotonic()
-        typed = self.drag.typed if now - self._typed_at < TYPING_SECONDS else ""
-        self._typed_at = now
+        digits = self.drag.digits if now - self._digit_at < TYPING_SECONDS else ""
+        self._digit_at = now
         ids = set(model.state.broker_ids.tolist())
-        for text in (typed + digit, digit):
+        for text in (digits + digit, digit):
             if any(str(id).startswith(text) for id in ids):
-                self.drag = replace(self.drag, typed=text)
+                self.drag = replace(self.drag, digits=text)
                 if int(text) in ids:
                     self.drag_to(int(text))
                 return
-        screen.say(f"There is no broker {typed}{digit}.", "look")
+        screen.say(f"There is no broker {digits}{digit}.", "look")
 
     def lead(self) -> None:
         """Have what is carried lead where it is dropped, or not."""
@@ -213,12 +213,12 @@ class DragController:
         if x >= scene.layout.main or self.drag is not None:
             return False
         column = scene.columns.broker_at(x)
-        again = index == model.cursor and (column is None or column == model.column)
+        is_second_click = index == model.cursor and (column is None or column == model.column)
         if column is not None:
             screen.view = replace(screen.view, broker=int(model.state.broker_ids[column]))
         screen.to_row(index)
         if model.partitions is None:
-            if again:
+            if is_second_click:
                 screen.action_enter()
             return False
         tp = screen.model.tp if screen.model else None

@@ -106,8 +106,8 @@ class MapEstimates:
         self._assessing = AssessmentWorker(
             screen, self._take_rates, lambda error: None, group="rates", rest_seconds=0.0
         )
-        self._asked_rates: RatesKey | None = None
-        self._asked_suggestion: object = None
+        self._pending_rates: RatesKey | None = None
+        self._pending_suggestion: object = None
         self._timer: Timer | None = None
         self._reckoned: PictureFacts | None = None
 
@@ -224,15 +224,15 @@ class MapEstimates:
     @property
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
-        waits = self._timer is not None or self._asked_rates is not None
-        return waits or self._asked_suggestion is not None
+        is_resting = self._timer is not None or self._pending_rates is not None
+        return is_resting or self._pending_suggestion is not None
 
     def compute_soon(self) -> None:
         """Work out what is missing once the cursor rests."""
         self._stop_timer()
         if not self.plan.moves:
             self._assessing.forget()
-            self._asked_rates = None
+            self._pending_rates = None
         if any(self._missing):
             self._timer = self._screen.set_timer(REST_SECONDS, self.compute)
 
@@ -245,7 +245,7 @@ class MapEstimates:
         rates, suggestion = self._missing
         if rates:
             self._ask_rates()
-        if suggestion and self._asked_suggestion != self._suggestion_key():
+        if suggestion and self._pending_suggestion != self._suggestion_key():
             self._ask_suggestion()
 
     def _stop_timer(self) -> None:
@@ -269,14 +269,14 @@ class MapEstimates:
             return RatesReady(key, held, found)
 
         if self._assessing.ask(plan, session.rate_bytes_per_s, rates):
-            self._asked_rates = key
+            self._pending_rates = key
 
     def _take_rates(self, found: RatesReady) -> None:
         """Take a throttle table, unless something else has been asked meanwhile."""
-        if found.key != self._asked_rates:
+        if found.key != self._pending_rates:
             return
         session = self._screen.session
-        self._rates, self._asked_rates = found, None
+        self._rates, self._pending_rates = found, None
         if self._drag() is None:
             from core.plan.estimate.rate_table import default_rate
 
@@ -286,7 +286,7 @@ class MapEstimates:
     def _ask_suggestion(self) -> None:
         session, model = self._screen.session, self._model()
         assert model is not None
-        key = self._asked_suggestion = self._suggestion_key()
+        key = self._pending_suggestion = self._suggestion_key()
         state, load = model.state, model.load
         metric, broker, topic = model.view.metric, model.broker, model.topic
         rate, base, known = session.rate_bytes_per_s, session.plan, session.calibration
@@ -307,6 +307,6 @@ class MapEstimates:
         self._screen.run_in_thread("suggestion", suggest, self._take_suggestion)
 
     def _take_suggestion(self, found: SuggestionReady) -> None:
-        if found.key == self._asked_suggestion:
-            self._suggestion, self._asked_suggestion = found, None
+        if found.key == self._pending_suggestion:
+            self._suggestion, self._pending_suggestion = found, None
             self._screen.show(self._screen.session)

@@ -37,12 +37,13 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
         text = f"{' ' if part is parts[0] else f' {glyphs.dot} '}{part}"
         if x + len(text) <= width:
             x = row.put(x, text, palette.style("text", "raised"))
-    told = session.recorded.described_at(then.at) if session.recorded else ""
+    last_event = session.recorded.described_at(then.at) if session.recorded else ""
     room = width - x - 4
-    if told and room >= 12:
-        told = told if len(told) <= room else told[: room - 1] + glyphs.ellipsis
-        told = told.replace("→", glyphs.arrow)
-        row.put(x + 3, told, palette.style("bright", "raised", bold=True))
+    if last_event and room >= 12:
+        if len(last_event) > room:
+            last_event = last_event[: room - 1] + glyphs.ellipsis
+        words = last_event.replace("→", glyphs.arrow)
+        row.put(x + 3, words, palette.style("bright", "raised", bold=True))
     return row
 
 
@@ -108,8 +109,8 @@ class PastMap:
         """Go to so many happenings later, or earlier."""
         then, recorded = self.moment, self._screen.dashboard.session.recorded
         if then is not None and recorded is not None:
-            asked_at = self._time_travel.asked_at or then.at
-            self._time_travel.go_to(recorded.moment_after(asked_at, steps))
+            pending_at = self._time_travel.pending_at or then.at
+            self._time_travel.go_to(recorded.moment_after(pending_at, steps))
 
     def refuses(self, key: str) -> bool:
         """Return whether a key would edit the past; it is said."""

@@ -87,8 +87,12 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
 
     def _have_assessed(self) -> None:
         run, state, load, plan = self._run, self._state, self._load, remaining_plan(self._run)
-        seen = self._looked_at
-        if seen is not None and seen[1] == plan and is_similar(seen[0], (state, load), plan):
+        assessed = self._looked_at
+        if (
+            assessed is not None
+            and assessed[1] == plan
+            and is_similar(assessed[0], (state, load), plan)
+        ):
             return
 
         def work(go_on: Callable[[], None]) -> tuple[PlanAssessment, RateBounds]:

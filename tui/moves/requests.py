@@ -265,13 +265,13 @@ class RunRequests:
         if any(payload.keys() & {"move", "moves"} for _, payload in asks):
             self._unmark()
 
-        def asked() -> tuple[str, str]:
-            waits = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]
-            if any(waits):
+        def send() -> tuple[str, str]:
+            waiting = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]
+            if any(waiting):
                 return f"Asked {words}: it waits until the process is back (B).", "look"
             return f"Asked {words}: it is taken up at once.", "fine"
 
-        self._work(asked)
+        self._work(send)
 
     def _work(self, call: Callable[[], tuple[str, str]]) -> None:
         """Have a thread do what may take a while, and say what came of it."""

@@ -113,8 +113,8 @@ class Targets:
         """Return what a run is asked for so that a move has `broker` as its destination."""
         after = with_replaced(self.moves[index], self.replaced[index], broker)
         allow = next(choice.allow for choice in self.choices if choice.broker == broker)
-        asked = {"move": index, "after": list(after)}
-        return asked | {"allow": sorted(allow)} if allow else asked
+        payload = {"move": index, "after": list(after)}
+        return payload | {"allow": sorted(allow)} if allow else payload
 
 
 def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress]) -> Targets:

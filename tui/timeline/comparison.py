@@ -34,7 +34,7 @@ class TimelineComparison:
         """None while what happened is listed."""
         self.fine_at: datetime | None = None
         """The moment that was marked as fine; None takes the cursor's."""
-        self._asked = 0
+        self._number = 0
         """Counts questions: an answer to an older one, or to one taken back, comes too late."""
         self._open: tuple[datetime, datetime | None] | None = None
         """The two moments that a thread compares, None for now; None while there is no such one."""
@@ -66,7 +66,7 @@ class TimelineComparison:
             self._compare(since, None if moment == since else moment)
 
     def stop(self) -> None:
-        self._asked += 1
+        self._number += 1
         self._open, self._repeat = None, False
         self.shown = None
         self._changed()
@@ -95,17 +95,17 @@ class TimelineComparison:
         state = self._screen.session.state
         if state is None:
             return
-        self._asked += 1
+        self._number += 1
         self._open, self._repeat = (since, until), False
         self._screen.run_in_thread(
             "compare",
             partial(compare, state.cluster_id, since, until, self._current_filter()),
-            partial(self._take, self._asked),
-            partial(self._take, self._asked),
+            partial(self._take, self._number),
+            partial(self._take, self._number),
         )
 
-    def _take(self, asked: int, answer: Comparison | TrimtabError | None) -> None:
-        if asked != self._asked:
+    def _take(self, number: int, answer: Comparison | TrimtabError | None) -> None:
+        if number != self._number:
             return
         repeated = self._open if self._repeat else None
         self._open, self._repeat = None, False

@@ -41,7 +41,7 @@ class TimelineFilter:
         the event says; `!` before any of them leaves out what it stands for.
         """
         brokers: set[int] = set()
-        said: str | None = None
+        text: str | None = None
         for word in self._words:
             bare = word.removeprefix("!")
             lacks = bare != word
@@ -56,8 +56,8 @@ class TimelineFilter:
                 if lacks and event.kind & KIND_FILTERS[bare]:
                     return False
             else:
-                said = format_event(event).lower() if said is None else said
-                if (bare in said) is lacks:
+                text = format_event(event).lower() if text is None else text
+                if (bare in text) is lacks:
                     return False
         if brokers and not brokers & event.brokers:
             return False

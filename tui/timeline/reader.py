@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from heapq import merge
@@ -11,9 +11,9 @@ from core import paths
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline.changes import find_changes
-from core.watch.timeline.events import Note
+from core.watch.timeline.events import Event, Note
 from core.watch.timeline.store import Timeline
-from core.watch.timeline.text import group_events
+from core.watch.timeline.text import EventGroup, group_events
 from tui.timeline.history import Comparison, RecordedTimeline, TimelineFilter
 from tui.timeline.lane_data import lanes_of
 
@@ -59,26 +59,25 @@ def _read(
     if known is not None and (known.span, known.reported_upto, known.timeline_filter) == now_known:
         return known
     if known is not None and len(known.events) < 2 * MAX_EVENTS:
-        seen, cut = (
-            [event for event in known.events if not isinstance(event.after, Note)],
-            known.cut,
-        )
-        seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
+        changes = [event for event in known.events if not isinstance(event.after, Note)]
+        changes += timeline.seen(changes[-1].at + _NEXT if changes else None)
+        cut = known.cut
     else:
         newest = timeline.since_newest(MAX_EVENTS)
-        seen, cut = list(timeline.seen(newest)), newest is not None
+        changes, cut = list(timeline.seen(newest)), newest is not None
     # Somebody may tell of what was a while ago: this is read anew, the newest of it.
-    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_notes(MAX_EVENTS)
-    reported_cut = told_since is not None and (seen_since is None or told_since > seen_since)
-    told = timeline.told(told_since if reported_cut else seen_since)
-    events = tuple(merge(seen, told, key=lambda event: event.at))
+    changes_since, notes_since = (
+        changes[0].at if cut else None,
+        timeline.since_newest_notes(MAX_EVENTS),
+    )
+    reported_cut = notes_since is not None and (
+        changes_since is None or notes_since > changes_since
+    )
+    notes = timeline.told(notes_since if reported_cut else changes_since)
+    events = tuple(merge(changes, notes, key=lambda event: event.at))
     first = max(events[0].at - _NEXT, span[0]) if cut else span[0]
     start = timeline.state_at(first)
     assert start is not None  # a picture of that time is there: all is read as of one moment
-    found = group_events(
-        (event for event in events if timeline_filter.has(event)), timeline_filter.kinds
-    )
-    lanes = lanes_of(start, events)
     return RecordedTimeline(
         cluster_id,
         span,
@@ -87,9 +86,15 @@ def _read(
         cut,
         reported_cut,
         timeline_filter,
-        tuple(found),
-        lanes,
+        _group(events, timeline_filter),
+        lanes_of(start, events),
     )
+
+
+def _group(events: Iterable[Event], timeline_filter: TimelineFilter) -> tuple[EventGroup, ...]:
+    """Return what is asked for of these events, folded."""
+    found = (event for event in events if timeline_filter.has(event))
+    return tuple(group_events(found, timeline_filter.kinds))
 
 
 def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
@@ -114,7 +119,5 @@ def compare(
     if before is None or after is None:
         return None
     differ = find_changes(before, after)
-    found = group_events(
-        (event for event in differ if timeline_filter.has(event)), timeline_filter.kinds
-    )
-    return Comparison(since, until, second is None, tuple(found), len(differ))
+    found = _group(differ, timeline_filter)
+    return Comparison(since, until, second is None, found, len(differ))

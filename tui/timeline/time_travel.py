@@ -18,7 +18,7 @@ class TimeTravel:
 
     def __init__(self, screen: DashboardScreen, arrived: Callable[[], None]) -> None:
         self._screen, self._arrived = screen, arrived
-        self.asked_at: datetime | None = None
+        self.pending_at: datetime | None = None
         """The moment that was asked for last, until it is there; None while none is waited for."""
 
     def go_to(self, moment: datetime) -> None:
@@ -26,7 +26,7 @@ class TimeTravel:
         session = self._screen.dashboard.session
         if session.state is None:
             return
-        self.asked_at = moment
+        self.pending_at = moment
         cluster_id, snapshots = session.state.cluster_id, session.snapshots
 
         def work() -> tuple[PastMoment | None, TrimtabError | None]:
@@ -49,15 +49,15 @@ class TimeTravel:
 
     def give_up(self) -> None:
         """Nobody waits for a moment any more."""
-        self.asked_at = None
+        self.pending_at = None
 
     def _take(
-        self, asked_at: datetime, then: PastMoment | None, error: TrimtabError | None
+        self, pending_at: datetime, then: PastMoment | None, error: TrimtabError | None
     ) -> None:
         screen = self._screen
-        if asked_at != self.asked_at or not screen.is_current:
+        if pending_at != self.pending_at or not screen.is_current:
             return  # what replaced a worker does not keep it from answering
-        self.asked_at = None
+        self.pending_at = None
         if error is not None:
             screen.dashboard.session.take_trouble(error)
             screen.say_error(error)

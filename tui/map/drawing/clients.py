@@ -28,61 +28,61 @@ def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, 
 
     dead = {broker.id for broker in state.brokers if not broker.alive}
     found = []
-    for seen in report.brokers:
-        if seen.lasts_seconds is None or seen.broker in dead:
+    for entry in report.brokers:
+        if entry.lasts_seconds is None or entry.broker in dead:
             continue
-        name = f"b{seen.broker}"
-        if seen.health is Health.SLOW:
-            worst = max(seen.produce.p99_ms or 0.0, seen.fetch.p99_ms or 0.0)
+        name = f"b{entry.broker}"
+        if entry.health is Health.SLOW:
+            worst = max(entry.produce.p99_ms or 0.0, entry.fetch.p99_ms or 0.0)
             words = f"{name} slow for clients: p99 {format_milliseconds(worst)}"
             short, weight = f"{name} slow", Weight.LOOK
         else:
-            why = seen.errors[-1] if seen.errors else seen.health.value
+            why = entry.errors[-1] if entry.errors else entry.health.value
             words, short, weight = f"clients of {name}: {why}", f"{name} fails clients", Weight.ACT
-        id = f"clients-{seen.broker}"
-        found.append(Verdict(id, weight, words, short, broker=seen.broker))
+        id = f"clients-{entry.broker}"
+        found.append(Verdict(id, weight, words, short, broker=entry.broker))
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
 
 
-def client_words(seen: BrokerHealth) -> Sentence:
+def client_words(entry: BrokerHealth) -> Sentence:
     """Return what clients feel at one broker in a line."""
     from core.watch.clients.health_detector import Health, format_milliseconds
 
-    match seen.health:
+    match entry.health:
         case Health.WAITING:
             return (Word("clients: nothing heard yet", "dim"),)
         case Health.FAILING | Health.DOWN:
-            errors = ", ".join(seen.errors) or seen.health.value
-            words = f"clients: {errors} for {format_duration(seen.lasts_seconds)}"
+            errors = ", ".join(entry.errors) or entry.health.value
+            words = f"clients: {errors} for {format_duration(entry.lasts_seconds)}"
             return (Word(words, "act", True),)
-    role = "look" if seen.health is Health.SLOW else "text"
+    role = "look" if entry.health is Health.SLOW else "text"
     parts = [Word("clients p50/p99  ", "dim")]
-    for what, wait in (("produce", seen.produce), ("fetch", seen.fetch)):
+    for what, wait in (("produce", entry.produce), ("fetch", entry.fetch)):
         times = f"{format_milliseconds(wait.p50_ms)}/{format_milliseconds(wait.p99_ms)}  "
         parts += [Word(f"{what} ", "dim"), Word(times, role)]
     return tuple(parts)
 
 
-def client_words_short(seen: BrokerHealth) -> Sentence:
+def client_words_short(entry: BrokerHealth) -> Sentence:
     """Return the same where there is little room: p99 alone."""
     from core.watch.clients.health_detector import Health, format_milliseconds
 
-    if seen.health not in (Health.FINE, Health.SLOW):
-        role = "dim" if seen.health is Health.WAITING else "act"
-        return (Word(f"clients {seen.health.value}", role),)
-    role = "look" if seen.health is Health.SLOW else "text"
-    produce, fetch = (format_milliseconds(of.p99_ms) for of in (seen.produce, seen.fetch))
+    if entry.health not in (Health.FINE, Health.SLOW):
+        role = "dim" if entry.health is Health.WAITING else "act"
+        return (Word(f"clients {entry.health.value}", role),)
+    role = "look" if entry.health is Health.SLOW else "text"
+    produce, fetch = (format_milliseconds(of.p99_ms) for of in (entry.produce, entry.fetch))
     return (Word("p99  ", "dim"), Word(f"produce {produce}  fetch {fetch}", role))
 
 
-def client_number(seen: BrokerHealth) -> tuple[float | None, str]:
+def client_number(entry: BrokerHealth) -> tuple[float | None, str]:
     """Return the larger p99 of one broker in ms, and its role; None for one that fails."""
     from core.watch.clients.health_detector import Health
 
-    if seen.health in (Health.FAILING, Health.DOWN):
+    if entry.health in (Health.FAILING, Health.DOWN):
         return None, "act"
-    known = [wait.p99_ms for wait in (seen.produce, seen.fetch) if wait.p99_ms is not None]
-    return max(known, default=None), "look" if seen.health is Health.SLOW else "text"
+    known = [wait.p99_ms for wait in (entry.produce, entry.fetch) if wait.p99_ms is not None]
+    return max(known, default=None), "look" if entry.health is Health.SLOW else "text"
 
 
 TITLE = "clients p99 ms"
@@ -93,10 +93,10 @@ def draw_clients(row: Row, grid: Grid, report: ProbeReport) -> None:
     model, columns, brush = grid.model, grid.columns, grid.brush
     row.put(columns.name_at, TITLE[: columns.cells_at - 2], brush.style("text"))
     for column, broker in enumerate(model.state.brokers):
-        at, seen = columns.at(column), report.of(broker.id)
-        if at is None or seen is None:
+        at, entry = columns.at(column), report.of(broker.id)
+        if at is None or entry is None:
             continue
-        value, role = client_number(seen)
+        value, role = client_number(entry)
         suffers = role != "text"
         text = (brush.glyphs.act if suffers else "") if value is None else _short(value)
         if len(text) > columns.digits and not suffers and column != model.column:

@@ -27,9 +27,9 @@ def draw_panel(scene: Scene, rows: Sequence[Row], y: int) -> int:
     layout, brush = scene.layout, scene.brush
     title, lines = _panel_lines(scene, short=not layout.roomy)
     x = draw_rule(rows[y], title, brush, role="bright")
-    seen = scene.clients.of(scene.model.broker) if scene.clients is not None else None
-    if seen is not None and scene.drag is None:
-        for words in (client_words(seen), client_words_short(seen)):
+    health = scene.clients.of(scene.model.broker) if scene.clients is not None else None
+    if health is not None and scene.drag is None:
+        for words in (client_words(health), client_words_short(health)):
             if x + 3 + sum(len(word.text) for word in words) < rows[y].width:
                 write_sentence(rows[y], x + 2, (Word(" "), *words, Word(" ")), brush)
                 break

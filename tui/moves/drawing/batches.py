@@ -119,7 +119,7 @@ def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
     ended = not batch.count(MoveStatus.QUEUED, *IN_FLIGHT)
     share = 1.0 if ended and not total else batch.moved_bytes / total if total else 0.0
     number = left(f"{batch.number}", 8)
-    words, tone = _stands(batch)
+    words, tone = _counts_words(batch)
     return fit(
         (
             Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
@@ -134,7 +134,7 @@ def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
     )
 
 
-def _stands(batch: Batch) -> tuple[str, Tone]:
+def _counts_words(batch: Batch) -> tuple[str, Tone]:
     moves_words = (
         (MoveStatus.FAILED, "failed"),
         (MoveStatus.STUCK, "stuck"),

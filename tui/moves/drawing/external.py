@@ -99,7 +99,7 @@ def _line(move: ForeignMove, width: int) -> Line:
     idle = move.idle_seconds >= STUCK_SECONDS
     rate = "" if move.bytes_per_s is None else format_rate(move.bytes_per_s)
     time_left = "" if move.left_seconds is None or idle else format_duration(move.left_seconds)
-    said = f"▲ no byte for {format_duration(move.idle_seconds)}" if idle else ""
+    warning = f"▲ no byte for {format_duration(move.idle_seconds)}" if idle else ""
     on = (move.broker,) if move.broker is not None else ()
     changes = change_words(move.before, move.after, on)
     to = f"  to {move.log_dir}" if on and not idle else ""
@@ -113,7 +113,7 @@ def _line(move: ForeignMove, width: int) -> Line:
             plain(left(amount, 15)),
             Span(right(rate, 9), Tone.LOOK if idle else Tone.PLAIN),
             bright(right(time_left, 9)),
-            Span(f"  {said}", Tone.LOOK, bold=True) if said else dim(to),
+            Span(f"  {warning}", Tone.LOOK, bold=True) if warning else dim(to),
         ),
         width,
     )

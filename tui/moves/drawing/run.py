@@ -52,23 +52,23 @@ def _broker_line(broker: BrokerProgress, width: int) -> Line:
     tone = Tone.LOOK if broker.why and not now else Tone.PLAIN if now else Tone.DIM
     whole = format_rate(now if unlimited else limit)
     unknown = broker.bytes_per_s is None
-    said = "?" if unknown else whole if unlimited else _in_unit_of(whole, now)
-    against = said if unlimited else f"{said} / {whole}"
+    rate = "?" if unknown else whole if unlimited else _in_unit_of(whole, now)
+    against = rate if unlimited else f"{rate} / {whole}"
     why = broker.why or ("no limit" if unlimited else "")
     average = broker.average_bytes_per_s
-    told = "" if average is None else f"avg {_in_unit_of(whole, average)}"
+    average_words = "" if average is None else f"avg {_in_unit_of(whole, average)}"
     if limit == FLOOR_BYTES_PER_S:  # nothing can be compared with that
         against, fraction, tone = "held", 0.0, Tone.DIM
-        told = "" if average is None else f"avg {format_rate(average)}"
+        average_words = "" if average is None else f"avg {format_rate(average)}"
         why = broker.why
-    room = max(10, len(told) + 1)
+    room = max(10, len(average_words) + 1)
     return fit(
         (
             bright(f"  {f'b{broker.broker}':<5}"),
             dim(left(broker.side, 10)),
             *bar(fraction, track),
             Span(right(against, 27 - room), tone),
-            dim(right(told, room)),
+            dim(right(average_words, room)),
             Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
         ),
         width,
@@ -96,8 +96,8 @@ def run_lines(
     at = order.index(cursor) if cursor in order else 0
     roomy = height >= 30
     gap: Lines = (BLANK,) if roomy else ()
-    said = notice_lines(run, width)
-    top: Lines = (headline(run, width), overall(run, width), *said, *gap, move_header(width))
+    notices = notice_lines(run, width)
+    top: Lines = (headline(run, width), overall(run, width), *notices, *gap, move_header(width))
     ending = ending_lines(run, width, roomy=roomy)
     detail = detail_lines(run, order[at], width, roomy=roomy) if order else ()
     taking_part = not (run.state.ended and not run.brokers)
@@ -134,10 +134,12 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
         facts.append((dim(f"at {move.done_at.astimezone(UTC):%H:%M:%S}Z"),))
     why = _why(move)
     if not roomy:
-        told = (Span(why, _tone(move)),) if why else ()
-        return (join_facts([*([told] if told else []), *facts], width),)
-    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrap_text(why, width - 6, 2)]
-    return (BLANK, rule(str(move.tp), width), join_facts(facts, width), *(said if why else ()))
+        if why:
+            facts.insert(0, (Span(why, _tone(move)),))
+        return (join_facts(facts, width),)
+    reasons = wrap_text(why, width - 6, 2) if why else ()
+    lines = (fit((Span(f"   {part}", _tone(move)),), width) for part in reasons)
+    return (BLANK, rule(str(move.tp), width), join_facts(facts, width), *lines)
 
 
 def _why(move: MoveProgress) -> str:

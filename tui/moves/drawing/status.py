@@ -48,8 +48,8 @@ HALTED = (RunStatus.SCHEDULED, RunStatus.PAUSED, RunStatus.WAITING, RunStatus.DI
 
 def is_paused(run: RunView) -> bool:
     """Return whether a run is paused, or will be as soon as its process is back."""
-    asked = [r.kind for r in run.requests if r.kind in PAUSING and not r.refused]
-    return run.state is RunStatus.PAUSED or asked[-1:] == ["pause"]
+    kinds = [r.kind for r in run.requests if r.kind in PAUSING and not r.refused]
+    return run.state is RunStatus.PAUSED or kinds[-1:] == ["pause"]
 
 
 def accepts_requests(run: RunView | None) -> bool:
@@ -109,15 +109,17 @@ def notice_lines(run: RunView, width: int) -> Lines:
     lines: list[Line] = []
     if sentence := _sentence(run):
         name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
-        said = sentence if name else sentence[:1].upper() + sentence[1:]
-        lines += [fit((Span(f"   {part}", tone),), width) for part in wrap_text(said, width - 4, 2)]
+        words = sentence if name else sentence[:1].upper() + sentence[1:]
+        lines += [
+            fit((Span(f"   {part}", tone),), width) for part in wrap_text(words, width - 4, 2)
+        ]
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunStatus.DIED):
         what = ", ".join(request.what for request in waiting[:3])
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
         how = "until its process is back" if run.state is RunStatus.DIED else "to be taken up"
-        asked = Span(f"   ▲ {len(waiting):,} asked, waiting {how}: ", Tone.LOOK, bold=True)
-        lines.append(fit((asked, plain(f"{what}{more}")), width))
+        head = Span(f"   ▲ {len(waiting):,} asked, waiting {how}: ", Tone.LOOK, bold=True)
+        lines.append(fit((head, plain(f"{what}{more}")), width))
     elif run.requests and run.requests[-1].refused and not run.state.ended:
         last = run.requests[-1]
         lines.append(fit((Span(f"   ✗ {last.what}: {last.refused}", Tone.ACT),), width))

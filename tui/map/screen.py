@@ -15,6 +15,7 @@ from textual.widget import Widget
 from core.load.view.heat import Metric
 from core.load.view.verdicts import Verdict
 from tui.actions.table import CARRY, MAP, PAST_MAP, actions_of, bindings_of
+from tui.drawing.spans import text_of
 from tui.map.drag import Drag
 from tui.map.drag_controller import DragController, MapCanvas
 from tui.map.drawing.inspector import cell_lines, cell_title
@@ -361,7 +362,7 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         if model is None or not model.rows:
             return None
         lines = cell_lines(model, self.glyphs, short=True)
-        return cell_title(model) + ": " + "".join(word.text for word in lines[0]).strip()
+        return f"{cell_title(model)}: {text_of(lines[0]).strip()}"
 
     # -- filtering -------------------------------------------------------------------------------
 

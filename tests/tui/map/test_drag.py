@@ -37,6 +37,7 @@ from core.plan.effect import compute_effect
 from core.plan.plan import Plan
 from core.run.reporting.views import RunEvent, RunStatus
 from tui.dashboard import make_session
+from tui.drawing.spans import Tone
 from tui.feed.events import GroupsChanged, RunChanged
 from tui.map import estimates as map_ahead
 from tui.map.drag_controller import MapCanvas
@@ -403,7 +404,7 @@ async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
         before = ahead.preview
         assert (before.rates, before.of_before) == (known.rates, True)
         words = [word for line, _ in rate_lines(before) for word in line]
-        assert {word.role for word in words} == {"dim"}
+        assert {word.tone for word in words} == {Tone.DIM}
         await pilot.press("escape")
         look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1")}))
         await pilot.press("space", "4")

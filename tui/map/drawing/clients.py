@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.load.view.verdicts import Verdict, Weight
 from core.units import format_duration
 from tui.drawing.canvas import Row
-from tui.map.drawing.sentences import Sentence, Word
+from tui.drawing.spans import Line, Span, Tone, dim
 from tui.map.drawing.topic_rows import Grid
 
 if TYPE_CHECKING:
@@ -44,35 +44,35 @@ def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, 
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
 
 
-def client_words(entry: BrokerHealth) -> Sentence:
+def client_words(entry: BrokerHealth) -> Line:
     """Return what clients feel at one broker in a line."""
     from core.watch.clients.health_detector import Health, format_milliseconds
 
     match entry.health:
         case Health.WAITING:
-            return (Word("clients: nothing heard yet", "dim"),)
+            return (dim("clients: nothing heard yet"),)
         case Health.FAILING | Health.DOWN:
             errors = ", ".join(entry.errors) or entry.health.value
             words = f"clients: {errors} for {format_duration(entry.lasts_seconds)}"
-            return (Word(words, "act", True),)
-    role = "look" if entry.health is Health.SLOW else "text"
-    parts = [Word("clients p50/p99  ", "dim")]
+            return (Span(words, Tone.ACT, True),)
+    tone = Tone.LOOK if entry.health is Health.SLOW else Tone.PLAIN
+    parts = [dim("clients p50/p99  ")]
     for what, wait in (("produce", entry.produce), ("fetch", entry.fetch)):
         times = f"{format_milliseconds(wait.p50_ms)}/{format_milliseconds(wait.p99_ms)}  "
-        parts += [Word(f"{what} ", "dim"), Word(times, role)]
+        parts += [dim(f"{what} "), Span(times, tone)]
     return tuple(parts)
 
 
-def client_words_short(entry: BrokerHealth) -> Sentence:
+def client_words_short(entry: BrokerHealth) -> Line:
     """Return the same where there is little room: p99 alone."""
     from core.watch.clients.health_detector import Health, format_milliseconds
 
     if entry.health not in (Health.FINE, Health.SLOW):
-        role = "dim" if entry.health is Health.WAITING else "act"
-        return (Word(f"clients {entry.health.value}", role),)
-    role = "look" if entry.health is Health.SLOW else "text"
+        tone = Tone.DIM if entry.health is Health.WAITING else Tone.ACT
+        return (Span(f"clients {entry.health.value}", tone),)
+    tone = Tone.LOOK if entry.health is Health.SLOW else Tone.PLAIN
     produce, fetch = (format_milliseconds(of.p99_ms) for of in (entry.produce, entry.fetch))
-    return (Word("p99  ", "dim"), Word(f"produce {produce}  fetch {fetch}", role))
+    return (dim("p99  "), Span(f"produce {produce}  fetch {fetch}", tone))
 
 
 def client_number(entry: BrokerHealth) -> tuple[float | None, str]:

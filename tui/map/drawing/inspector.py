@@ -9,7 +9,7 @@ import numpy as np
 
 from core.load.view.heat import Metric, ReplicaRole, partition_values, replica_roles
 from core.units import counted, format_bytes, format_duration, format_rate
-from tui.map.drawing.sentences import Sentence, Word
+from tui.drawing.spans import Line, Span, Tone, bright, dim, plain
 from tui.map.view import Model
 from tui.theming import Glyphs
 
@@ -29,12 +29,12 @@ def cell_title(model: Model) -> str:
     return f"{model.topic} on broker {model.broker}"
 
 
-def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
+def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Line]:
     """Return what is in the cell under the cursor, and its hottest partitions."""
     if model.partition_row is not None:
         return partition_lines(model, model.partition_row, glyphs)
     if model.topic is None or not model.rows:
-        return [(Word(model.no_rows, "dim"),)]
+        return [(dim(model.no_rows),)]
     state, heat = model.state, model.heat
     at_row, column = model.rows[model.cursor], model.column
     span = state.partitions_of(model.topic)
@@ -47,8 +47,12 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
     size = float(sizes[sizes >= 0].sum()) if (sizes >= 0).any() else math.nan
     dot = f" {glyphs.dot} "
     counts = [
-        Word(f"{counted(leaders, 'leader')}{dot}{counted(replicas, 'replica')}{dot}"),
-        Word(f"{in_sync} in sync", "text" if in_sync == replicas else "act", in_sync != replicas),
+        plain(f"{counted(leaders, 'leader')}{dot}{counted(replicas, 'replica')}{dot}"),
+        Span(
+            f"{in_sync} in sync",
+            Tone.PLAIN if in_sync == replicas else Tone.ACT,
+            in_sync != replicas,
+        ),
     ]
     value, fair = float(heat.values[at_row, column]), float(heat.fair[at_row, column])
     metric = heat.metric
@@ -60,25 +64,28 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
         amount = counted(round(value), metric.value.removesuffix("s"))
         share = f" (fair share {fair:.1f})"
     gap = dot if short else "      "
-    facts = [Word(gap), Word(amount, "bright" if heat.level[at_row, column] > 1 else "text")]
-    facts.append(Word(share if not short else share.replace("share ", ""), "dim"))
+    facts = [
+        plain(gap),
+        Span(amount, Tone.BRIGHT if heat.level[at_row, column] > 1 else Tone.PLAIN),
+    ]
+    facts.append(dim(share if not short else share.replace("share ", "")))
     if metric is not Metric.SIZE and not short and not math.isnan(size):
-        facts += [Word(gap), Word(format_bytes(size))]
+        facts += [plain(gap), plain(format_bytes(size))]
     hot = _hottest(model, glyphs)
     if short:
         return [(*counts, *facts)]
-    return [(*counts, *facts), (Word("hottest  ", "dim"), *hot)] if hot else [(*counts, *facts)]
+    return [(*counts, *facts), (dim("hottest  "), *hot)] if hot else [(*counts, *facts)]
 
 
-def _hottest(model: Model, glyphs: Glyphs) -> Sentence:
+def _hottest(model: Model, glyphs: Glyphs) -> Line:
     """Return the partitions that carry most in the cell, each with its mark."""
-    words: list[Word] = []
+    words: list[Span] = []
     for name, what, _ in hottest(model, glyphs, HOTTEST):
-        words += [Word(f"{name} ", "bright", True), Word(f"{what.text}   ", what.role)]
+        words += [bright(f"{name} "), Span(f"{what.text}   ", what.tone)]
     return tuple(words)
 
 
-def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Word, str]]:
+def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Span, str]]:
     """Return name, mark with rate (or lag), and size of the cell's partitions, worst first."""
     state, topic = model.state, model.topic
     assert topic is not None
@@ -95,22 +102,22 @@ def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Word, s
     found.sort(
         key=lambda f: (f[1] is not ReplicaRole.OUT_OF_SYNC, -np.nan_to_num(values[f[0]]), f[0])
     )
-    rows: list[tuple[str, Word, str]] = []
+    rows: list[tuple[str, Span, str]] = []
     for row, role in found[:count]:
         if role is ReplicaRole.OUT_OF_SYNC:
             lag = _lag(model, row, model.broker)
             behind = f"{lag:,} behind" if lag > 0 else "out of sync"
-            what = Word(f"{glyphs.out_of_sync} {behind}", "act")
+            what = Span(f"{glyphs.out_of_sync} {behind}", Tone.ACT)
         else:
             mark = glyphs.leader if role is ReplicaRole.LEADER else glyphs.follower
             text = format_bytes(float(values[row]), unit=metric.unit or "B/s")
-            what = Word(f"{mark} {text}", "look" if role is ReplicaRole.LEADER else "text")
+            what = Span(f"{mark} {text}", Tone.LOOK if role is ReplicaRole.LEADER else Tone.PLAIN)
         size = float(state.partition_size_bytes[row])
         rows.append((f"p{state.partition[row]}", what, format_bytes(size) if size >= 0 else "?"))
     return rows
 
 
-def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
+def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
     """Return one partition's replicas with their places, sizes and lags."""
     state = model.state
     at = state.replica_slice(row)
@@ -120,38 +127,38 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
     size = float(state.partition_size_bytes[row])
     rate = float(model.load.in_bytes_per_s[row])
     facts = [
-        Word(f"leader {int(state.leader[row]) if state.leader[row] >= 0 else 'none'}", "bright"),
-        Word(f"{dot}{counted(len(held), 'replica')}"),
-        Word(f"{dot}{format_rate(None if math.isnan(rate) else rate)} in"),
-        Word(f"{dot}{format_bytes(size if size >= 0 else None)}"),
+        Span(f"leader {int(state.leader[row]) if state.leader[row] >= 0 else 'none'}", Tone.BRIGHT),
+        plain(f"{dot}{counted(len(held), 'replica')}"),
+        plain(f"{dot}{format_rate(None if math.isnan(rate) else rate)} in"),
+        plain(f"{dot}{format_bytes(size if size >= 0 else None)}"),
     ]
     if topic.min_insync is not None:
-        facts.append(Word(f"{dot}min.insync {topic.min_insync}", "dim"))
-    lines: list[Sentence] = [tuple(facts)]
-    words: list[Word] = [Word("replicas  ", "dim")]
+        facts.append(dim(f"{dot}min.insync {topic.min_insync}"))
+    lines: list[Line] = [tuple(facts)]
+    words: list[Span] = [dim("replicas  ")]
     for replica, broker in zip(
         range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
     ):
         role = held[broker]
-        look = {
-            ReplicaRole.LEADER: ("yours", glyphs.leader),
-            ReplicaRole.FOLLOWER: ("text", glyphs.follower),
-            ReplicaRole.OUT_OF_SYNC: ("act", glyphs.out_of_sync),
-            ReplicaRole.ARRIVING: ("yours", glyphs.arriving),
-            ReplicaRole.LEAVING: ("dim", glyphs.leaving),
-            ReplicaRole.NONE: ("dim", glyphs.nothing),
+        tone, mark = {
+            ReplicaRole.LEADER: (Tone.YOURS, glyphs.leader),
+            ReplicaRole.FOLLOWER: (Tone.PLAIN, glyphs.follower),
+            ReplicaRole.OUT_OF_SYNC: (Tone.ACT, glyphs.out_of_sync),
+            ReplicaRole.ARRIVING: (Tone.YOURS, glyphs.arriving),
+            ReplicaRole.LEAVING: (Tone.DIM, glyphs.leaving),
+            ReplicaRole.NONE: (Tone.DIM, glyphs.nothing),
         }[role]
-        words.append(Word(f"{look[1]} b{broker}", look[0], role is ReplicaRole.LEADER))
+        words.append(Span(f"{mark} b{broker}", tone, role is ReplicaRole.LEADER))
         lag, own = int(state.lag[replica]), int(state.size_bytes[replica])
         if role in (ReplicaRole.OUT_OF_SYNC, ReplicaRole.ARRIVING):
             behind = f"{lag:,} behind" if lag > 0 else role.value
-            words.append(Word(f" {format_bytes(own if own >= 0 else None)}, {behind}", look[0]))
-        words.append(Word("   "))
+            words.append(Span(f" {format_bytes(own if own >= 0 else None)}, {behind}", tone))
+        words.append(plain("   "))
     lines.append(tuple(words))
     return lines
 
 
-def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Sentence]:
+def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Line]:
     """Return one line a replica: broker, rack, size, lag, log dir. For the last zoom.
 
     Of a long path the end is shown: that is where log dirs differ.
@@ -159,7 +166,7 @@ def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[
     state = model.state
     at = state.replica_slice(row)
     held = replica_roles(state, row)
-    lines: list[Sentence] = []
+    lines: list[Line] = []
     for replica, broker in zip(
         range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
     ):
@@ -169,22 +176,22 @@ def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[
         size, lag = int(state.size_bytes[replica]), int(state.lag[replica])
         role = held[broker]
         words = (
-            Word(f"b{broker:<5}", "bright", True),
-            Word(f"{role.value:<12}", "act" if role is ReplicaRole.OUT_OF_SYNC else "text"),
-            Word(f"rack {(known.rack if known else None) or '?':<8}", "dim"),
-            Word(f"{format_bytes(size if size >= 0 else None):>8}  "),
-            Word(f"lag {lag if lag >= 0 else '?'}  ", "dim"),
+            bright(f"b{broker:<5}"),
+            Span(f"{role.value:<12}", Tone.ACT if role is ReplicaRole.OUT_OF_SYNC else Tone.PLAIN),
+            dim(f"rack {(known.rack if known else None) or '?':<8}"),
+            plain(f"{format_bytes(size if size >= 0 else None):>8}  "),
+            dim(f"lag {lag if lag >= 0 else '?'}  "),
         )
         room = max(0, width - sum(len(word.text) for word in words))
         if len(path) > room:
             path = (glyphs.ellipsis + path[len(path) - room + 1 :])[:room]
-        lines.append((*words, Word(path, "dim")))
+        lines.append((*words, dim(path)))
     return lines
 
 
 def suggestion_line(
     found: Suggestion | None, estimate: Estimate | None, glyphs: Glyphs, *, short: bool
-) -> Sentence:
+) -> Line:
     """Return the one thing to try: effect, bytes, time."""
     if found is None:
         return ()
@@ -210,7 +217,7 @@ def suggestion_line(
         text = f"  b{found.source} {before} {arrow} {after}, {cost}"
     else:
         text = f"  takes b{found.source} from {before} to {after}, {skew}, {cost}"
-    return (Word(label, "dim"), Word(move, "yours", True), Word(text))
+    return (dim(label), Span(move, Tone.YOURS, True), plain(text))
 
 
 def _pair(before: float, after: float, unit: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from core.plan.checks.catalogue import Severity
 from core.units import format_duration, format_rate
 from tui.drawing.canvas import Row
+from tui.drawing.spans import Line, Span, Tone, bright, dim, plain, width_of
 from tui.map.drawing.clients import client_words, client_words_short
 from tui.map.drawing.inspector import (
     cell_lines,
@@ -17,7 +18,7 @@ from tui.map.drawing.inspector import (
 )
 from tui.map.drawing.preview import Preview, change_words, changes, plan_words, touched
 from tui.map.drawing.scene import Scene
-from tui.map.drawing.sentences import Sentence, Word, write_sentence
+from tui.map.drawing.sentences import write_line
 from tui.map.drawing.totals import draw_rule
 from tui.map.view import Model
 
@@ -30,15 +31,15 @@ def draw_panel(scene: Scene, rows: Sequence[Row], y: int) -> int:
     health = scene.clients.of(scene.model.broker) if scene.clients is not None else None
     if health is not None and scene.drag is None:
         for words in (client_words(health), client_words_short(health)):
-            if x + 3 + sum(len(word.text) for word in words) < rows[y].width:
-                write_sentence(rows[y], x + 2, (Word(" "), *words, Word(" ")), brush)
+            if x + 3 + width_of(words) < rows[y].width:
+                write_line(rows[y], x + 2, (plain(" "), *words, plain(" ")), brush)
                 break
     for n, sentence in enumerate(lines[: layout.panel], 1):
-        write_sentence(rows[y + n], 2, sentence, brush)
+        write_line(rows[y + n], 2, sentence, brush)
     return y + 1 + layout.panel
 
 
-def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Sentence]]:
+def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Line]]:
     """Return the panel's title and lines: the carry where there is no side panel, else the cell."""
     model, glyphs = scene.model, scene.brush.glyphs
     room, row = scene.layout.main - 3, model.partition_row
@@ -58,7 +59,7 @@ def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Sentence]]:
     return cell_title(model), lines
 
 
-def _drag_lines(scene: Scene) -> tuple[str, list[Sentence]]:
+def _drag_lines(scene: Scene) -> tuple[str, list[Line]]:
     """Return title and lines of a carry on a narrow screen: before → after, time, reasons."""
     drag, model, preview, brush = scene.drag, scene.model, scene.preview, scene.brush
     assert drag is not None
@@ -72,29 +73,29 @@ def _drag_lines(scene: Scene) -> tuple[str, list[Sentence]]:
         refused = not drag.can_drop
         mark = brush.glyphs.act if refused else brush.glyphs.look
         why = f"{mark} {finding.sentence}"
-        first: Sentence = (Word(why, "act" if refused else "look", True),)
+        first: Line = (Span(why, Tone.ACT if refused else Tone.LOOK, True),)
     else:
-        words: list[Word] = []
+        words: list[Span] = []
         brokers = touched(model.state, preview.effect, [drag.sources[tp], drag.target])
         for change in changes(model, preview.effect, brokers)[:5]:
             what, before, _, after = change_words(change, brush)
             words += [
-                Word(what.text.strip() + " ", "dim"),
-                Word(before.text.strip(), before.role),
-                Word(arrow, "dim"),
-                Word(after.text.strip(), after.role, True),
-                Word("  "),
+                dim(what.text.strip() + " "),
+                Span(before.text.strip(), before.tone),
+                dim(arrow),
+                Span(after.text.strip(), after.tone, True),
+                plain("  "),
             ]
-        first = tuple(words) or (Word("h and l carry it; enter drops it", "dim"),)
+        first = tuple(words) or (dim("h and l carry it; enter drops it"),)
     return title, [first, _plan_and_time(preview, model)]
 
 
-def _plan_and_time(preview: Preview, model: Model) -> Sentence:
-    words = [Word("plan  ", "dim"), Word(plan_words(model.state, preview.plan), "bright", True)]
+def _plan_and_time(preview: Preview, model: Model) -> Line:
+    words = [dim("plan  "), bright(plan_words(model.state, preview.plan))]
     for rate in (preview.rates or ())[-3:]:
         when = "never" if rate.never else format_duration(rate.seconds)
         words += [
-            Word(f"   {format_rate(rate.rate_bytes_per_s)} ", "dim"),
-            Word(when, "dim" if preview.of_before else "act" if rate.never else "text"),
+            dim(f"   {format_rate(rate.rate_bytes_per_s)} "),
+            Span(when, Tone.DIM if preview.of_before else Tone.ACT if rate.never else Tone.PLAIN),
         ]
     return tuple(words)

@@ -17,7 +17,7 @@ from core.load.view.text import scale_of
 from core.load.view.totals import max_ratio
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
-from tui.map.drawing.sentences import Sentence, Word
+from tui.drawing.spans import Line, Span, Tone, dim, plain
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 
@@ -95,14 +95,16 @@ def touched(state: ClusterState, effect: Effect, first: Sequence[int] = ()) -> l
     return [*dict.fromkeys(first), *rest]
 
 
-def change_words(change: Change, brush: Brush) -> Sentence:
-    role = {True: "fine", False: "look", None: "text"}[change.better]
+def change_words(change: Change, brush: Brush) -> Line:
+    tone = {True: Tone.FINE, False: Tone.LOOK, None: Tone.PLAIN}[change.better]
     times = brush.glyphs.times
     return (
-        Word(f"{change.name:<9}"),
-        Word(f"{change.before.replace('×', times):>8}", "look" if change.hot else "text", True),
-        Word(f" {brush.glyphs.arrow} ", "dim"),
-        Word(f"{change.after.replace('×', times):>7}", role, True),
+        plain(f"{change.name:<9}"),
+        Span(
+            f"{change.before.replace('×', times):>8}", Tone.LOOK if change.hot else Tone.PLAIN, True
+        ),
+        dim(f" {brush.glyphs.arrow} "),
+        Span(f"{change.after.replace('×', times):>7}", tone, True),
     )
 
 

@@ -11,7 +11,16 @@ from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Severity
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.canvas import Row
-from tui.drawing.spans import partition_name, wrap_text
+from tui.drawing.spans import (
+    Line,
+    Span,
+    Tone,
+    bright,
+    dim,
+    partition_name,
+    plain,
+    wrap_text,
+)
 from tui.map.drag import Drag
 from tui.map.drawing.inspector import cell_title, hottest, partition_lines
 from tui.map.drawing.preview import (
@@ -24,7 +33,7 @@ from tui.map.drawing.preview import (
     touched,
 )
 from tui.map.drawing.scene import WIDE_SIDE, Scene
-from tui.map.drawing.sentences import Panel, Sentence, Word, broken
+from tui.map.drawing.sentences import Panel, broken
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 
@@ -38,20 +47,20 @@ GROUP_LINES = 3
 GROUP_NAME = 13
 
 
-def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Sentence]:
+def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Line]:
     """Return what is carried, from where to where, and whether it may be dropped there."""
     source = drag.sources[drag.primary]
-    lines: list[Sentence] = [(Word("carrying ", "dim"), Word(drag.words, "bright", True))]
-    words = [Word(f"from {source} to {drag.target}" if drag.moved else f"from {source}")]
+    lines: list[Line] = [(dim("carrying "), bright(drag.words))]
+    words = [plain(f"from {source} to {drag.target}" if drag.moved else f"from {source}")]
     racks = {broker.id: broker.rack for broker in model.state.brokers}
     one, other = racks.get(source), racks.get(drag.target)
     finding = drag.finding if drag.moved else None
     if drag.moved and one and other and (finding is None or finding.id != "rack-spread"):
         arrow, fine = brush.glyphs.arrow, brush.glyphs.fine
-        words.append(Word(f"  rack {one} {arrow} {other} {fine}", "fine"))
+        words.append(Span(f"  rack {one} {arrow} {other} {fine}", Tone.FINE))
     lines.append(tuple(words))
     if drag.to_lead:
-        lines.append((Word("to lead there", "yours", True),))
+        lines.append((Span("to lead there", Tone.YOURS, True),))
     return lines
 
 
@@ -69,34 +78,32 @@ def cannot_drop(drag: Drag, *, severity: Severity) -> list[tuple[str, str]]:
     ]
 
 
-def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
+def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     """Return the throttle table: rate, time, the slowest broker and side; True for the chosen."""
     if preview.rates is None:
-        return [((Word("working it out", "dim"),), False)]
+        return [((dim("working it out"),), False)]
     if not preview.rates:
         text = "no data to move" if preview.plan.moves else "nothing planned"
-        return [((Word(text, "dim"),), False)]
-    lines: list[tuple[Sentence, bool]] = [
-        ((Word(f"{'a side':>9}{'time':>10}  slowest", "dim"),), False)
-    ]
+        return [((dim(text),), False)]
+    lines: list[tuple[Line, bool]] = [((dim(f"{'a side':>9}{'time':>10}  slowest"),), False)]
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
         amount = f"{format_rate(rate.rate_bytes_per_s):>9}"
         limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate.limit)}"
         if rate.never is not None:
             why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
-            never = Word(f"{'never':>10}", "act", True)
-            words: Sentence = (Word(amount, "text"), never, Word(why, "act"))
+            never = Span(f"{'never':>10}", Tone.ACT, True)
+            words: Line = (plain(amount), never, Span(why, Tone.ACT))
         else:
             time = "?" if rate.seconds is None else format_duration(rate.seconds)
             words = (
-                Word(amount, "yours" if chosen else "text", chosen),
-                Word(f"{time:>10}", "bright" if chosen else "text", chosen),
-                Word(f"  {limit}"),
+                Span(amount, Tone.YOURS if chosen else Tone.PLAIN, chosen),
+                Span(f"{time:>10}", Tone.BRIGHT if chosen else Tone.PLAIN, chosen),
+                plain(f"  {limit}"),
             )
         lines.append((words, chosen))
     if preview.of_before:
-        return [(tuple(Word(word.text, "dim") for word in words), False) for words, _ in lines]
+        return [(tuple(dim(span.text) for span in line), False) for line, _ in lines]
     return lines
 
 
@@ -119,7 +126,7 @@ def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
             legal = drag.can_drop
             mark = brush.glyphs.look if legal else brush.glyphs.act
             for part in wrap_text(f"{mark} {finding.sentence}", width, 4):
-                panel.write((Word(part, "look" if legal else "act"),))
+                panel.write((Span(part, Tone.LOOK if legal else Tone.ACT),))
         panel.gap()
     elif model.partition_row is not None:
         _draw_partition(panel, model, model.partition_row)
@@ -145,7 +152,7 @@ def _draw_cell(panel: Panel, model: Model) -> None:
     panel.title(cell_title(model))
     for name, what, size in hottest(model, panel.brush.glyphs, CELL_LINES):
         panel.write(
-            (Word(f"{name:<8}", "bright"), Word(f"{what.text:<20}", what.role), Word(size, "dim"))
+            (Span(f"{name:<8}", Tone.BRIGHT), Span(f"{what.text:<20}", what.tone), dim(size))
         )
     panel.gap()
 
@@ -169,7 +176,7 @@ def _draw_changes(panel: Panel, scene: Scene) -> None:
     brokers = touched(scene.model.state, effect, first)[:4]
     if not brokers:
         return
-    panel.write((Word(f"{'':<9}{'before':>8}    {'after':>6}", "dim"),))
+    panel.write((dim(f"{'':<9}{'before':>8}    {'after':>6}"),))
     for change in changes(scene.model, effect, brokers):
         panel.write(change_words(change, scene.brush))
     panel.gap()
@@ -188,13 +195,13 @@ def _draw_plan(panel: Panel, scene: Scene) -> None:
         size = format_bytes(size_of(state, move.tp)) if move.receiving else ""
         panel.write(
             (
-                Word(f"{name:<{MOVED_NAME}} "),
-                Word(f"{move_words(move, arrow):<7}", "yours"),
-                Word(f" {size:>7}", "dim"),
+                plain(f"{name:<{MOVED_NAME}} "),
+                Span(f"{move_words(move, arrow):<7}", Tone.YOURS),
+                dim(f" {size:>7}"),
             )
         )
     if len(plan) > PLAN_LINES:
-        panel.write((Word(f"and {len(plan) - PLAN_LINES} more", "dim"),))
+        panel.write((dim(f"and {len(plan) - PLAN_LINES} more"),))
     panel.gap()
 
 
@@ -215,15 +222,15 @@ def _draw_touches(panel: Panel, scene: Scene) -> None:
     for lag, id in lags[:GROUP_LINES]:
         name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + panel.brush.glyphs.ellipsis
         words = "lag ?" if math.isinf(lag) else f"lag {lag:,}"
-        panel.write((Word(f"group {name:<{GROUP_NAME}} "), Word(words)))
+        panel.write((plain(f"group {name:<{GROUP_NAME}} "), plain(words)))
     if len(lags) > GROUP_LINES:
-        panel.write((Word(f"and {len(lags) - GROUP_LINES} more groups", "dim"),))
+        panel.write((dim(f"and {len(lags) - GROUP_LINES} more groups"),))
     if safety:
         panel.write(safety)
     panel.gap()
 
 
-def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sentence:
+def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Line:
     """Return `min.insync 2 of 3`, marked when one replica less would be too few."""
     row = state.find(tp)
     least = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
@@ -231,17 +238,17 @@ def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sen
         return ()
     replicas = state.replica_slice(row)
     spare = int(state.in_sync[replicas].sum()) > least
-    mark, role = (brush.glyphs.fine, "fine") if spare else (brush.glyphs.look, "look")
-    return (Word(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", role),)
+    mark, tone = (brush.glyphs.fine, Tone.FINE) if spare else (brush.glyphs.look, Tone.LOOK)
+    return (Span(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", tone),)
 
 
 def _draw_reasons(panel: Panel, drag: Drag) -> None:
-    for title, severity, role in (
-        ("cannot drop on", Severity.ILLEGAL, "dim"),
-        ("unsafe", Severity.UNSAFE, "look"),
+    for title, severity, tone in (
+        ("cannot drop on", Severity.ILLEGAL, Tone.DIM),
+        ("unsafe", Severity.UNSAFE, Tone.LOOK),
     ):
         if reasons := cannot_drop(drag, severity=severity):
             panel.title(title)
             for who, why in reasons:
-                panel.write((Word(f"{who:<8} ", role), Word(why, role)))
+                panel.write((Span(f"{who:<8} ", tone), Span(why, tone)))
             panel.gap()

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from core.run.reporting.views import Level, MoveStatus
 from core.units import format_duration
-from tui.drawing.spans import partition_name
+from tui.drawing.spans import Span, Tone, dim, partition_name, plain
 from tui.map.drawing.preview import move_words
-from tui.map.drawing.sentences import Word
 
 if TYPE_CHECKING:
     from core.run.reporting.views import MoveProgress, RunView
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 MOVES = 8
 EVENTS = 8
 NAME = 22
-_LEVELS = {Level.GOOD: "fine", Level.LOOK: "look", Level.ACT: "act"}
+_LEVELS = {Level.GOOD: Tone.FINE, Level.LOOK: Tone.LOOK, Level.ACT: Tone.ACT}
 _FIRST = (MoveStatus.STUCK, MoveStatus.MOVING, MoveStatus.FAILED, MoveStatus.QUEUED)
 
 
@@ -30,15 +29,15 @@ def draw_run(panel: Panel, run: RunView) -> None:
     for move in unfinished[:MOVES]:
         _draw_move(panel, move)
     if len(unfinished) > MOVES:
-        panel.write((Word(f"and {len(unfinished) - MOVES} more", "dim"),))
+        panel.write((dim(f"and {len(unfinished) - MOVES} more"),))
     if not unfinished:
-        panel.write((Word("nothing moves any more", "dim"),))
+        panel.write((dim("nothing moves any more"),))
     events = list(reversed(run.events))[:EVENTS]
     panel.y = max(panel.y + 1, len(panel.rows) - len(events) - 1)
     panel.title("what happened")
     for event in events:
         at = f"{event.at.astimezone(UTC):%H:%M:%S}"
-        panel.write((Word(f"{at}  ", "dim"), Word(event.text, _LEVELS.get(event.level, "text"))))
+        panel.write((dim(f"{at}  "), Span(event.text, _LEVELS.get(event.level, Tone.PLAIN))))
 
 
 def _draw_move(panel: Panel, move: MoveProgress) -> None:
@@ -49,9 +48,9 @@ def _draw_move(panel: Panel, move: MoveProgress) -> None:
     state = move.state.value if stuck or move.state is MoveStatus.QUEUED else left
     panel.write(
         (
-            Word(f"{partition_name(move.tp, NAME):<{NAME}} "),
-            Word(f"{move_words(move.as_move(), arrow):<8}", "yours"),
-            Word(f"{share:>5.0%}  ", "bright" if share else "dim"),
-            Word(state, "look" if stuck else "dim", stuck),
+            plain(f"{partition_name(move.tp, NAME):<{NAME}} "),
+            Span(f"{move_words(move.as_move(), arrow):<8}", Tone.YOURS),
+            Span(f"{share:>5.0%}  ", Tone.BRIGHT if share else Tone.DIM),
+            Span(state, Tone.LOOK if stuck else Tone.DIM, stuck),
         )
     )

@@ -2,6 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
 from own_home import own_home
 
+from core.run.control import Asked
+from tui.moves import requests as run_requests
+
 __all__ = ["own_home"]
+
+
+@pytest.fixture
+def requested(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Record what a run would be asked for instead of asking."""
+    calls: list[tuple[str, Any]] = []
+
+    def request(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> Asked:
+        assert cluster_id == "test-cluster"
+        calls.append((kind, dict(payload)))
+        return Asked(run, len(calls), kind, waits=False)
+
+    monkeypatch.setattr(run_requests, "request", request)
+    return calls
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Record what would be started instead of starting it, as run 0102-000000."""
+    calls: list[tuple[Any, ...]] = []
+
+    def start(*arguments: Any) -> str:
+        calls.append(arguments)
+        return "0102-000000"
+
+    monkeypatch.setattr("core.run.launch.start_run", start)
+    return calls

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pictures
 from hands import operated, rested
 from textual.pilot import Pilot
 
@@ -24,7 +25,8 @@ from tui.map.drag_controller import MapCanvas
 from tui.map.screen import MapScreen
 from tui.session import Freshness, Session
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = pictures.SIZES
+press = pictures.pressed
 NOW = 1000.0
 
 
@@ -117,13 +119,6 @@ def column_of(pilot: Pilot[int], broker: int) -> int:
     at = screen.scene.columns.at(screen.scene.model.state.broker_ids.tolist().index(broker))
     assert at is not None
     return at + screen.scene.columns.cell - 1
-
-
-async def press(pilot: Pilot[int], *keys: str) -> None:
-    """Press keys as somebody does who looks: each when what the last one began is there."""
-    for key in keys:
-        await pilot.press(key)
-        await rested(pilot)
 
 
 async def mouse_down(pilot: Pilot[int], name: str, broker: int) -> None:

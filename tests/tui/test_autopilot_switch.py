@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from clusters import NOON
@@ -36,11 +35,6 @@ def stands(mode: Mode = Mode.ACT, *, flying: bool = True) -> AutopilotChanged:
     return AutopilotChanged(
         AutopilotStatus(switch, Process(1, "0") if flying else None, LAST, DecisionHistory())
     )
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 @asynccontextmanager

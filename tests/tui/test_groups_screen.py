@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from hands import rested
 from maps import lines, text
 from pictures import MB, SIZES, STATE, a_session, body, dashboard, footer, pressed, spot
 from simulated import small_spec
-from textual.pilot import Pilot
 from watch_help import at, damage
 
 from core import paths
@@ -131,10 +129,6 @@ def of(simulated: SimulatedCluster) -> Session:
     return on(simulated, simulated.clock)
 
 
-async def looked_again(pilot: Pilot[int]) -> None:
-    await pressed(pilot, "r")
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_groups_their_members_and_the_map_fit(
@@ -170,7 +164,7 @@ async def test_rates_come_once_there_was_time_between_looks() -> None:
     async with dashboard(of(simulated), "groups") as pilot:
         assert "rates in some seconds" in body(pilot)
         simulated.clock.sleep(20)
-        await looked_again(pilot)
+        await pressed(pilot, "r")
         assert "rates over 20 s" in body(pilot)
         assert "▲ never, +" in next(line for line in body(pilot).split("\n") if "asleep" in line)
         assert "1 falls behind" in body(pilot)
@@ -253,7 +247,7 @@ async def test_a_group_that_vanishes_is_said_and_left_behind(changing: Changing)
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         await pressed(pilot, "s", "j")
         changing.found = [group for group in there if group.id != "other"]
-        await looked_again(pilot)
+        await pressed(pilot, "r")
         assert "It is gone" in body(pilot)
         assert "gone" in next(line for line in body(pilot).split("\n") if "▸ other" in line)
         await pressed(pilot, "j")
@@ -274,15 +268,8 @@ async def test_rights_that_are_missing_are_one_sentence(changing: Changing) -> N
 async def test_what_was_seen_stays_when_the_cluster_is_lost(changing: Changing) -> None:
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         changing.found = UnreachableError("Nothing answers at b1:9092.")
-        await looked_again(pilot)
+        await pressed(pilot, "r")
         assert "▲ Nothing answers at b1:9092." in body(pilot)
-        assert "readers" in body(pilot)
-
-
-async def test_a_broker_that_does_not_list_its_groups_is_told(changing: Changing) -> None:
-    changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"),)
-    async with dashboard(on(changing, changing.clock), "groups") as pilot:
-        assert "A broker does not list its groups" in body(pilot)
         assert "readers" in body(pilot)
 
 
@@ -293,12 +280,16 @@ async def test_all_that_is_not_known_of_groups_is_told(
         raise AccessDeniedError("The cluster says no: TOPIC.")
 
     monkeypatch.setattr(changing, "fetch_offsets", denied, raising=False)
-    changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"), Fault("BROKER_NOT_AVAILABLE"))
+    changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"),)
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         told = [line for line in body(pilot).split("\n") if "▲" in line][:2]
-    assert "2 brokers do not list their groups" in told[0]
-    assert "COORDINATOR_LOAD_IN_PROGRESS; BROKER_NOT_AVAILABLE" in told[0]
-    assert "The ends of logs are not known" in told[1]
+        assert "A broker does not list its groups" in told[0]
+        assert "The ends of logs are not known, and no lag: The cluster says no" in told[1]
+        assert "readers" in body(pilot)
+        changing.lost = (*changing.lost, Fault("BROKER_NOT_AVAILABLE"))
+        await pressed(pilot, "r")
+        assert "2 brokers do not list their groups" in body(pilot)
+        assert "COORDINATOR_LOAD_IN_PROGRESS; BROKER_NOT_AVAILABLE" in body(pilot)
 
 
 async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Changing) -> None:
@@ -314,17 +305,6 @@ async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Chang
         assert "What it has committed is not known: GROUP_AUTHORIZATION_FAILED" in body(pilot)
 
 
-async def test_ends_that_may_not_be_known_are_one_sentence(
-    changing: Changing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def denied(*_: Any) -> Any:
-        raise AccessDeniedError("The cluster says no: TOPIC.")
-
-    monkeypatch.setattr(changing, "fetch_offsets", denied, raising=False)
-    async with dashboard(on(changing, changing.clock), "groups") as pilot:
-        assert "The ends of logs are not known, and no lag: The cluster says no" in body(pilot)
-
-
 async def test_nobody_asks_for_groups_while_another_screen_is_open(changing: Changing) -> None:
     async with dashboard(on(changing, changing.clock), "map") as pilot:
         assert changing.looks == 0
@@ -338,18 +318,21 @@ async def test_nobody_asks_for_groups_while_another_screen_is_open(changing: Cha
 async def test_a_rebalance_and_what_nobody_reads_are_said(changing: Changing) -> None:
     (one,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
     left = replace(one, state="preparing_rebalancing", members=one.members[1:])
+    nobody = tuple(replace(member, assignment=()) for member in one.members)
     changing.found = [left]
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         assert "1 not stable" in body(pilot)
         assert "rebalancing" in body(pilot)
         assert "1 of 3 partitions are read by nobody now" in body(pilot)
         assert "nobody reads it" in body(pilot)
+        changing.found = [replace(left, members=nobody)]
+        await pressed(pilot, "r")
+        assert "idle" not in body(pilot), "while it rebalances"
 
 
 async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
-    changing: Changing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changing: Changing,
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     there = tuple(changing.found)  # type: ignore[arg-type]
     now = changing.clock.now()
     with Publisher(STATE.cluster_id) as teller:
@@ -364,7 +347,7 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
         changing.found = [
             replace(g, members=g.members[:2]) if g.id == "readers" else g for g in there
         ]
-        await looked_again(pilot)
+        await pressed(pilot, "r")
         _, newest = spot(pilot, "rebalanced: 2 members, 1+1")
         _, before = spot(pilot, "was seen 60")
         assert newest < before
@@ -377,10 +360,7 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
         assert "rebalanced" not in body(pilot)
 
 
-def test_what_nobody_recorded_is_recalled_as_it_was_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_what_nobody_recorded_is_recalled_as_it_was_seen() -> None:
     with Publisher("c") as teller:
         teller.report(Kind.GROUP, by="group readers", text="recorded", at=at(2))
     seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
@@ -391,23 +371,12 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen(
     ]
 
 
-def test_a_damaged_timeline_recalls_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_a_damaged_timeline_recalls_nothing() -> None:
     with Publisher("c") as teller:
         teller.report(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
     assert [one.text for one in read_rebalances("c", at(1))] == ["rebalanced"]
     damage(paths.timeline_file("c"))
     assert read_rebalances("c", at(1)) == ()
-
-
-async def test_nobody_is_idle_while_a_group_rebalances(changing: Changing) -> None:
-    (one,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
-    none = tuple(replace(member, assignment=()) for member in one.members)
-    changing.found = [replace(one, state="preparing_rebalancing", members=none)]
-    async with dashboard(on(changing, changing.clock), "groups") as pilot:
-        assert "idle" not in body(pilot)
 
 
 async def test_no_group_at_all_is_said(changing: Changing) -> None:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -30,11 +29,6 @@ from tui.session import PendingRun, Session
 
 PLAN = replace(a_plan(), cluster_id=STATE.cluster_id)
 PICTURE = PictureChanged(STATE, LOAD, None, None, None)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 def session_of(plan: Plan) -> Session:

@@ -16,6 +16,8 @@ from rich.style import Style
 from textual.drivers import headless_driver
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.events import Key
+from textual.pilot import Pilot
+from textual.worker import WorkerFailed
 
 from core.cli.common.context import Target
 from core.cluster.connect import Address
@@ -34,6 +36,29 @@ from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_n
 from tui.theming import choose_palette, load_palettes, parse_palette
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def strips(app: TrimtabApp) -> list[str]:
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+async def see(pilot: Pilot[int], *events: Event) -> None:
+    for event in events:
+        pilot.app.post_message(FeedMessage(event))
+    await pilot.pause()
+
+
+def one_broker() -> PictureChanged:
+    state = cluster({"t-0": [1]})
+    return PictureChanged(state, Load.unknown(state), None, None, None)
+
+
+def printed(program: str) -> str:
+    """Return what a program of its own says."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
 
 
 # -- ages ------------------------------------------------------------------------------------------
@@ -211,40 +236,44 @@ async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_
     lost = ClusterLost(UnreachableError("No broker answers."))
     app = TrimtabApp(Session("x"))
     async with operated(app) as pilot:
-        app.post_message(FeedMessage(lost))
-        await pilot.pause()
+        await see(pilot, lost)
     assert app.failure is lost.error
     assert app.return_code == ExitCode.UNREACHABLE
 
 
 async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
-    state = cluster({"t-0": [1]})
     app = TrimtabApp(Session("x"))
+    error = UsageError("Java is missing.", next="trimtab doctor")
     async with operated(app, (120, 40)) as pilot:
-        app.post_message(FeedMessage(PictureChanged(state, Load.unknown(state), None, None, None)))
-        app.post_message(
-            FeedMessage(Trouble(UsageError("Java is missing.", next="trimtab doctor")))
-        )
-        await pilot.pause()
-        last = app.screen._compositor.render_strips()[-1].text
-        assert "Java is missing. trimtab doctor — E shows it" in last
+        await see(pilot, one_broker(), Trouble(error))
+        assert "Java is missing. trimtab doctor — E shows it" in strips(app)[-1]
+
+
+async def test_a_thread_of_a_screen_that_fails_fails_the_test() -> None:
+    def work() -> None:
+        raise RuntimeError("no such window")
+
+    async def a_test() -> None:
+        async with operated(TrimtabApp(Session("x"))) as pilot:
+            pilot.app.run_worker(work, thread=True)
+            await rested(pilot)
+
+    with pytest.raises(WorkerFailed, match="no such window"):
+        await a_test()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int, int]) -> None:
-    state = cluster({"t-0": [1]})
     app = TrimtabApp(Session("x"))
     error = UsageError("Spark stopped, " * 9, detail="It ran out of memory.", next="trimtab doctor")
 
     def shown() -> str:
-        return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        return "\n".join(strips(app))
 
     async with operated(app, size) as pilot:
-        app.post_message(FeedMessage(PictureChanged(state, Load.unknown(state), None, None, None)))
-        await pilot.pause()
+        await see(pilot, one_broker())
         assert "E trouble" not in shown()
-        app.post_message(FeedMessage(Trouble(error)))
-        await pilot.pause()
+        await see(pilot, Trouble(error))
         assert "E shows it" in shown()
         await pilot.press("j")
         assert "E trouble" in shown()
@@ -262,26 +291,20 @@ async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int,
 async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
     said: int, lines: int
 ) -> None:
-    state = cluster({"t-0": [1]})
     app = TrimtabApp(Session("x"))
     message = ("Broker 4 would take what it can. " * 20)[:said].strip()
-
-    def shown() -> list[str]:
-        return [strip.text for strip in app.screen._compositor.render_strips()]
-
     async with operated(app, (80, 24)) as pilot:
-        app.post_message(FeedMessage(PictureChanged(state, Load.unknown(state), None, None, None)))
-        await pilot.pause()
-        before = shown()
+        await see(pilot, one_broker())
+        before = strips(app)
         app.say(message, "look")
         await pilot.pause()
-        below = shown()
+        below = strips(app)
         assert below[:-lines] == before[:-lines]
         told = " ".join(line.strip() for line in below[-lines:])
         assert told == message if said < 400 else message.startswith(told[:-1]) and len(told) > 200
         await pilot.press("j")
         await pilot.pause()
-        assert shown()[-lines:] == before[-lines:]
+        assert strips(app)[-lines:] == before[-lines:]
 
 
 def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,14 +369,7 @@ print(sorted(bad))
 
 
 def test_the_first_paint_imports_nothing_that_is_slow() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", AFTER_FIRST_PAINT],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[]"
+    assert printed(AFTER_FIRST_PAINT) == "[]"
 
 
 AHEAD = """
@@ -381,10 +397,7 @@ asyncio.run(main())
 
 
 def test_after_the_first_paint_the_other_screens_are_imported_before_a_key_asks() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", AHEAD], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["5", "0"]
+    assert printed(AHEAD).split() == ["5", "0"]
 
 
 class Counting(HeadlessDriver):

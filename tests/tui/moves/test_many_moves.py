@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,28 +21,13 @@ from pictures import (
 )
 from textual.widgets import Static
 
-from core.run.control import Asked
 from core.run.journal.rates import RateBounds
 from core.run.reporting.views import MoveProgress, MoveStatus, RunView
-from tui.moves import requests as module
 from tui.moves.questions import cancel_some_question
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import targets_of
 from tui.plan.apply_options import AdaptRate
 from tui.session import Session
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """Record what would be asked for instead of asking."""
-    calls: list[tuple[str, Any]] = []
-
-    def ask(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> Asked:
-        calls.append((kind, dict(payload)))
-        return Asked(run, len(calls), kind, waits=False)
-
-    monkeypatch.setattr(module, "request", ask)
-    return calls
 
 
 def on(
@@ -68,7 +52,7 @@ def showing(**other: Any) -> Session:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_marked_moves_are_cancelled_together(
-    size: tuple[int, int], asked: list[tuple[str, Any]]
+    size: tuple[int, int], requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(), "moves", size) as pilot:
         await pressed(pilot, "space", "space")  # the cursor goes on by itself
@@ -76,27 +60,29 @@ async def test_marked_moves_are_cancelled_together(
         assert body(pilot).count("\n *") == 2
         assert "c cancel 2…" in footer(pilot) or size[0] == 80
         await pressed(pilot, "c", "tab", "enter")
-        assert asked == [("cancel", {"moves": [0, 2]})]
+        assert requested == [("cancel", {"moves": [0, 2]})]
         assert "Asked to cancel 2 moves" in footer(pilot)
         assert "\n *" not in body(pilot)
 
 
 async def test_of_the_marked_ones_those_are_skipped_that_have_not_begun(
-    asked: list[tuple[str, Any]],
+    requested: list[tuple[str, Any]],
 ) -> None:
     async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "v", "v", "v", "s")
-        assert asked == [("skip", {"moves": [1, 2]})]
+        assert requested == [("skip", {"moves": [1, 2]})]
 
 
-async def test_none_of_the_marked_ones_can_be_tried_again(asked: list[tuple[str, Any]]) -> None:
+async def test_none_of_the_marked_ones_can_be_tried_again(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "space", "space", "a")
         assert "Of the 2 marked, each has neither failed" in footer(pilot)
-        assert asked == []
+        assert requested == []
 
 
-async def test_escape_unmarks_and_another_run_has_no_marks(asked: list[tuple[str, Any]]) -> None:
+async def test_escape_unmarks_and_another_run_has_no_marks(
+    requested: list[tuple[str, Any]],
+) -> None:
     session = showing()
     async with dashboard(session, "moves") as pilot:
         await pressed(pilot, "space", "escape")
@@ -105,10 +91,10 @@ async def test_escape_unmarks_and_another_run_has_no_marks(asked: list[tuple[str
         session.run = replace(a_run(moves=MOVES), run="0102-000000")
         pilot.app.draw()  # type: ignore[attr-defined]
         await pressed(pilot, "g", "c", "tab", "enter")
-        assert asked == [("cancel", {"moves": [0]})]
+        assert requested == [("cancel", {"moves": [0]})]
 
 
-async def test_marked_moves_go_elsewhere_together(asked: list[tuple[str, Any]]) -> None:
+async def test_marked_moves_go_elsewhere_together(requested: list[tuple[str, Any]]) -> None:
     moves = (MOVES[0], on("orders-2", MoveStatus.QUEUED, (4, 2, 3), (1, 2, 3)))
     session = a_session()
     session.run = a_run(moves=moves)
@@ -118,7 +104,7 @@ async def test_marked_moves_go_elsewhere_together(asked: list[tuple[str, Any]]) 
         assert "for 2 moves" in title
         assert "instead of b1, b4" in title
         await pressed(pilot, "tab", "enter")
-    assert asked == [
+    assert requested == [
         ("retarget", {"move": 0, "after": [5, 2, 3], "allow": ["rack-spread"]}),
         ("retarget", {"move": 1, "after": [5, 2, 3], "allow": ["rack-spread"]}),
     ]
@@ -150,7 +136,7 @@ def adaptive(run: RunView) -> RunView:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_an_adaptive_rate_is_asked_for(
-    size: tuple[int, int], asked: list[tuple[str, Any]]
+    size: tuple[int, int], requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(), "moves", size) as pilot:
         await pressed(pilot, "plus", "a")
@@ -159,13 +145,13 @@ async def test_an_adaptive_rate_is_asked_for(
         said = str(dialog.query_one("#table", Static).render())
         assert "▸   adaptive" in said
         await pressed(pilot, "enter")
-    [(kind, payload)] = asked
+    [(kind, payload)] = requested
     assert kind == "throttle"
     assert payload["auto"]["least_bytes_per_s"] < payload["auto"]["most_bytes_per_s"]
 
 
 async def test_an_adaptive_run_says_so_and_may_be_given_a_fixed_rate(
-    asked: list[tuple[str, Any]],
+    requested: list[tuple[str, Any]],
 ) -> None:
     session = showing()
     assert session.run is not None
@@ -173,20 +159,13 @@ async def test_an_adaptive_run_says_so_and_may_be_given_a_fixed_rate(
     async with dashboard(session, "moves", (200, 60)) as pilot:
         assert "adaptive, 5.0 MB/s to 60 MB/s" in body(pilot)
         await pressed(pilot, "plus", "a", "enter")
-        assert asked == []
+        assert requested == []
         await pressed(pilot, "escape", "minus", "enter")
-    [(kind, payload)] = asked
+    [(kind, payload)] = requested
     assert (kind, "rate_bytes_per_s" in payload) == ("throttle", True)
 
 
-async def test_a_plan_is_applied_with_an_adaptive_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[Any, ...]] = []
-
-    def start(*arguments: Any) -> str:
-        calls.append(arguments)
-        return "0101-021101"
-
-    monkeypatch.setattr("core.run.launch.start_run", start)
+async def test_a_plan_is_applied_with_an_adaptive_rate(launched: list[tuple[Any, ...]]) -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A", "tab", "space")
         assert pilot.app.screen.query_one(AdaptRate).ticked
@@ -194,7 +173,7 @@ async def test_a_plan_is_applied_with_an_adaptive_rate(monkeypatch: pytest.Monke
         assert "adaptive, reckoned with" in said
         await pressed(pilot, *"prod-eu")
         await pressed(pilot, "enter", "enter")
-    [(_, _, _, options, estimate)] = calls
+    [(_, _, _, options, estimate)] = launched
     assert options.auto is not None
     least, most = options.auto.min_bytes_per_s, options.auto.max_bytes_per_s
     assert least <= options.rate_bytes_per_s <= most

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,28 +39,12 @@ AUTO = RateBounds(5 * MB, 60 * MB)
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Record what would be started instead of starting it."""
-    calls: list[tuple[Any, ...]] = []
-
-    def start(*arguments: Any) -> str:
-        calls.append(arguments)
-        return "0102-000000"
-
-    monkeypatch.setattr("core.run.launch.start_run", start)
-    return calls
-
-
-@pytest.fixture
-def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def ended() -> Session:
     """A run that gave orders-0 to broker 4, failed at orders-2, and never came to clicks-0."""
-    return a_session_after(tmp_path, monkeypatch, None)
+    return a_session_after(None)
 
 
-def a_session_after(
-    home: Path, monkeypatch: pytest.MonkeyPatch, auto: RateBounds | None
-) -> Session:
-    monkeypatch.setenv("TRIMTAB_HOME", str(home))
+def a_session_after(auto: RateBounds | None) -> Session:
     moves = (
         Move(tp("orders-0"), (4, 2, 3), (1, 2, 3)),
         Move(tp("orders-2"), (4, 2, 3), (1, 2, 3)),
@@ -84,7 +67,7 @@ def a_session_after(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
-    ended: Session, size: tuple[int, int], started: list[tuple[Any, ...]]
+    ended: Session, size: tuple[int, int], launched: list[tuple[Any, ...]]
 ) -> None:
     plan = ended.plan
     async with dashboard(ended, "moves", size) as pilot:
@@ -96,7 +79,7 @@ async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
         await pressed(pilot, "enter", "enter")
         assert type(pilot.app.screen).__name__ == "MovesScreen"
         assert "Run 0102-000000 has been started" in footer(pilot)
-    [(_, _, back, options, estimate)] = started
+    [(_, _, back, options, estimate)] = launched
     assert [(str(m.tp), m.before, m.after) for m in back] == [("orders-0", (1, 2, 3), (4, 2, 3))]
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
     assert options.auto is None
@@ -104,7 +87,7 @@ async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
 
 
 async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
-    ended: Session, started: list[tuple[Any, ...]]
+    ended: Session, launched: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(ended, "moves") as pilot:
         assert "a try again…" in footer(pilot)
@@ -114,42 +97,41 @@ async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
         assert "clicks-0 has 1,2,6 already" in said
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
-    [(_, _, again, *_)] = started
+    [(_, _, again, *_)] = launched
     assert [str(m.tp) for m in again] == ["orders-2"]
 
 
 async def test_where_nothing_holds_any_more_one_line_says_so(
-    ended: Session, started: list[tuple[Any, ...]]
+    ended: Session, launched: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(ended, "moves") as pilot:
         await pressed(pilot, "j", "space", "a")  # clicks-0 alone, which is there by now
         assert "Nothing of it holds any more: clicks-0 has 1,2,6 already." in footer(pilot)
         assert not isinstance(pilot.app.screen, ApplyDialog)
-    assert started == []
+    assert launched == []
 
 
 async def test_an_adaptive_run_is_followed_by_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[tuple[Any, ...]]
+    launched: list[tuple[Any, ...]],
 ) -> None:
-    session = a_session_after(tmp_path, monkeypatch, AUTO)
-    async with dashboard(session, "moves") as pilot:
+    async with dashboard(a_session_after(AUTO), "moves") as pilot:
         await pressed(pilot, "R")
         assert pilot.app.screen.query_one(AdaptRate).ticked
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
-    [(_, _, _, options, _)] = started
+    [(_, _, _, options, _)] = launched
     assert options.auto.min_bytes_per_s == AUTO.min_bytes_per_s
     assert options.auto.max_bytes_per_s == AUTO.max_bytes_per_s
 
 
-async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...]]) -> None:
+async def test_from_the_history_too(ended: Session, launched: list[tuple[Any, ...]]) -> None:
     async with dashboard(ended, "moves") as pilot:
         await pressed(pilot, "o")
         assert "R roll back…" in footer(pilot)
         await pressed(pilot, "R")
         assert isinstance(pilot.app.screen, ApplyDialog)
         await pressed(pilot, "escape")
-        assert started == []
+        assert launched == []
 
 
 async def test_the_history_offers_no_way_back_from_what_was_rolled_back(ended: Session) -> None:

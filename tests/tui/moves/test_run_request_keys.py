@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,20 +39,6 @@ DIED = RunStatus.DIED
 NAME = "prod-eu"
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """Record what would be asked for instead of asking."""
-    calls: list[tuple[str, Any]] = []
-
-    def ask(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> Asked:
-        assert (cluster_id, run) == ("test-cluster", "0101-021101")
-        calls.append((kind, dict(payload)))
-        return Asked(run, len(calls), kind, waits=False)
-
-    monkeypatch.setattr(module, "request", ask)
-    return calls
-
-
 def on_state(state: MoveStatus, **other: Any) -> MoveProgress:
     """Return a move of a partition that the small cluster has."""
     return replace(a_move("orders-0", state, 1, before=(1, 2, 3), after=(4, 2, 3)), **other)
@@ -86,7 +71,7 @@ async def test_what_changes_much_takes_the_clusters_name(
     request_: tuple[str, Any],
     said: str,
     size: tuple[int, int],
-    asked: list[tuple[str, Any]],
+    requested: list[tuple[str, Any]],
 ) -> None:
     async with dashboard(showing(), "moves", size) as pilot:
         await pressed(pilot, key, "enter")
@@ -95,9 +80,9 @@ async def test_what_changes_much_takes_the_clusters_name(
         assert button(pilot).disabled
         await pressed(pilot, "u")
         assert not button(pilot).disabled
-        assert asked == []
+        assert requested == []
         await pressed(pilot, "enter", "enter")
-        assert asked == [request_]
+        assert requested == [request_]
         assert said in footer(pilot)
 
 
@@ -105,14 +90,14 @@ async def test_what_changes_much_takes_the_clusters_name(
     ("keys", "floor"), [(("tab", "enter"), False), (("tab", "tab", "enter"), True)]
 )
 async def test_a_pause_asks_how_far(
-    keys: tuple[str, ...], floor: bool, asked: list[tuple[str, Any]]
+    keys: tuple[str, ...], floor: bool, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "P", "enter")
         await pressed(pilot, "P", "escape")
-        assert asked == []
+        assert requested == []
         await pressed(pilot, "P", *keys)
-        assert asked == [("pause", {"floor": floor})]
+        assert requested == [("pause", {"floor": floor})]
 
 
 async def test_a_run_without_a_throttle_cannot_be_held() -> None:
@@ -125,13 +110,13 @@ async def test_a_run_without_a_throttle_cannot_be_held() -> None:
         assert "has no throttle" in why
 
 
-async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any]]) -> None:
+async def test_a_paused_run_goes_on_with_the_same_key(requested: list[tuple[str, Any]]) -> None:
     itself = a_run(RunStatus.PAUSED, why="its throttles go")
     async with dashboard(showing(itself), "moves") as pilot:
         assert "P resume" in footer(pilot)
         assert "PAUSED" in body(pilot)
         await pressed(pilot, "P")
-        assert asked == [("resume", {})]
+        assert requested == [("resume", {})]
 
 
 @pytest.mark.parametrize(
@@ -143,23 +128,23 @@ async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any
     ],
 )
 async def test_one_move_is_skipped_or_tried_again(
-    key: str, state: MoveStatus, request_: tuple[str, Any], asked: list[tuple[str, Any]]
+    key: str, state: MoveStatus, request_: tuple[str, Any], requested: list[tuple[str, Any]]
 ) -> None:
     run = only(a_move("b-0", MoveStatus.DONE, 100), on_state(state))
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, key)
-        assert asked == [request_]
+        assert requested == [request_]
 
 
 @pytest.mark.parametrize("state", [MoveStatus.MOVING, MoveStatus.QUEUED])
 async def test_one_move_is_cancelled_after_asking(
-    state: MoveStatus, asked: list[tuple[str, Any]]
+    state: MoveStatus, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
         await pressed(pilot, "c", "enter")
-        assert asked == []
+        assert requested == []
         await pressed(pilot, "c", "right", "enter")
-        assert asked == [("cancel", {"moves": [0]})]
+        assert requested == [("cancel", {"moves": [0]})]
 
 
 @pytest.mark.parametrize(
@@ -172,26 +157,26 @@ async def test_one_move_is_cancelled_after_asking(
     ],
 )
 async def test_what_makes_no_sense_is_said(
-    key: str, state: MoveStatus, said: str, asked: list[tuple[str, Any]]
+    key: str, state: MoveStatus, said: str, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
         await pressed(pilot, key)
         assert said in footer(pilot)
-        assert asked == []
+        assert requested == []
 
 
 @pytest.mark.parametrize("key", ["P", "plus", "minus", "c", "C", "R", "s", "a", "m"])
 async def test_read_only_asks_for_nothing_and_says_why(
-    key: str, asked: list[tuple[str, Any]]
+    key: str, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(writable=False), "moves") as pilot:
         await pressed(pilot, key)
         assert "Read-only: start with --write" in footer(pilot)
         await pressed(pilot, *NAME, "enter", "enter")
-        assert asked == []
+        assert requested == []
 
 
-async def test_a_run_that_has_ended_is_asked_for_nothing(asked: list[tuple[str, Any]]) -> None:
+async def test_a_run_that_has_ended_is_asked_for_nothing(requested: list[tuple[str, Any]]) -> None:
     run = a_run(RunStatus.DONE, ended_at=at(3, 0))
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, "C")
@@ -199,7 +184,7 @@ async def test_a_run_that_has_ended_is_asked_for_nothing(asked: list[tuple[str, 
         assert "P pause" not in footer(pilot)
 
 
-async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str, Any]]) -> None:
+async def test_that_no_run_is_known_is_not_taken_for_none(requested: list[tuple[str, Any]]) -> None:
     session = a_session()
     session.runs_known = False
     async with dashboard(session, "moves") as pilot:
@@ -210,7 +195,7 @@ async def test_that_no_run_is_known_is_not_taken_for_none(asked: list[tuple[str,
         for key in ("C", "B"):
             await pressed(pilot, key)
             assert "No run is in progress" in footer(pilot)
-    assert asked == []
+    assert requested == []
 
 
 async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +219,7 @@ async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("key", "factor"), [("plus", 2), ("minus", 0.4)])
 async def test_a_rate_is_chosen_from_what_is_left_at_it(
-    key: str, factor: float, size: tuple[int, int], asked: list[tuple[str, Any]]
+    key: str, factor: float, size: tuple[int, int], requested: list[tuple[str, Any]]
 ) -> None:
     run = only(on_state(MoveStatus.MOVING))
     async with dashboard(showing(run), "moves", size) as pilot:
@@ -245,15 +230,15 @@ async def test_a_rate_is_chosen_from_what_is_left_at_it(
         assert "about" in said
         assert "left" in said
         await pressed(pilot, "enter")
-        assert asked == [("throttle", {"rate_bytes_per_s": int(50 * MB * factor)})]
+        assert requested == [("throttle", {"rate_bytes_per_s": int(50 * MB * factor)})]
 
 
-async def test_the_rate_it_has_cannot_be_chosen_again(asked: list[tuple[str, Any]]) -> None:
+async def test_the_rate_it_has_cannot_be_chosen_again(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(only(on_state(MoveStatus.MOVING))), "moves") as pilot:
         await pressed(pilot, "plus", "up")
         assert button(pilot).disabled
         await pressed(pilot, "escape")
-        assert asked == []
+        assert requested == []
 
 
 def test_what_is_left_is_what_has_not_ended() -> None:
@@ -287,16 +272,16 @@ def test_a_destination_that_is_down_is_replaced_before_others() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_move_is_sent_elsewhere(
-    size: tuple[int, int], asked: list[tuple[str, Any]]
+    size: tuple[int, int], requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(MoveStatus.STUCK))), "moves", size) as pilot:
         await pressed(pilot, "m")
         assert isinstance(pilot.app.screen, RetargetDialog)
         await pressed(pilot, "enter")
-        assert asked == []
+        assert requested == []
         await pressed(pilot, "m", "j", "j", "j", "right", "enter")
         allowed = {"move": 0, "after": [6, 2, 3], "allow": ["rack-spread"]}
-        assert asked == [("retarget", allowed)]
+        assert requested == [("retarget", allowed)]
 
 
 # -- while the process is down -------------------------------------------------------------------
@@ -345,13 +330,13 @@ def test_the_questions_say_what_is_lost_and_what_stays() -> None:
         assert words in said
 
 
-async def test_the_mouse_hits_the_button_it_points_at(asked: list[tuple[str, Any]]) -> None:
+async def test_the_mouse_hits_the_button_it_points_at(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "P")
         await pilot.click("#no")
         await rested(pilot)
-        assert asked == []
+        assert requested == []
         await pressed(pilot, "P")
         await pilot.click("#floor")
         await rested(pilot)
-        assert asked == [("pause", {"floor": True})]
+        assert requested == [("pause", {"floor": True})]

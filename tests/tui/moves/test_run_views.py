@@ -35,7 +35,7 @@ from tui.feed.events import PictureChanged, RunChanged
 from tui.map.drag_controller import MapCanvas
 from tui.moves.drawing.batches import batches_lines, batches_of, current_batch
 from tui.moves.drawing.external import foreign_lines, foreign_page
-from tui.moves.drawing.log import filter_events, log_lines, request_lines
+from tui.moves.drawing.log import event_lines, filter_events, log_lines, request_lines
 from tui.moves.drawing.report import all_report_lines, report_lines
 from tui.moves.drawing.rows import move_line
 from tui.moves.drawing.run import detail_lines, followup_keys
@@ -313,6 +313,32 @@ def test_a_log_page_never_exceeds_its_room() -> None:
         lines = log_lines(run, "", 3, width, height, typing=True)
         assert len(lines) == height
         assert max(width_of(line) for line in lines) <= width
+
+
+STORY = (
+    RunEvent(at(2, 31), "moved", "orders-1 done", Level.GOOD),
+    RunEvent(
+        at(2, 11),
+        "throttle_set",
+        "throttles set and read back on brokers 2 7 9 10 12; before: b9 follower 1 MB/s (kept), "
+        "others unset",
+    ),
+)
+
+
+@pytest.mark.parametrize("width", [72, 80, 120])
+def test_a_long_line_of_the_story_takes_two_where_there_is_room(width: int) -> None:
+    lines = event_lines(STORY, width, 6)
+    said = " ".join(text_of(line)[13:].strip() for line in lines)
+    assert said == f"{STORY[1].text} {STORY[0].text}"
+    assert {width_of(line) for line in lines} == {width}
+
+
+def test_what_is_cut_of_the_story_is_marked() -> None:
+    (line,) = event_lines(STORY, 80, 1)
+    assert text_of(line).endswith("…")
+    _, second = event_lines(STORY[1:], 40, 6)[:2]
+    assert text_of(second).endswith("…")
 
 
 # -- report and history --------------------------------------------------------------------------

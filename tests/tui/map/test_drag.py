@@ -72,9 +72,8 @@ async def grab(pilot: Pilot[int], broker: int = 1) -> None:
     await press(pilot, "space")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_carried_with_keys_and_dropped(size: tuple[int, int]) -> None:
-    async with map_of(size, picture=picture()) as pilot:
+async def test_carried_with_keys_and_dropped() -> None:
+    async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         assert "carrying leader of p0" in text(pilot)
         assert "enter drop" in lines(pilot)[-1]
@@ -90,9 +89,10 @@ async def test_carried_with_keys_and_dropped(size: tuple[int, int]) -> None:
 async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None:
     async with map_of(size, picture=picture()) as pilot:
         await press(pilot, "enter")
-        y = row_of(pilot, "p0")
+        y, before = row_of(pilot, "p0"), column_of(pilot, 6)
         await mouse_down(pilot, "p0", 1)
         assert the_map(pilot).drag is not None
+        assert column_of(pilot, 6) == before, "columns stay where they are"
         for broker in (2, 3, 4):
             # A sloppy hand: other rows do not matter, only the column does.
             await mouse_over(pilot, y + broker % 2, broker)
@@ -100,14 +100,6 @@ async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None
         await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 4), y))
         await rested(pilot)
         assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
-
-
-async def test_columns_stay_where_they_are_when_a_replica_is_picked_up() -> None:
-    async with map_of(picture=picture()) as pilot:
-        await press(pilot, "enter")
-        before = column_of(pilot, 6)
-        await mouse_down(pilot, "p0", 1)
-        assert column_of(pilot, 6) == before
 
 
 @pytest.mark.parametrize("broker", [2, 3])
@@ -226,22 +218,16 @@ async def test_marked_rows_are_carried_together() -> None:
         assert screen.view.marked == frozenset()
 
 
-async def test_undo_and_redo_lead_back_and_forth() -> None:
+async def test_a_planned_replica_is_shown_undone_redone_and_carried_back() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         await press(pilot, "4", "enter")
         moved = plan(pilot)
+        assert "◌" in lines(pilot)[1 + row_of(pilot, "p0")]
         await press(pilot, "u")
         assert plan(pilot) == {}
         await press(pilot, "U")
         assert plan(pilot) == moved
-
-
-async def test_a_planned_replica_is_shown_and_can_be_carried_back() -> None:
-    async with map_of(picture=picture()) as pilot:
-        await grab(pilot)
-        await press(pilot, "4", "enter")
-        assert "◌" in lines(pilot)[1 + row_of(pilot, "p0")]
         await press(pilot, "space", "1", "enter")
         assert plan(pilot) == {}
 
@@ -255,21 +241,24 @@ async def test_prefer_leader_moves_no_data() -> None:
         assert "no data to move" in text(pilot)
 
 
-async def test_a_carried_follower_can_be_made_leader_where_it_is_dropped() -> None:
+@pytest.mark.parametrize(
+    ("broker", "keys", "said", "replicas"),
+    [
+        (2, ("5", "L"), "to lead there", (5, 1, 3)),
+        (2, ("L",), "to lead there", (2, 1, 3)),
+        (1, ("4", "L"), "It leads already", (4, 2, 3)),
+    ],
+    ids=["a follower", "where it was", "the leader"],
+)
+async def test_what_is_carried_can_be_made_leader_where_it_is_dropped(
+    broker: int, keys: tuple[str, ...], said: str, replicas: tuple[int, ...]
+) -> None:
     async with map_of(picture=picture()) as pilot:
-        await grab(pilot, broker=2)
-        await press(pilot, "5", "L")
-        assert "to lead there" in text(pilot)
-        assert "make leader" in lines(pilot)[-1]
+        await grab(pilot, broker)
+        await press(pilot, *keys)
+        assert said in text(pilot)
         await press(pilot, "enter")
-        assert plan(pilot) == {"t-0": ((1, 2, 3), (5, 1, 3))}
-
-
-async def test_a_follower_dropped_where_it_was_can_still_be_made_leader() -> None:
-    async with map_of(picture=picture()) as pilot:
-        await grab(pilot, broker=2)
-        await press(pilot, "L", "enter")
-        assert plan(pilot) == {"t-0": ((1, 2, 3), (2, 1, 3))}
+        assert plan(pilot) == {"t-0": ((1, 2, 3), replicas)}
 
 
 async def test_what_is_carried_is_called_leader_only_while_it_leads() -> None:
@@ -286,29 +275,14 @@ async def test_what_is_carried_is_called_leader_only_while_it_leads() -> None:
         assert "carrying leader of p0" in text(pilot)
 
 
-async def test_a_carried_leader_leads_already() -> None:
-    async with map_of(picture=picture()) as pilot:
-        await grab(pilot)
-        await press(pilot, "4", "L")
-        assert "leads already" in lines(pilot)[-1]
-        await press(pilot, "enter")
-        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
-
-
 async def test_while_carrying_other_keys_do_nothing() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         await press(pilot, "m", "s", "u", "a", "slash", "v", "j")
         assert the_map(pilot).drag is not None
         assert plan(pilot) == {}
-
-
-async def test_digits_are_screens_again_once_nothing_is_carried() -> None:
-    async with map_of(picture=picture()) as pilot:
-        await press(pilot, "2")
-        assert pilot.app.screen.PLACE == "plan"
-        await press(pilot, "1")
-        assert pilot.app.screen.PLACE == "map"
+        await press(pilot, "escape", "2")
+        assert pilot.app.screen.PLACE == "plan", "digits are screens again"
 
 
 async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -> None:

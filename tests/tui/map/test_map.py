@@ -46,6 +46,12 @@ from tui.screen.text_filter import matches, type_filter
 from tui.session import Freshness, PastMoment
 
 
+def topics(pilot: Pilot[int]) -> list[str]:
+    """Return the topics in their rows' order."""
+    model = the_map(pilot).model
+    return [model.heat.topics[row] for row in model.rows]
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_first_glance_shows_cluster_troubles_rows_totals_and_keys(
     size: tuple[int, int],
@@ -64,23 +70,13 @@ async def test_the_first_glance_shows_cluster_troubles_rows_totals_and_keys(
         assert all(len(line) == size[0] for line in shown)
 
 
-async def test_rows_come_by_what_could_be_moved_away() -> None:
-    async with map_of() as pilot:
-        model = the_map(pilot).model
-        assert model is not None
-        excess = model.heat.excess[list(model.rows)]
-        assert (np.diff(excess) <= 0).all()
-
-
 @pytest.mark.parametrize("size", [(60, 20), (40, 12), (32, 8), (32, 6)])
 async def test_smaller_screens_lose_the_panel_first_then_the_totals_and_never_the_rows(
     size: tuple[int, int],
 ) -> None:
     async with map_of(size) as pilot:
         shown = text(pilot)
-        assert (
-            the_map(pilot).scene.model.heat.topics[the_map(pilot).scene.model.rows[0]][:8] in shown
-        )
+        assert topics(pilot)[0][:8] in shown
         assert "try " not in shown
         assert ("leaders " in shown) == (size[1] >= 16)
 
@@ -112,16 +108,11 @@ async def test_before_load_is_known_the_map_shows_leaders() -> None:
     async with map_of(picture=(state, Load.unknown(state))) as pilot:
         assert "metric: leaders" in lines(pilot)[-1]
         assert "load waiting" in lines(pilot)[0]
-        await tell(pilot, seen(state, load))
-        assert "metric: in" in lines(pilot)[-1]
-
-
-async def test_without_collecting_the_header_does_not_wait_for_load() -> None:
-    state, _ = demo_picture()
-    async with map_of(picture=(state, Load.unknown(state))) as pilot:
         session(pilot).load_wanted = False
         await tell(pilot, seen(state, Load.unknown(state)))
-        assert "no load" in lines(pilot)[0]
+        assert "no load" in lines(pilot)[0], "none is collected"
+        await tell(pilot, seen(state, load))
+        assert "metric: in" in lines(pilot)[-1]
 
 
 # -- moving about ----------------------------------------------------------------------------------
@@ -129,6 +120,9 @@ async def test_without_collecting_the_header_does_not_wait_for_load() -> None:
 
 async def test_keys_move_the_cursor_and_the_edges_hold() -> None:
     async with map_of() as pilot:
+        model = the_map(pilot).model
+        excess = model.heat.excess[list(model.rows)]
+        assert (np.diff(excess) <= 0).all(), "rows come by what could be moved away"
         await press(pilot, "g", "k", "k")
         screen = the_map(pilot)
         assert screen.model.cursor == 0
@@ -158,9 +152,11 @@ async def test_the_cursor_stays_on_its_topic_when_rows_change_places() -> None:
 
 async def test_zoom_goes_to_partitions_then_to_one_and_escape_leads_back() -> None:
     async with map_of() as pilot:
-        topic = the_map(pilot).model.topic
+        topic, state = the_map(pilot).model.topic, session(pilot).state
         await press(pilot, "enter")
-        assert the_map(pilot).model.view.zoom is Zoom.PARTITIONS
+        model = the_map(pilot).model
+        assert model.view.zoom is Zoom.PARTITIONS
+        assert model.broker == state.leader[model.partition_row] == 7, "the cell's hottest"
         assert topic in lines(pilot)[3]
         assert "●" in text(pilot)
         await press(pilot, "enter")
@@ -169,15 +165,6 @@ async def test_zoom_goes_to_partitions_then_to_one_and_escape_leads_back() -> No
         await press(pilot, "escape", "escape")
         assert the_map(pilot).model.view.zoom is Zoom.TOPICS
         assert the_map(pilot).model.topic == topic
-
-
-async def test_zooming_in_puts_the_cursor_on_the_hottest_partition_of_the_cell() -> None:
-    state, _ = demo_picture()
-    async with map_of() as pilot:
-        await press(pilot, "enter")
-        screen = the_map(pilot)
-        assert screen.model.broker == 7
-        assert state.leader[screen.model.partition_row] == 7
 
 
 @pytest.mark.parametrize(
@@ -201,9 +188,7 @@ async def test_slash_filters_while_typing_and_escape_drops_it() -> None:
     async with map_of() as pilot:
         every = len(the_map(pilot).model.rows)
         await press(pilot, "slash", "p", "a", "y")
-        assert [the_map(pilot).model.heat.topics[r] for r in the_map(pilot).model.rows] == [
-            "payments.v2"
-        ]
+        assert topics(pilot) == ["payments.v2"]
         assert "/pay" in text(pilot)
         await press(pilot, "enter", "escape")
         assert len(the_map(pilot).model.rows) == every
@@ -247,8 +232,7 @@ async def test_metric_and_order_go_round() -> None:
             found.append(the_map(pilot).model.view.metric)
         assert found == [*list(Metric)[1:], Metric.IN]
         await press(pilot, "s", "s", "s")
-        names = [the_map(pilot).model.heat.topics[row] for row in the_map(pilot).model.rows]
-        assert names == sorted(names)
+        assert topics(pilot) == sorted(topics(pilot))
 
 
 @pytest.mark.parametrize("metric", list(Metric))
@@ -425,22 +409,18 @@ async def test_marks_of_moving_and_lagging_replicas() -> None:
         assert [c for c in line if c in "●○!▸◂"][-4:] == ["●", "◂", "!", "▸"]
 
 
-async def test_ascii_draws_nothing_else() -> None:
-    async with map_of(ascii_only=True) as pilot:
-        await press(pilot, "enter", "space", "l")
-        assert text(pilot).isascii(), {c for c in text(pilot) if not c.isascii()}
-
-
-async def test_few_colours_write_the_level_too() -> None:
-    async with map_of(few_colors=True) as pilot:
-        assert any("+" in line for line in lines(pilot)[3:20])
-
-
 def cells_of(pilot: Pilot[int], line: str) -> list[str]:
     """Return what stands in each broker's cell of a line."""
     columns = the_map(pilot).scene.columns
     starts = [columns.at(n) for n in range(columns.brokers)]
     return [line[at : at + columns.cell].strip(" []") for at in starts if at is not None]
+
+
+async def test_with_few_colours_the_legend_says_what_the_marks_are() -> None:
+    async with map_of(few_colors=True, ascii_only=True) as pilot:
+        assert "- below share   + above share" in lines(pilot)[-3]
+        await press(pilot, "c")
+        assert "little . 1 3 6 9  much" in lines(pilot)[-3]
 
 
 @pytest.mark.parametrize("width", [48, 64, 70, 80, 120])
@@ -460,13 +440,6 @@ async def test_with_few_colours_what_is_off_has_a_mark(width: int, metric: Metri
         off = totals.level(Metric.LEADERS).tolist()
         marks = [cell[:1] for cell in cells_of(pilot, line)]
         assert all(mark in ("+", "-") for mark, level in zip(marks, off, strict=False) if level > 1)
-
-
-async def test_with_few_colours_the_legend_says_what_the_marks_are() -> None:
-    async with map_of(few_colors=True, ascii_only=True) as pilot:
-        assert "- below share   + above share" in lines(pilot)[-3]
-        await press(pilot, "c")
-        assert "little . 1 3 6 9  much" in lines(pilot)[-3]
 
 
 async def test_one_leader_is_one_leader() -> None:
@@ -559,7 +532,7 @@ async def test_when_the_open_topic_is_deleted_all_topics_are_shown_and_keys_work
         look(pilot, topic="a", filter="p1", detail=True, marked=frozenset({tp("a-1")}))
         await tell(pilot, seen(*two_topics("b", "c")))
         screen = the_map(pilot)
-        assert [screen.model.heat.topics[row] for row in screen.model.rows] == ["b", "c"]
+        assert topics(pilot) == ["b", "c"]
         assert screen.view.zoom is Zoom.TOPICS
         assert screen.view.marked == frozenset()
         look(pilot, cursor_topic="c")

@@ -31,7 +31,7 @@ from tui.moves.drawing.log import event_lines
 from tui.moves.drawing.rows import amount_words, move_line, sort_moves, state_of
 from tui.moves.drawing.run import broker_lines, ending_lines, run_lines
 from tui.moves.drawing.runs import runs_lines
-from tui.moves.drawing.status import headline, overall
+from tui.moves.drawing.status import HALTED, headline, overall
 
 
 def drawn(lines: Lines) -> str:
@@ -59,22 +59,24 @@ def a_summary(run: str = "0101-021101", **other: object) -> RunSummary:
 
 
 @pytest.mark.parametrize(
-    ("state", "other", "words", "tone"),
+    ("state", "other", "words", "tone", "bar"),
     [
-        (MoveStatus.QUEUED, {"batch": 4}, "queued, batch 4", Tone.DIM),
-        (MoveStatus.MOVING, {}, "", Tone.DIM),
-        (MoveStatus.STUCK, {"why": "stuck 4 m: b9 quota"}, "stuck 4 m: b9 quota", Tone.LOOK),
-        (MoveStatus.STUCK, {"why": "broker 9 is down"}, "stuck: broker 9 is down", Tone.LOOK),
-        (MoveStatus.DONE, {"done_at": at(2, 31)}, "√ 02:31Z in ISR", Tone.FINE),
-        (MoveStatus.FAILED, {"why": "topic deleted"}, "✗ topic deleted", Tone.ACT),
-        (MoveStatus.CANCELLED, {}, "cancelled", Tone.LOOK),
+        (MoveStatus.QUEUED, {"batch": 4}, "queued, batch 4", Tone.DIM, Tone.YOURS),
+        (MoveStatus.MOVING, {}, "", Tone.DIM, Tone.YOURS),
+        (MoveStatus.STUCK, {"why": "stuck 4 m: b9"}, "stuck 4 m: b9", Tone.LOOK, Tone.LOOK),
+        (MoveStatus.STUCK, {"why": "b9 is down"}, "stuck: b9 is down", Tone.LOOK, Tone.LOOK),
+        (MoveStatus.DONE, {"done_at": at(2, 31)}, "√ 02:31Z in ISR", Tone.FINE, Tone.FINE),
+        (MoveStatus.FAILED, {"why": "topic deleted"}, "✗ topic deleted", Tone.ACT, Tone.ACT),
+        (MoveStatus.CANCELLED, {}, "cancelled", Tone.LOOK, Tone.DIM),
     ],
 )
-def test_a_moves_state_in_words(
-    state: MoveStatus, other: dict[str, object], words: str, tone: Tone
+def test_a_moves_state_in_words_and_its_bar(
+    state: MoveStatus, other: dict[str, object], words: str, tone: Tone, bar: Tone
 ) -> None:
-    span = state_of(a_move("t-0", state, **other), 40)
+    move = a_move("t-0", state, 50, **other)
+    span = state_of(move, 40)
     assert (span.text.strip(), span.tone) == (words, tone)
+    assert {s.tone for s in move_line(move, 120) if s.ground is Ground.TROUGH} == {bar}
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -87,12 +89,6 @@ def test_a_moving_partition_has_bar_bytes_rate_and_time_left(width: int) -> None
     assert all(words in text for words in ("orders-2", "7→12", "48 MB/s", "19 m"))
     track = "".join(span.text for span in line if span.ground is Ground.TROUGH)
     assert track.count("█") == len(track) // 4
-
-
-def test_bars_are_amber_when_stuck_and_green_when_done() -> None:
-    for state, tone in ((MoveStatus.STUCK, Tone.LOOK), (MoveStatus.DONE, Tone.FINE)):
-        line = move_line(a_move("t-0", state, 50), 120)
-        assert {s.tone for s in line if s.ground is Ground.TROUGH} == {tone}
 
 
 def test_what_needs_eyes_comes_first_and_the_newest_done_before_older() -> None:
@@ -155,31 +151,21 @@ def test_the_headline_says_where_the_run_stands(
 ) -> None:
     text = text_of(headline(a_run(state, **other), 160))
     assert all(word in text for word in words), text
+    # Nobody knows how long what halts will last.
+    assert ("left" in text) == (not state.ended and state not in HALTED)
 
 
-def test_a_run_that_waits_says_no_time_left() -> None:
-    """It waits for a broker, and nobody knows how long that takes."""
-
-    def head(state: RunStatus) -> str:
-        return text_of(headline(a_run(state, why="b9 is down"), 120))
-
-    assert "left" in head(RunStatus.RUNNING)
-    assert "left" not in head(RunStatus.WAITING)
-
-
-def test_the_overall_bar_shows_moved_begun_and_queued() -> None:
-    spans = overall(a_run(), 102)[1:]
-    assert [len(span.text) for span in spans] == [32, 43, 25]
-
-
-def test_the_overall_bar_can_fill_when_a_move_was_taken_out() -> None:
-    moves = (
+def test_the_overall_bar_shows_moved_begun_and_queued_and_can_fill_without_a_move() -> None:
+    taken_out = (
         a_move("orders-1", MoveStatus.DONE, 100),
         a_move("orders-2", MoveStatus.CANCELLED, 60),
         a_move("clicks-9", MoveStatus.MOVING, 50),
     )
-    run = a_run(moves=moves, moved_bytes=150 * GB, total_bytes=200 * GB)
-    assert [len(span.text) for span in overall(run, 102)[1:]] == [75, 25, 0]
+    without = a_run(moves=taken_out, moved_bytes=150 * GB, total_bytes=200 * GB)
+    for run, parts, chars in ((a_run(), [32, 43, 25], "━─╌"), (without, [75, 25, 0], "━─")):
+        spans = overall(run, 102)[1:]
+        assert [len(span.text) for span in spans] == parts
+        assert "".join(span.text[:1] for span in spans) == chars, "it reads without colour"
 
 
 def test_brokers_stand_against_their_limits_and_say_why_they_do_not_move() -> None:

@@ -40,7 +40,7 @@ from tui.moves.drawing.report import all_report_lines, report_lines
 from tui.moves.drawing.rows import move_line
 from tui.moves.drawing.run import detail_lines, followup_keys
 from tui.moves.drawing.runs import runs_lines
-from tui.moves.drawing.status import is_paused, notice_lines, overall
+from tui.moves.drawing.status import is_paused, notice_lines
 from tui.moves.screen import MovesScreen
 
 REPORT = """# Run 0101-021101 on prod-eu: done
@@ -119,10 +119,6 @@ def test_what_is_not_as_usual_is_a_sentence(
 
 def test_a_run_that_simply_runs_needs_no_sentence() -> None:
     assert notice_lines(a_run(), 120) == ()
-
-
-def test_the_bar_reads_without_colour() -> None:
-    assert {span.text[:1] for span in overall(a_run(), 102)[1:]} == {"━", "─", "╌"}
 
 
 def test_a_request_that_was_refused_is_said_until_the_next() -> None:

@@ -19,11 +19,10 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     plain,
+    row_line,
     rule,
     window,
-    with_hit,
     wrap_text,
 )
 from tui.session import Session
@@ -213,8 +212,7 @@ def _list(view: TimelineView, past: RecordedTimeline, width: int, height: int) -
     lines = []
     for n in window(len(view.rows), height, view.cursor):
         line = _row(view, n, width, days=days)
-        hit = RowHit(n)
-        lines.append(highlight_line(line, width, hit) if n == view.cursor else with_hit(line, hit))
+        lines.append(row_line(line, width, RowHit(n), chosen=n == view.cursor))
     return tuple(lines)
 
 

@@ -19,13 +19,12 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     left,
     partition_name,
     plain,
     right,
+    row_line,
     window,
-    with_hit,
 )
 from tui.memoize import memoize_last
 from tui.plan.drawing.diff import change_words
@@ -93,8 +92,7 @@ def move_lines(
     for i in window(len(order), height, at):
         move = moves[order[i]]
         line = move_line(move, width, selected=i == at, marked=order[i] in marked)
-        hit = MoveHit(order[i])
-        lines.append(highlight_line(line, width, hit) if i == at else with_hit(line, hit))
+        lines.append(row_line(line, width, MoveHit(order[i]), chosen=i == at))
     return tuple(lines)
 
 

@@ -18,13 +18,12 @@ from tui.drawing.spans import (
     bright,
     dim,
     fit,
-    highlight_line,
     left,
     plain,
     right,
+    row_line,
     rule,
     window,
-    with_hit,
 )
 from tui.moves.drawing.rows import amount_words
 from tui.moves.drawing.status import style_of
@@ -63,8 +62,7 @@ def runs_lines(
     room = height - len(lines) - 4
     for i in window(len(runs), min(room, len(runs)), cursor):
         line = run_line(runs[i], now, width, selected=i == cursor)
-        hit = RunHit(runs[i].run)
-        lines.append(highlight_line(line, width, hit) if i == cursor else with_hit(line, hit))
+        lines.append(row_line(line, width, RunHit(runs[i].run), chosen=i == cursor))
     if not going:
         lines += [BLANK, *_what_to_do(width)]
     return tuple(lines[:height])

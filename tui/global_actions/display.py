@@ -54,17 +54,7 @@ class GlobalActions(AppBase):
     def action_help(self) -> None:
         screen = self.screen
         if isinstance(screen, DashboardScreen):
-            self.push_screen(
-                HelpScreen(
-                    screen.PLACE,
-                    writable=self.session.writable,
-                    reason=self.session.read_only_because,
-                    keys=self.user_keys,
-                    palette=self.palette,
-                    glyphs=self.glyphs,
-                    drills=self.session.ground is not None,
-                )
-            )
+            self.push_screen(HelpScreen(screen.PLACE))
 
     def action_show_problems(self) -> None:
         screen = self.screen
@@ -95,8 +85,7 @@ class GlobalActions(AppBase):
         elsewhere = {
             title: actions_of(name) for name, title in SCREENS.items() if name != screen.PLACE
         }
-        palette = CommandScreen(offered, self.user_keys, self.palette, self.glyphs, elsewhere)
-        self.push_screen(palette, perform)
+        self.push_screen(CommandScreen(offered, elsewhere), perform)
 
     def action_copy(self) -> None:
         """Copy what the screen offers; over ssh and tmux too, as far as the terminal allows."""

@@ -183,7 +183,7 @@ class RunRequests:
         if (state := session.state) is None or session.load is None or session.address is None:
             return
         plan = partial(_followup_to_apply, state, session.cluster_name, run, way, only)
-        self._screen.run_in_thread("again", partial(guarded, plan), self._apply)
+        self._screen.run_in_thread("again", lambda: guarded(plan), self._apply)
 
     def _apply(self, order: PlanToApply | str | TrimtabError) -> None:
         if isinstance(order, PlanToApply):
@@ -275,7 +275,7 @@ class RunRequests:
 
     def _work(self, call: Callable[[], tuple[str, str]]) -> None:
         """Have a thread do what may take a while, and say what came of it."""
-        self._screen.run_in_thread("request", partial(guarded, call), self._say, exclusive=False)
+        self._screen.run_in_thread("request", lambda: guarded(call), self._say, exclusive=False)
 
     def _say(self, answer: tuple[str, str] | TrimtabError) -> None:
         if isinstance(answer, TrimtabError):

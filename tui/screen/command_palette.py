@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -12,7 +13,9 @@ from tui.actions.table import Action, keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
 from tui.screen.text_filter import pasted
-from tui.theming import Glyphs, Palette
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
 
 WIDTH = 92
 HELP_AT = 17
@@ -55,22 +58,17 @@ class CommandScreen(ModalScreen[Action | None]):
     """
 
     def __init__(
-        self,
-        actions: Sequence[Action],
-        keys: Mapping[str, str],
-        palette: Palette,
-        glyphs: Glyphs,
-        elsewhere: Mapping[str, Sequence[Action]] | None = None,
+        self, actions: Sequence[Action], elsewhere: Mapping[str, Sequence[Action]]
     ) -> None:
         """Offer `actions`; those `elsewhere`, by the screen's title, are only told of."""
         super().__init__()
-        self._actions = actions
-        self._elsewhere = elsewhere or {}
-        self._keys = keys
-        self._palette = palette
-        self._glyphs = glyphs
-        self._typed = ""
+        self._actions, self._elsewhere = actions, elsewhere
+        self._words = ""
         self._at = 0
+
+    @property
+    def _dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
 
     def _compositor_refresh(self) -> None:
         if not redraw_modal_above(self):
@@ -87,16 +85,16 @@ class CommandScreen(ModalScreen[Action | None]):
 
     @property
     def _found(self) -> list[Action]:
-        return found(self._actions, self._typed, self._keys)
+        return found(self._actions, self._words, self._dashboard.user_keys)
 
     @property
     def _nothing(self) -> str:
         """Say that nothing answers what was typed, and on which screen something does."""
         on = {action: title for title, actions in self._elsewhere.items() for action in actions}
-        best = next(iter(found(list(on), self._typed, self._keys)), None)
+        best = next(iter(found(list(on), self._words, self._dashboard.user_keys)), None)
         if best is None:
             return "no command is called that"
-        key = written(keys_of(best, self._keys)[0])
+        key = written(keys_of(best, self._dashboard.user_keys)[0])
         return f"no command here; on {on[best]}: {best.name}, {key}"
 
     def on_key(self, event: events.Key) -> None:
@@ -111,24 +109,24 @@ class CommandScreen(ModalScreen[Action | None]):
             case "up" | "shift+tab":
                 self._at = max(0, self._at - 1)
             case "backspace":
-                self._typed, self._at = self._typed[:-1], 0
+                self._words, self._at = self._words[:-1], 0
             case _ if event.is_printable and event.character:
-                self._typed, self._at = self._typed + event.character, 0
+                self._words, self._at = self._words + event.character, 0
         event.stop()
         event.prevent_default()
         self._draw()
 
     def on_paste(self, event: events.Paste) -> None:
-        self._typed, self._at = self._typed + pasted(event.text), 0
+        self._words, self._at = self._words + pasted(event.text), 0
         event.stop()
         self._draw()
 
     def _draw(self) -> None:
-        palette, width = self._palette, min(WIDTH, self.size.width)
+        palette, width = self._dashboard.palette, min(WIDTH, self.size.width)
         choices = self._found
         head = Row(width, palette.style("text", "panel"))
         x = head.put(1, ":", palette.style("yours", "panel", bold=True))
-        x = head.put(x + 1, self._typed, palette.style("bright", "panel", bold=True))
+        x = head.put(x + 1, self._words, palette.style("bright", "panel", bold=True))
         head.put(x, " ", palette.style("on_strong", "yours"))
         rows = [head]
         first = max(0, self._at - SHOWN + 1)
@@ -136,11 +134,11 @@ class CommandScreen(ModalScreen[Action | None]):
             on = "cursor" if n == self._at else "panel"
             row = Row(width, palette.style("text", on))
             row.put(3, action.name, palette.style("bright" if n == self._at else "text", on))
-            key = written(keys_of(action, self._keys)[0])
+            key = written(keys_of(action, self._dashboard.user_keys)[0])
             room = width - HELP_AT - len(key) - 3
             help = action.help
             if len(help) > room:
-                help = help[: max(0, room - 1)] + self._glyphs.ellipsis
+                help = help[: max(0, room - 1)] + self._dashboard.glyphs.ellipsis
             row.put(HELP_AT, help, palette.style("dim", on))
             row.put_right(width - 1, key, palette.style("yours", on))
             rows.append(row)

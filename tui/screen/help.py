@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -24,6 +25,9 @@ from tui.actions.table import (
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
 from tui.theming import Glyphs, Palette
+
+if TYPE_CHECKING:
+    from tui.screen.services import Dashboard
 
 KEYS_WIDTH = 16
 NAME_WIDTH = 14
@@ -93,25 +97,9 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen Canvas { width: 1fr; height: 1fr; }
     """
 
-    def __init__(
-        self,
-        place: str,
-        *,
-        writable: bool,
-        reason: str,
-        keys: Mapping[str, str],
-        palette: Palette,
-        glyphs: Glyphs,
-        drills: bool = False,
-    ) -> None:
+    def __init__(self, place: str) -> None:
         super().__init__()
         self._place = place
-        self._writable = writable
-        self._because = reason
-        self._keys = keys
-        self._palette = palette
-        self._glyphs = glyphs
-        self._drills = drills
         self._top = 0
 
     def compose(self) -> ComposeResult:
@@ -141,24 +129,26 @@ class HelpScreen(ModalScreen[None]):
         size = self.size
         if size.height < 2:
             return
+        dashboard = cast("Dashboard", self.app)
+        session, palette = dashboard.session, dashboard.palette
         rows: Sequence[Row] = help_rows(
             self._place,
-            self._writable,
-            self._because,
-            self._keys,
+            session.writable,
+            session.read_only_because,
+            dashboard.user_keys,
             size.width,
-            self._palette,
-            self._glyphs,
-            drills=self._drills,
+            palette,
+            dashboard.glyphs,
+            drills=session.ground is not None,
         )
         room = size.height - 1
         self._top = max(0, min(self._top, len(rows) - room))
-        last = Row(size.width, self._palette.style("text", "panel"))
-        x = last.put(1, "esc", self._palette.style("yours", "panel", bold=True))
-        x = last.put(x + 1, "close", self._palette.style("text", "panel"))
+        last = Row(size.width, palette.style("text", "panel"))
+        x = last.put(1, "esc", palette.style("yours", "panel", bold=True))
+        x = last.put(x + 1, "close", palette.style("text", "panel"))
         if len(rows) > room:
-            x = last.put(x + 3, "j k", self._palette.style("yours", "panel", bold=True))
-            last.put(x + 1, "scroll", self._palette.style("text", "panel"))
+            x = last.put(x + 3, "j k", palette.style("yours", "panel", bold=True))
+            last.put(x + 1, "scroll", palette.style("text", "panel"))
         shown = list(rows[self._top : self._top + room])
-        blank = [Row(size.width, self._palette.style()) for _ in range(room - len(shown))]
+        blank = [Row(size.width, palette.style()) for _ in range(room - len(shown))]
         self.query_one(Canvas).put_rows([*shown, *blank, last])

@@ -45,7 +45,7 @@ from tui.feed.events import Event as FeedEvent
 from tui.feed.feed import Feed
 from tui.global_actions.autopilot import AutopilotSwitch
 from tui.global_actions.display import GlobalActions
-from tui.global_actions.drills import Drills
+from tui.global_actions.drills import DRILL, Drills
 from tui.global_actions.leave import LeaveWithPlan
 from tui.global_actions.probe import ProbeSwitch
 from tui.key_queue import KeyQueue
@@ -89,7 +89,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, AutopilotSwitch):
+class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions):
     """One dashboard on one session. `failure` is why it ended before it showed anything.
 
     It is `aborted` where a password was asked for, and not given. Where one is missing, the feed is
@@ -145,6 +145,9 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
         self.notify_by = notify_by or NotifyBy()
         self._foreign = ForeignWatch()
         self._importing = False
+        self.drills = Drills(self)
+        self.probe_switch = ProbeSwitch(self)
+        self.autopilot_switch = AutopilotSwitch(self)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -184,7 +187,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
         self.push_screen(PasswordDialog(missing, enter), answered)
 
     def on_unmount(self) -> None:
-        self.leave_probe()
+        self.probe_switch.leave()
         if self.feed is not None:
             self.feed.stop()
 
@@ -331,6 +334,22 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions, Drills, ProbeSwitch, Au
             self._driver.write("\a")
         if self.notify_by.desktop:
             self._driver.write(notice_sequence(notice.title, notice.text))
+
+    # -- what is done beside the screens ---------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == DRILL:
+            return self.session.ground is not None
+        return super().check_action(action, parameters)
+
+    def action_drill(self) -> None:
+        self.drills.open()
+
+    def action_probe(self) -> None:
+        self.probe_switch.toggle()
+
+    def action_autopilot(self) -> None:
+        self.autopilot_switch.open()
 
     # -- which screen ----------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ def run_dashboard(
     try:
         app.run(mouse=context.mouse, loop=loop)
     finally:
-        app.leave_probe()
+        app.probe_switch.leave()
         app.save_plan_on_exit()
     _let_end(workers, ending)
     if app.failure is not None:

@@ -161,10 +161,10 @@ async def test_it_says_what_it_does_and_costs_and_begins_only_then(begun: Begun)
         assert "__trimtab_probe" in shown
         assert "trimtab probe --remove" in shown
         await press(pilot, "enter")
-        assert app._probe is None, "the way back has the focus"
+        assert app.probe_switch.begun is None, "the way back has the focus"
         await press(pilot, "W", "right", "enter")
         await rested(pilot)
-        assert app._probe is begun
+        assert app.probe_switch.begun is begun
     assert begun.closed, "it ends with the dashboard"
 
 
@@ -187,7 +187,7 @@ async def test_what_ends_it_at_once_is_said(begun: Begun) -> None:
         app = real(pilot)
         await press(pilot, "W", "right", "enter")
         await rested(pilot)
-        assert app._probe is None
+        assert app.probe_switch.begun is None
         assert "The probe may not write to its topic." in lines(pilot)[-1]
 
 
@@ -205,7 +205,7 @@ async def test_a_bug_in_what_is_done_beside_is_said_logged_and_blocks_nothing(
         begun.trouble = None
         await press(pilot, "W", "right", "enter")
         await rested(pilot)
-        assert app._probe is begun
+        assert app.probe_switch.begun is begun
 
 
 async def test_read_only_it_is_refused(begun: Begun) -> None:

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 
-class AutopilotSwitch(AppBase):
-    """The part of the dashboard that sets the switch; the autopilot runs without it."""
+class AutopilotSwitch:
+    """Sets the autopilot's mode; the autopilot runs without the dashboard."""
 
-    def action_autopilot(self) -> None:
-        session, screen = self.session, self.screen
+    def __init__(self, app: AppBase) -> None:
+        self._app = app
+
+    def open(self) -> None:
+        """Ask for a mode."""
+        session, screen = self._app.session, self._app.screen
         if not isinstance(screen, DashboardScreen):
             return
         if session.address is None or session.state is None:
@@ -38,16 +42,18 @@ class AutopilotSwitch(AppBase):
             if mode is not None:
                 self._set_mode(mode)
 
-        self.push_screen(dialog, answered)
+        self._app.push_screen(dialog, answered)
 
     def _set_mode(self, mode: Mode) -> None:
-        self.run_in_background("autopilot", _setting(self.session, mode), self._switch_set)
+        self._app.run_in_background(
+            "autopilot", _setting(self._app.session, mode), self._switch_set
+        )
 
     def _switch_set(self, done: str | TrimtabError) -> None:
         if isinstance(done, TrimtabError):
-            self.report_error(done)
+            self._app.report_error(done)
         else:
-            self.say(done, "fine")
+            self._app.say(done, "fine")
 
 
 def _setting(session: Session, mode: Mode) -> Callable[[], str]:

@@ -17,58 +17,59 @@ DRILL = "drill"
 """The action's id; where there is no ground for it, nothing shows it and its key does nothing."""
 
 
-class Drills(AppBase):
-    """The part of the dashboard that drills; `session.ground` says whether there is where."""
+class Drills:
+    """What the dashboard drills with; `session.ground` says whether there is where."""
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == DRILL:
-            return self.session.ground is not None
-        return super().check_action(action, parameters)
+    def __init__(self, app: AppBase) -> None:
+        self._app = app
 
-    def action_drill(self) -> None:
-        ground, state, screen = self.session.ground, self.session.state, self.screen
+    def open(self) -> None:
+        """Ask what to break."""
+        ground, state, screen = self._app.session.ground, self._app.session.state, self._app.screen
         if ground is None or state is None or not isinstance(screen, DashboardScreen):
             return
-        if why := self.session.read_only_words:
+        if why := self._app.session.read_only_words:
             screen.say(why, "look")
             return
-        if screen.session is not self.session:
+        if screen.session is not self._app.session:
             screen.say("The past cannot be broken: 0 goes back to now.", "look")
             return
 
         from tui.global_actions.drill_dialog import DrillDialog
 
-        broker, topic = self.session.cursor_at or (None, None)
+        broker, topic = self._app.session.cursor_at or (None, None)
         dialog = DrillDialog(ground.name, self._have_looked, broker=broker, topic=topic)
 
         def answered(drill: Drill | None) -> None:
             if drill is not None:
                 self._carry_out(ground, drill)
 
-        self.push_screen(dialog, answered)
+        self._app.push_screen(dialog, answered)
         self._have_looked(dialog)
 
     def _have_looked(self, dialog: DrillDialog) -> None:
         """Have a thread look what can be done now; the dialog offers it."""
-        ground, state = self.session.ground, self.session.state
+        ground, state = self._app.session.ground, self._app.session.state
         assert ground is not None
         assert state is not None
-        self.run_in_background("drill", lambda: ground.offers(state), partial(self._offer, dialog))
+        self._app.run_in_background(
+            "drill", lambda: ground.offers(state), partial(self._offer, dialog)
+        )
 
     def _offer(self, dialog: DrillDialog, found: tuple[Offer, ...] | TrimtabError) -> None:
-        if dialog not in self.screen_stack:  # left meanwhile
+        if dialog not in self._app.screen_stack:  # left meanwhile
             return
         if isinstance(found, TrimtabError) and dialog.offered:
             dialog.refuse(str(found))
         elif isinstance(found, TrimtabError):
             dialog.dismiss(None)
-            self.call_after_refresh(self.report_error, found)
+            self._app.call_after_refresh(self._app.report_error, found)
         else:
             dialog.offer(found)
 
     def _carry_out(self, ground: DrillTarget, drill: Drill) -> None:
-        if why := self.session.read_only_words:  # it may have become so while it was asked
-            self.say(why, "look")
+        if why := self._app.session.read_only_words:  # it may have become so while it was asked
+            self._app.say(why, "look")
             return
 
         def work() -> str | None:
@@ -76,14 +77,14 @@ class Drills(AppBase):
 
             return run_drill(ground, drill)
 
-        self.say(f"working on {drill.on}", "text")
-        self.run_in_background("drill", work, self._drilled)
+        self._app.say(f"working on {drill.on}", "text")
+        self._app.run_in_background("drill", work, self._drilled)
 
     def _drilled(self, done: str | TrimtabError | None) -> None:
         match done:
             case TrimtabError() as error:
-                self.report_error(error)
+                self._app.report_error(error)
             case None:
-                self.say("There was nothing to do.", "look")
+                self._app.say("There was nothing to do.", "look")
             case text:
-                self.say(f"{text[:1].upper()}{text[1:]}.", "fine")
+                self._app.say(f"{text[:1].upper()}{text[1:]}.", "fine")

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 
-class ProbeSwitch(AppBase):
-    """The part of the dashboard that begins and ends probes; one that it began ends with it."""
+class ProbeSwitch:
+    """Begins and ends probes for the dashboard; one that it began ends with it."""
 
-    _probe: Probe | None = None
-    _switching = False
-    """Whether a worker is at it."""
+    def __init__(self, app: AppBase) -> None:
+        self._app = app
+        self.begun: Probe | None = None
+        self._switching = False
+        """Whether a thread is at it."""
 
-    def action_probe(self) -> None:
-        session, screen = self.session, self.screen
+    def toggle(self) -> None:
+        session, screen = self._app.session, self._app.screen
         if session.state is None or not isinstance(screen, DashboardScreen):
             return
         if not session.writable or session.address is None:
@@ -34,7 +36,7 @@ class ProbeSwitch(AppBase):
             return
         if self._switching:
             return
-        if session.clients is not None or self._probe is not None:
+        if session.clients is not None or self.begun is not None:
             self._end_probe()
             return
         from tui.dialogs.base import ConfirmDialog
@@ -43,10 +45,10 @@ class ProbeSwitch(AppBase):
         dialog = ConfirmDialog(
             "Feel what clients feel?", words, no="Leave it", yes="Begin", ask=_question
         )
-        self.push_screen(dialog, lambda yes: self._begin_probe() if yes else None)
+        self._app.push_screen(dialog, lambda yes: self._begin_probe() if yes else None)
 
     def _begin_probe(self) -> None:
-        address, state = self.session.address, self.session.state
+        address, state = self._app.session.address, self._app.session.state
         assert address is not None
         assert state is not None
 
@@ -57,13 +59,13 @@ class ProbeSwitch(AppBase):
             probe.wait()
             return probe
 
-        self.say("The probe begins; its first numbers come in a moment.", "text")
+        self._app.say("The probe begins; its first numbers come in a moment.", "text")
         self._switch(work)
 
     def _end_probe(self) -> None:
-        state, begun = self.session.state, self._probe
+        state, begun = self._app.session.state, self.begun
         assert state is not None
-        self._probe = None
+        self.begun = None
 
         def work() -> None:
             from core.watch.clients.daemon import stop_probe
@@ -76,23 +78,25 @@ class ProbeSwitch(AppBase):
 
     def _switch(self, work: Callable[[], Probe | None]) -> None:
         self._switching = True
-        self.run_in_background("probe", work, self._switched)
+        self._app.run_in_background("probe", work, self._switched)
 
     def _switched(self, outcome: Probe | TrimtabError | None) -> None:
         self._switching = False
         match outcome:
             case TrimtabError() as error:
-                self.report_error(error)
+                self._app.report_error(error)
             case None:
-                self.session.clients = None
-                self.say("The probe has ended. Its topic stays: trimtab probe --remove.", "fine")
+                self._app.session.clients = None
+                self._app.say(
+                    "The probe has ended. Its topic stays: trimtab probe --remove.", "fine"
+                )
             case probe:
-                self._probe = probe
+                self.begun = probe
 
-    def leave_probe(self) -> None:
+    def leave(self) -> None:
         """End the probe that was begun here; nobody waits for it."""
-        if self._probe is not None:
-            self._probe.close()
+        if self.begun is not None:
+            self.begun.close()
 
 
 def _question(session: Session) -> Question:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from textual import events
 from textual.actions import ActionParseResult
 from textual.app import App
 from textual.dom import DOMNode
@@ -89,7 +90,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions):
+class TrimtabApp(LeaveWithPlan, GlobalActions):
     """One dashboard on one session. `failure` is why it ended before it showed anything.
 
     It is `aborted` where a password was asked for, and not given. Where one is missing, the feed is
@@ -145,6 +146,7 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions):
         self.notify_by = notify_by or NotifyBy()
         self._foreign = ForeignWatch()
         self._importing = False
+        self.key_queue = KeyQueue(self, super().on_event)
         self.drills = Drills(self)
         self.probe_switch = ProbeSwitch(self)
         self.autopilot_switch = AutopilotSwitch(self)
@@ -228,6 +230,12 @@ class TrimtabApp(KeyQueue, LeaveWithPlan, GlobalActions):
     ) -> bool:
         """Do nothing more once it is ending: a dialog opened then would have no content."""
         return not self._exit and await super().run_action(action, default_namespace, namespaces)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self.key_queue.add(event)
+        else:
+            await super().on_event(event)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what goes over each line before it is shown; Textual asks for it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from textual import events
 from textual.app import App
@@ -20,24 +20,21 @@ LONGEST_SECONDS = 10.0
 MOST_ROUNDS = 10
 
 
-class KeyQueue(App[int]):
-    """The part of the dashboard that hands keys, and what is pasted, on one by one."""
+class KeyQueue:
+    """Hands keys, and what is pasted, on to the dashboard one by one."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, app: App[int], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
+        self._app, self._hand_on = app, hand_on
         self._typed: deque[events.Event] = deque()
         self._handed_on: float | None = None
         """When the key that is being handled was handed on; None while none is."""
 
     @property
-    def typing(self) -> bool:
+    def busy(self) -> bool:
         """Return whether something that was typed is still being handled, or waits for that."""
         return self._handed_on is not None
 
-    async def on_event(self, event: events.Event) -> None:
-        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
-            await super().on_event(event)
-            return
+    async def add(self, event: events.Event) -> None:
         self._typed.append(event)
         handed_on, now = self._handed_on, time.monotonic()
         if handed_on is None and self._is_at_rest:
@@ -50,7 +47,7 @@ class KeyQueue(App[int]):
     @property
     def _is_at_rest(self) -> bool:
         """Return whether the screen has all its fields, and nothing is left to be handled."""
-        if not self.screen_stack or not self.screen.is_mounted:
+        if not self._app.screen_stack or not self._app.screen.is_mounted:
             return False
         return not any(pump.message_queue_size for pump in self._addressed())
 
@@ -60,7 +57,7 @@ class KeyQueue(App[int]):
             return
         self._handed_on = time.monotonic()
         pumps = self._addressed()
-        await super().on_event(self._typed.popleft())
+        await self._hand_on(self._typed.popleft())
         await self._once_handled(pumps)
 
     async def _once_handled(self, pumps: Sequence[MessagePump]) -> None:
@@ -88,11 +85,12 @@ class KeyQueue(App[int]):
 
     def _addressed(self) -> list[MessagePump]:
         """Return who is told of a key now, one after the other."""
-        if not self.screen_stack:
-            return [self]
-        found: MessagePump | None = self.focused or self.screen
+        app = self._app
+        if not app.screen_stack:
+            return [app]
+        found: MessagePump | None = app.focused or app.screen
         pumps = []
         while found is not None:
             pumps.append(found)
             found = found._parent
-        return pumps if self in pumps else [*pumps, self]
+        return pumps if app in pumps else [*pumps, app]

@@ -36,7 +36,7 @@ async def typed(pilot: Pilot[int], *keys: str | Event) -> None:
         event = Key(key_name(key), character(key)) if isinstance(key, str) else key
         app.post_message(event)
     await pilot.pause()
-    while app.typing:
+    while app.key_queue.busy:
         await asyncio.sleep(0.001)
     await rested(pilot)
 

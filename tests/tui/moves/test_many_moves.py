@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from pictures import (
     GB,
     MB,
-    SIZES,
     STATE,
     a_move,
     a_run,
@@ -50,15 +48,12 @@ def showing(**other: Any) -> Session:
     return session
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_marked_moves_are_cancelled_together(
-    size: tuple[int, int], requested: list[tuple[str, Any]]
-) -> None:
-    async with dashboard(showing(), "moves", size) as pilot:
+async def test_marked_moves_are_cancelled_together(requested: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "space", "space")  # the cursor goes on by itself
         assert "▸*" not in body(pilot)
         assert body(pilot).count("\n *") == 2
-        assert "c cancel 2…" in footer(pilot) or size[0] == 80
+        assert "c cancel 2…" in footer(pilot)
         await pressed(pilot, "c", "tab", "enter")
         assert requested == [("cancel", {"moves": [0, 2]})]
         assert "Asked to cancel 2 moves" in footer(pilot)
@@ -134,11 +129,8 @@ def adaptive(run: RunView) -> RunView:
     return replace(run, bounds=RateBounds(5 * MB, 60 * MB), rate_bytes_per_s=60 * MB)
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_an_adaptive_rate_is_asked_for(
-    size: tuple[int, int], requested: list[tuple[str, Any]]
-) -> None:
-    async with dashboard(showing(), "moves", size) as pilot:
+async def test_an_adaptive_rate_is_asked_for(requested: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "plus", "a")
         dialog = pilot.app.screen
         assert isinstance(dialog, RateDialog)

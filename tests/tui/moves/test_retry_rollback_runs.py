@@ -9,7 +9,6 @@ import pytest
 from clusters import NOON, tp
 from pictures import (
     MB,
-    SIZES,
     STATE,
     a_move,
     a_run,
@@ -65,12 +64,11 @@ def a_session_after(auto: RateBounds | None) -> Session:
     return session
 
 
-@pytest.mark.parametrize("size", SIZES)
 async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
-    ended: Session, size: tuple[int, int], launched: list[tuple[Any, ...]]
+    ended: Session, launched: list[tuple[Any, ...]]
 ) -> None:
     plan = ended.plan
-    async with dashboard(ended, "moves", size) as pilot:
+    async with dashboard(ended, "moves") as pilot:
         assert "R roll back…" in footer(pilot)
         await pressed(pilot, "R")
         dialog = pilot.app.screen

@@ -9,7 +9,6 @@ import pytest
 from hands import rested
 from pictures import (
     MB,
-    SIZES,
     STATE,
     a_move,
     a_run,
@@ -58,7 +57,6 @@ def button(pilot: Pilot[int], id: str = "yes") -> Button:
     return pilot.app.screen.query_one(f"#{id}", Button)
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("key", "request_", "said"),
     [
@@ -70,10 +68,9 @@ async def test_what_changes_much_takes_the_clusters_name(
     key: str,
     request_: tuple[str, Any],
     said: str,
-    size: tuple[int, int],
     requested: list[tuple[str, Any]],
 ) -> None:
-    async with dashboard(showing(), "moves", size) as pilot:
+    async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, key, "enter")
         await pressed(pilot, key, "escape")
         await pressed(pilot, key, *"prod-e")
@@ -216,13 +213,12 @@ async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch
 # -- slower and faster ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("key", "factor"), [("plus", 2), ("minus", 0.4)])
 async def test_a_rate_is_chosen_from_what_is_left_at_it(
-    key: str, factor: float, size: tuple[int, int], requested: list[tuple[str, Any]]
+    key: str, factor: float, requested: list[tuple[str, Any]]
 ) -> None:
     run = only(on_state(MoveStatus.MOVING))
-    async with dashboard(showing(run), "moves", size) as pilot:
+    async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, key)
         assert isinstance(pilot.app.screen, RateDialog)
         said = str(pilot.app.screen.query_one("#table", Static).render())
@@ -270,11 +266,8 @@ def test_a_destination_that_is_down_is_replaced_before_others() -> None:
     assert replaceable_broker(STATE, move) == 4
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_move_is_sent_elsewhere(
-    size: tuple[int, int], requested: list[tuple[str, Any]]
-) -> None:
-    async with dashboard(showing(only(on_state(MoveStatus.STUCK))), "moves", size) as pilot:
+async def test_a_move_is_sent_elsewhere(requested: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(only(on_state(MoveStatus.STUCK))), "moves") as pilot:
         await pressed(pilot, "m")
         assert isinstance(pilot.app.screen, RetargetDialog)
         await pressed(pilot, "enter")
@@ -287,15 +280,14 @@ async def test_a_move_is_sent_elsewhere(
 # -- while the process is down -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", SIZES)
 async def test_what_is_asked_of_a_dead_run_waits_and_the_screen_says_so(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waits = Asked("0101-021101", 1, "cancel", waits=True)
     monkeypatch.setattr(module, "request", lambda *_: waits)
     waiting = RunRequest(at(2, 30), "cancel", "cancel orders-3", "ann on here", taken=False)
     run = a_run(DIED, requests=(waiting,), why="its process (pid 4711) has died")
-    async with dashboard(showing(run), "moves", size) as pilot:
+    async with dashboard(showing(run), "moves") as pilot:
         assert "its process died" in body(pilot)
         assert "B brings it back" in body(pilot)
         assert "1 asked, waiting until its process is back: cancel orders-3" in body(pilot)

@@ -352,16 +352,15 @@ def test_a_report_is_headings_and_columns(width: int) -> None:
     assert drawn(report_lines(REPORT, 10**9, width, 5)).count("\n") == 4
 
 
-@pytest.mark.parametrize("size", SIZES)
 async def test_a_run_of_the_past_opens_as_its_report(
-    size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = a_session()
     session.run = a_run()
     older = a_run(RunStatus.DONE, run="0101-010000", ended_at=at(2, 0))
     monkeypatch.setattr(export_module, "read_journal", lambda *_: None)
     monkeypatch.setattr(export_module, "markdown", lambda _: REPORT)
-    async with dashboard(session, "moves", size) as pilot:
+    async with dashboard(session, "moves") as pilot:
         screen = pilot.app.screen
         screen.show_run(older, REPORT)
         await rested(pilot)

@@ -312,7 +312,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         session.metadata_age, session.load_age = picture.metadata_age, picture.load_age
         session.problem = None
         if any(broker.server in session.read_only_servers for broker in picture.state.brokers):
-            session.writable, session.read_only_because = False, MARKED
+            session.writable, session.read_only_reason = False, MARKED
         self._foreign.take(picture.state, session.run_partitions)
         self._tell_listeners()
         if session.address is not None and session.cluster_name == session.address.bootstrap:

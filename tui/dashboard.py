@@ -27,15 +27,15 @@ def make_session(context: Context) -> Session:
     target = context.target
     name = target.name or (target.from_file.stem if target.from_file else None)
     writable = context.write and not target.read_only and target.address is not None
-    because = "start with --write"
+    reason = "start with --write"
     if target.read_only:
-        because = MARKED
+        reason = MARKED
     elif target.address is None:
-        because = "this is a saved document"
+        reason = "this is a saved document"
     return Session(
         cluster_name=name or (target.address.bootstrap if target.address else ""),
         writable=writable,
-        read_only_because=because,
+        read_only_reason=reason,
         read_only_servers=target.read_only_servers,
         address=target.address,
         snapshots=target.snapshots,

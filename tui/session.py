@@ -177,7 +177,7 @@ class Session:
 
     cluster_name: str
     writable: bool = False
-    read_only_because: str = "start with --write"
+    read_only_reason: str = "start with --write"
     read_only_servers: frozenset[str] = frozenset()
     """Brokers of all clusters that config.toml marks read_only."""
     address: Address | None = None
@@ -357,7 +357,7 @@ class Session:
     @property
     def read_only_words(self) -> str:
         """Return why nothing may be changed, as a sentence; "" where it may."""
-        return "" if self.writable else f"Read-only: {self.read_only_because}."
+        return "" if self.writable else f"Read-only: {self.read_only_reason}."
 
     @property
     def lost_words(self) -> str:

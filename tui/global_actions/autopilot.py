@@ -35,7 +35,7 @@ class AutopilotSwitch:
             session.cluster_name,
             session.autopilot,
             writable=session.writable,
-            reason=session.read_only_because,
+            reason=session.read_only_reason,
         )
 
         def answered(mode: Mode | None) -> None:

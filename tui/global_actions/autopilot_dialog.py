@@ -47,7 +47,7 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
     def follow(self, session: Session) -> None:
         """Say how it stands now, and offer what may be set now."""
         self._status = session.autopilot
-        self._writable, self._reason = session.writable, session.read_only_because
+        self._writable, self._reason = session.writable, session.read_only_reason
         self._show()
 
     @property

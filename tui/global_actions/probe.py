@@ -29,7 +29,7 @@ class ProbeSwitch:
         if session.state is None or not isinstance(screen, DashboardScreen):
             return
         if not session.writable or session.address is None:
-            screen.say(f"Read-only: {session.read_only_because}.", "look")
+            screen.say(f"Read-only: {session.read_only_reason}.", "look")
             return
         if session.address.is_simulated:
             screen.say("A simulated cluster has no clients to probe it.")

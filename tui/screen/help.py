@@ -134,7 +134,7 @@ class HelpScreen(ModalScreen[None]):
         rows: Sequence[Row] = help_rows(
             self._place,
             session.writable,
-            session.read_only_because,
+            session.read_only_reason,
             dashboard.user_keys,
             size.width,
             palette,

@@ -325,7 +325,7 @@ async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:
         now.read_only_servers = begun.read_only_servers
         await tell(pilot, seen(*demo_picture()))
         assert " READ " in lines(pilot)[0]
-        assert (now.writable, now.read_only_because) == (False, "config.toml says read_only")
+        assert (now.writable, now.read_only_reason) == (False, "config.toml says read_only")
 
 
 async def test_read_only_greys_apply_and_says_how_to_write() -> None:

@@ -25,7 +25,7 @@ class NewTopic:
 
     name: str
     replicas: tuple[tuple[int, ...], ...]
-    describe_configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ClusterClient(Protocol):
     def describe_cluster(self) -> ClusterState:
         """Return brokers, topics, assignments, leaders and ISRs; reassignments marked.
 
-        Sizes, lags and log dirs are unknown here: `log_dirs` knows them (broker_logs.with_logs).
+        Sizes, lags and log dirs are unknown here: `describe_log_dirs` tells them.
         Topic configs are unknown unless an earlier call has cached them.
         A broker that partitions name and the cluster does not is present with alive=False.
         """
@@ -123,9 +123,9 @@ class ClusterClient(Protocol):
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
         """Return the entries of topics' list configs as the controller itself holds them now.
 
-        `configs` shows what the broker asked has heard of: that may be a moment old. Unset and
-        empty have no entries alike, nor has a topic that is gone. UNSUPPORTED_VERSION from a
-        cluster that does not tell.
+        `describe_configs` shows what the broker asked has heard of: that may be a moment old.
+        Unset and empty have no entries alike, nor has a topic that is gone. UNSUPPORTED_VERSION
+        from a cluster that does not tell.
         """
         ...
 
@@ -180,7 +180,7 @@ class ClusterClient(Protocol):
 
         At most `max_bytes` of each; the first one that is asked of a broker gives a whole batch
         whatever its size, the others may give nothing. OFFSET_OUT_OF_RANGE outside of a
-        replica's log; otherwise as `replica_offsets`.
+        replica's log; otherwise as `fetch_replica_offsets`.
         """
         ...
 
@@ -196,9 +196,9 @@ class ClusterClient(Protocol):
         ...
 
     def describe_active_groups(self, limit: int) -> ActiveGroups:
-        """Return groups that have members, the first `most` by id: cheap enough to ask each second.
+        """Return groups that have members, the first `limit` by id: cheap enough for each second.
 
-        One whose members may not be looked at has a fault of its own, as in `groups`.
+        One whose members may not be looked at has a fault of its own, as in `describe_groups`.
         """
         ...
 

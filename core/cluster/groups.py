@@ -99,7 +99,7 @@ class ActiveGroups:
 
     @classmethod
     def from_groups(cls, groups: Iterable[Group], limit: int) -> ActiveGroups:
-        """Return the first `most` of those that have members."""
+        """Return the first `limit` of those that have members."""
         found = list(groups)
         active = [group for group in found if group.members]
         others = (g for g in found if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS)

@@ -110,7 +110,7 @@ class _Audited:
         told = {
             topic.name: {
                 "replicas": _layout(topic.replicas),
-                "configs": dict(topic.describe_configs),
+                "configs": dict(topic.configs),
             }
             for topic in topics
         }

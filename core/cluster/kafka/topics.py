@@ -30,9 +30,7 @@ def create_topics(wire: Wire, topics: Collection[NewTopic]) -> dict[str, Fault |
                     assignment(partition_index=number, broker_ids=list(replicas))
                     for number, replicas in enumerate(topic.replicas)
                 ],
-                configs=[
-                    config(name=name, value=value) for name, value in topic.describe_configs.items()
-                ],
+                configs=[config(name=name, value=value) for name, value in topic.configs.items()],
             )
             for topic in topics
         ],

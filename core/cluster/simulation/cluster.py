@@ -26,9 +26,8 @@ from core.cluster.simulation.requests import (
     build_broker_logs,
     build_state,
     unsupported,
-    without_topics,
 )
-from core.cluster.simulation.spec import ClusterSpec
+from core.cluster.simulation.spec import ClusterSpec, SimulatedFaults
 from core.cluster.state import ClusterState
 from core.patterns import is_whole
 
@@ -60,8 +59,7 @@ class SimulatedCluster:
         self._engine = Engine(self.spec, seed)
         self._described: tuple[int, ClusterState] | None = None
         self._hidden: frozenset[str] = frozenset()
-        self.skewed: str | None = None
-        """What gets more records than it would, in words."""
+        self._skewed: str | None = None
 
     # -- time and faults ---------------------------------------------------------------------------
 
@@ -137,34 +135,32 @@ class SimulatedCluster:
         with self._lock:
             self._engine.remove_disk(broker, log_dir)
 
-    def full_disks(self) -> dict[int, tuple[str, ...]]:
-        """Return the log dirs that were filled, by broker."""
-        with self._lock:
-            return self._engine.disks.full()
-
     def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
         """Have so many times the records sent to these partitions from now on; `of` names them."""
         with self._lock:
             index = self._engine.index
             rows = [index[tp] for tp in partitions if tp in index]
             self._engine.logs.traffic.skew(rows, times, self.now.timestamp())
-            self.skewed = of
+            self._skewed = of
 
     def clear_skew(self) -> None:
         """Send what is sent without the skew."""
         with self._lock:
             self._engine.logs.traffic.clear_skew(self.now.timestamp())
-            self.skewed = None
+            self._skewed = None
 
     def change_members(self, group: str, by: int) -> None:
         """Have a group that has members read with so many more, or fewer."""
         with self._lock:
             self._engine.readers.change_members(group, by)
 
-    def members(self) -> dict[str, int]:
-        """Return how many members each group has that has any."""
+    def fetch_faults(self) -> SimulatedFaults:
+        """Return what was done to the cluster that is not in its description."""
+        began = {group.id: group.members for group in self.spec.groups}
         with self._lock:
-            return self._engine.readers.members()
+            members = self._engine.readers.members()
+            more = {group: count - began[group] for group, count in members.items()}
+            return SimulatedFaults(self._skewed, more, self._engine.disks.full())
 
     def pause_replication(self, broker: int) -> None:
         """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
@@ -194,8 +190,8 @@ class SimulatedCluster:
         with self._lock:
             engine = self._engine
             if self._described is None or self._described[0] != engine.version:
-                state = build_state(engine, self.spec, self.now)
-                self._described = (engine.version, without_topics(state, self._hidden))
+                state = build_state(engine, self.spec, self.now, self._hidden)
+                self._described = (engine.version, state)
             return replace(self._described[1], fetched_at=self.now)
 
     def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:

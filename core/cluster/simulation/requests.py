@@ -21,34 +21,36 @@ from core.cluster.simulation.controller import Registration
 from core.cluster.simulation.engine import Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
-from core.cluster.state import ClusterState, Int32
+from core.cluster.state import Bool, ClusterState, Int32, read_only
 from core.cluster.topics import is_legal_name
 
 NO_ANSWER = "the broker does not answer"
 _NO_RECORDS = Fault("UNSUPPORTED_VERSION", "a simulated cluster keeps no records")
 
 
-def build_state(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
-    """Return the cluster as `describe` tells it: sizes and lags are the log dirs' to tell."""
-    rows = engine.live_rows()
-    names = sorted({engine.partitions[row].topic for row in rows})
+def build_state(
+    engine: Engine, spec: ClusterSpec, now: datetime, hidden: Collection[str]
+) -> ClusterState:
+    """Return the cluster as a user is told it who may not describe the topics `hidden`.
+
+    Sizes and lags are the log dirs' to tell. Columns are filled here and not from rows, which
+    takes a third of the time.
+    """
+    rows = [row for row in engine.live_rows() if engine.partitions[row].topic not in hidden]
+    partitions = [engine.partitions[row] for row in rows]
+    names = sorted({tp.topic for tp in partitions})
     index = {name: i for i, name in enumerate(names)}
     registrations = [engine.registrations[row] for row in rows]
     start = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(r.replicas) for r in registrations], out=start[1:])
-    total = int(start[-1])
+    unknown = read_only(np.full(int(start[-1]), UNKNOWN, np.int64))
 
-    def column(values: Sequence[int]) -> Int32:
-        return _read_only(np.array(values, np.int32))
+    def column(values: list[int]) -> Int32:
+        return read_only(np.array(values, np.int32))
 
-    def marks(values: Sequence[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        marked = np.array(values, np.bool_)
-        marked.setflags(write=False)
-        return marked
+    def marks(values: list[bool]) -> Bool:
+        return read_only(np.array(values, np.bool_))
 
-    unknown = np.full(total, UNKNOWN, np.int64)
-    unknown.setflags(write=False)
-    start.setflags(write=False)
     return ClusterState(
         cluster_id=spec.cluster_id,
         fetched_at=now,
@@ -58,32 +60,18 @@ def build_state(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterStat
             for b in sorted(spec.brokers, key=lambda b: b.id)
         ),
         topics=tuple(Topic(name, engine.topic_ids[name]) for name in names),
-        topic_of=column([index[engine.partitions[row].topic] for row in rows]),
-        partition=column([engine.partitions[row].partition for row in rows]),
+        topic_of=column([index[tp.topic] for tp in partitions]),
+        partition=column([tp.partition for tp in partitions]),
         leader=column([r.leader for r in registrations]),
         leader_epoch=column([r.leader_epoch for r in registrations]),
-        replica_start=start,
+        replica_start=read_only(start),
         replica_broker=column([b for r in registrations for b in r.replicas]),
         in_sync=marks([b in r.isr for r in registrations for b in r.replicas]),
         adding=marks([b in r.adding for r in registrations for b in r.replicas]),
         removing=marks([b in r.removing for r in registrations for b in r.replicas]),
         size_bytes=unknown,
         lag=unknown,
-        log_dir=_read_only(np.full(total, UNKNOWN, np.int32)),
-    )
-
-
-def without_topics(state: ClusterState, hidden: Collection[str]) -> ClusterState:
-    """Return a description as who may not describe these topics is told it."""
-    if not hidden:
-        return state
-    return ClusterState.build(
-        cluster_id=state.cluster_id,
-        fetched_at=state.fetched_at,
-        controller=state.controller,
-        brokers=state.brokers,
-        topics=[topic for topic in state.topics if topic.name not in hidden],
-        partitions=[row for row in state.rows() if row.topic not in hidden],
+        log_dir=read_only(unknown.astype(np.int32)),
     )
 
 
@@ -125,11 +113,6 @@ def build_broker_logs(engine: Engine, broker: int, used_bytes: Float64) -> Broke
     return BrokerLogs(broker, dirs, tuple(replicas))
 
 
-def _read_only(array: Int32) -> Int32:
-    array.setflags(write=False)
-    return array
-
-
 def unsupported(
     offsets_of: Mapping[int, Iterable[TopicPartition]],
 ) -> dict[tuple[TopicPartition, int], Fault]:
@@ -152,7 +135,7 @@ def create_topic(engine: Engine, topic: NewTopic) -> Fault | None:
     if wrong is not None:
         return wrong
     resource = Resource.topic(topic.name)
-    wanted = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.describe_configs.items()]
+    wanted = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.configs.items()]
     refused = engine.configs.apply(wanted)
     if refused is None:
         engine.add_partitions(topic.name, _register(topic.replicas, engine.alive))

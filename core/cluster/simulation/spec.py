@@ -78,3 +78,15 @@ class ClusterSpec:
     started_at: datetime = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
     link_bytes_per_s: float = 400e6
     controller: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedFaults:
+    """What drills have done to a simulated cluster and is not undone."""
+
+    skewed: str | None
+    """What gets more records than it would, in words."""
+    more: Mapping[str, int]
+    """For every group that has members: how many more than it began with, 0 if as many."""
+    full: Mapping[int, tuple[str, ...]]
+    """Log dirs without room, by broker."""

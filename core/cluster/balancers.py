@@ -7,12 +7,11 @@ names, are in every ClusterState.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
 
 _CRUISE_CONTROL = "Cruise Control"
@@ -43,22 +42,6 @@ class Balancer:
 
     def __str__(self) -> str:
         return f"{self.name} reports to this cluster (topic {self.topic})"
-
-
-def with_balancer_topics(client: ClusterClient, topics: frozenset[str]) -> ClusterClient:
-    """Return `client` whose pictures know the topics of config.toml; all else is passed on."""
-    return cast("ClusterClient", _WithBalancerTopics(client, topics)) if topics else client
-
-
-class _WithBalancerTopics:
-    def __init__(self, client: ClusterClient, topics: frozenset[str]) -> None:
-        self._client, self._topics = client, topics
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def describe_cluster(self) -> ClusterState:
-        return replace(self._client.describe_cluster(), balancer_topics=self._topics)
 
 
 def find_balancer(state: ClusterState) -> Balancer | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from core.units import format_rate
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
     from core.settings import Settings
 
@@ -53,21 +52,3 @@ def with_broker_capacity(state: ClusterState, capacity: Capacity) -> ClusterStat
             for broker in state.brokers
         ]
     )
-
-
-def with_capacity(client: ClusterClient, capacity: Capacity) -> ClusterClient:
-    """Return `client` with brokers that know their capacity; all else is passed on as it is."""
-    if capacity == UNKNOWN_CAPACITY:
-        return client
-    return cast("ClusterClient", _WithCapacity(client, capacity))
-
-
-class _WithCapacity:
-    def __init__(self, client: ClusterClient, capacity: Capacity) -> None:
-        self._client, self._capacity = client, capacity
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def describe_cluster(self) -> ClusterState:
-        return with_broker_capacity(self._client.describe_cluster(), self._capacity)

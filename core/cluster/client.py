@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
 from core.cluster.groups import ActiveGroups, Group
@@ -205,3 +205,37 @@ class ClusterClient(Protocol):
     def close(self) -> None:
         """Give connections back; the client is of no use afterwards."""
         ...
+
+
+class ForwardingClient:
+    """Passes every call on to another client; who derives from it changes some of them.
+
+    No type checker sees that it has all calls of a ClusterClient: it is cast to one.
+    """
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def with_state(
+    client: ClusterClient, change: Callable[[ClusterState], ClusterState]
+) -> ClusterClient:
+    """Return `client` whose descriptions of its cluster come changed; all else is passed on.
+
+    What `change` raises, `describe_cluster` raises.
+    """
+    return cast("ClusterClient", _ClientWithState(client, change))
+
+
+class _ClientWithState(ForwardingClient):
+    def __init__(
+        self, client: ClusterClient, change: Callable[[ClusterState], ClusterState]
+    ) -> None:
+        super().__init__(client)
+        self._change_state = change
+
+    def describe_cluster(self) -> ClusterState:
+        return self._change_state(self._client.describe_cluster())

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from core.clock import Clock, SystemClock
-from core.cluster.balancers import with_balancer_topics
-from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_capacity
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_broker_capacity
 from core.errors import (
     AccessDeniedError,
     DocumentError,
@@ -73,7 +72,7 @@ def connect(address: Address) -> Connection:
         from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
-        client = _as_configured(simulator, address)
+        client = _as_configured(cast("ClusterClient", simulator), address)
         clock = simulator.clock
         return Connection(client, clock, address, last_answer_at=lambda: simulator.last_answer_at)
     from core.cluster.kafka.client import KafkaClient, with_deadline
@@ -91,8 +90,13 @@ def connect(address: Address) -> Connection:
 
 
 def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
-    told = with_capacity(client, address.capacity)
-    return with_balancer_topics(told, address.balancer_topics)
+    from core.cluster.client import with_state
+
+    def change(state: ClusterState) -> ClusterState:
+        able = with_broker_capacity(state, address.capacity)
+        return replace(able, balancer_topics=address.balancer_topics)
+
+    return with_state(client, change)
 
 
 def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
@@ -100,24 +104,17 @@ def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
 
     An address may come to be another cluster's: then it raises UnreachableError.
     """
-    return cast("ClusterClient", _OnlyOf(client, cluster_id))
+    from core.cluster.client import with_state
 
-
-class _OnlyOf:
-    def __init__(self, client: ClusterClient, cluster_id: str) -> None:
-        self._client, self._cluster_id = client, cluster_id
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def describe_cluster(self) -> ClusterState:
-        state = self._client.describe_cluster()
-        if state.cluster_id != self._cluster_id:
+    def check(state: ClusterState) -> ClusterState:
+        if state.cluster_id != cluster_id:
             raise UnreachableError(
-                f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
+                f"This is cluster {state.cluster_id}, not {cluster_id}.",
                 next="Its address has become another cluster's.",
             )
         return state
+
+    return with_state(client, check)
 
 
 def missing_password(address: Address) -> MissingPassword | None:

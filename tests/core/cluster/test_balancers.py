@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from clusters import cluster
@@ -14,7 +13,6 @@ from core.cluster.balancers import (
     CONFIGURED_BALANCER,
     Balancer,
     find_balancer,
-    with_balancer_topics,
 )
 from core.cluster.metadata import Topic
 from core.errors import UsageError
@@ -35,17 +33,10 @@ def test_other_topics_tell_of_nobody(topic: str) -> None:
 def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('balancer_topics = ["ours.balance"]')
-    client: Any = SimpleNamespace(
-        describe_cluster=lambda: cluster({"t-0": [1]}, topics=[Topic("ours.balance")]),
-        close=lambda: 7,
-    )
-    assert find_balancer(client.describe_cluster()) is None
-    told = with_balancer_topics(client, load_settings(path).balancer_topics)
-    assert find_balancer(told.describe_cluster()) == Balancer(CONFIGURED_BALANCER, "ours.balance")
-    assert told.close() == 7
-    assert find_balancer(client.describe_cluster()) is None, (
-        "another connection knows nothing of it"
-    )
+    state = cluster({"t-0": [1]}, topics=[Topic("ours.balance")])
+    assert find_balancer(state) is None
+    told = replace(state, balancer_topics=load_settings(path).balancer_topics)
+    assert find_balancer(told) == Balancer(CONFIGURED_BALANCER, "ours.balance")
 
 
 @pytest.mark.parametrize("text", ['"t"', "[1]", '[""]'])

@@ -20,7 +20,8 @@ from run_help import (
 )
 
 from core import paths
-from core.cluster.capacity import Capacity, with_capacity
+from core.cluster.capacity import Capacity, with_broker_capacity
+from core.cluster.client import with_state
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -103,7 +104,8 @@ def test_a_damaged_snapshot_fails_no_run(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     client = cluster(TWO)
     state, plan = fetch_cluster_state(client), plan_of(client, TARGETS)
-    limited = with_capacity(client, Capacity(100 * MB, 100 * MB))
+    capacity = Capacity(100 * MB, 100 * MB)
+    limited = with_state(client, lambda state: with_broker_capacity(state, capacity))
     asked = format_estimate(estimate_at(state, Load.unknown(state), plan, 5 * MB))
     damaged = live(paths.load_root(), state.cluster_id)
     damaged.parent.mkdir(parents=True)

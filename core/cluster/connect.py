@@ -138,7 +138,7 @@ def store_password(address: Address, missing: MissingPassword, password: str) ->
 
     Raises DocumentError, and has it forgotten, where it is not that of the key.
     """
-    from core.cluster.kafka.connection.settings import check_no_nul
+    from core.cluster.kafka.connection.properties import check_no_nul
 
     check_no_nul(missing.key, password, missing.file)
     remember(missing, password)
@@ -157,7 +157,7 @@ def try_password(
     Raises DocumentError for one that is not the key's, LoginRefusedError for one that is not the
     user's, and has them forgotten.
     """
-    from core.cluster.kafka.connection.settings import JAAS_CONFIG
+    from core.cluster.kafka.connection.sasl import JAAS_CONFIG
 
     store_password(address, missing, password)
     left = missing_password(address)

@@ -25,7 +25,8 @@ from core import java
 from core.cli.main import run
 from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.properties import parse_properties
-from core.cluster.kafka.connection.settings import MECHANISMS, ConnectionSettings
+from core.cluster.kafka.connection.sasl import MECHANISMS
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import kafka_jars
 from core.errors import DocumentError
 
@@ -221,7 +222,8 @@ def our_login(path: Path) -> Login | None:
         found = ConnectionSettings.load("b1:9092", path)
     except DocumentError:
         return REFUSED
-    return found.sasl_mechanism or "", found.sasl_username or "", found.sasl_password or ""
+    login = found.login
+    return ("", "", "") if login is None else (login.mechanism, login.username, login.password)
 
 
 def test_generated_properties_are_read_as_kafka_reads_them(kafka: Kafka, tmp_path: Path) -> None:

@@ -105,9 +105,9 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
     inline = CERTIFICATE.replace("\n", "\\n")
     key = f"ssl.keystore.key={inline}\nssl.keystore.certificate.chain={inline}\n"
     settings = load(tmp_path, SCRAM + f"ssl.key.password=hush\n{key}")
-    assert settings.key_password == "hush"
-    assert settings.key is not None
-    assert settings.key.text == CERTIFICATE
+    assert settings.tls.key_password == "hush"
+    assert settings.tls.key is not None
+    assert settings.tls.key.text == CERTIFICATE
     shown = repr(settings)
     assert "ops" in shown
     for secret in ("secret", "hush", "AAAA"):
@@ -179,8 +179,8 @@ def test_a_store_is_found_beside_the_properties_wherever_the_command_runs(
     Path("only-here.pem").write_bytes(STORES["ca.pem"])
     for location in ("ca.pem", str(tmp_path / "ca.pem")):
         settings = load(tmp_path, f"security.protocol=SSL\nssl.truststore.location={location}\n")
-        assert settings.ca is not None
-        assert settings.ca.location == str(tmp_path / "ca.pem")
+        assert settings.tls.ca is not None
+        assert settings.tls.ca.location == str(tmp_path / "ca.pem")
     # A run is at home in no folder: what it could not find, nobody finds.
     with pytest.raises(DocumentError, match=r"only-here\.pem cannot be read") as caught:
         load(tmp_path, "security.protocol=SSL\nssl.truststore.location=only-here.pem\n")
@@ -190,8 +190,8 @@ def test_a_store_is_found_beside_the_properties_wherever_the_command_runs(
 def test_what_stands_beside_pem_blocks_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("Alias-Name: schlüssel\n" + STORES["ca.pem"].decode())
     settings = load(tmp_path, "security.protocol=SSL\nssl.truststore.location=ca\n")
-    assert settings.ca is not None
-    assert settings.ca.read().isascii()
+    assert settings.tls.ca is not None
+    assert settings.tls.ca.read().isascii()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_properties_are_read_as_java_does(text: str, entries: dict[str, str]) ->
 )
 def test_jaas_is_read_as_kafka_does(text: str, options: dict[str, str]) -> None:
     login = parse_jaas(f"a.Module required {text}")
-    assert (login.module, login.options) == ("a.Module", options)
+    assert (login.name, login.options) == ("a.Module", options)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from servers import nobody, says, server, silent
 
 from core.cluster.client import ClusterClient
 from core.cluster.kafka.client import KafkaClient, with_deadline
+from core.cluster.kafka.connection.sasl import SaslLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import AccessDeniedError, UnreachableError
 
@@ -43,8 +44,8 @@ def in_time(call: Callable[[], Any]) -> Any:
 
 @contextmanager
 def client(bootstrap: str, protocol: str = "PLAINTEXT") -> Iterator[KafkaClient]:
-    login = ("PLAIN", "ann", "right") if protocol.startswith("SASL") else (None, None, None)
-    settings = ConnectionSettings(bootstrap, protocol, *login, timeout_seconds=TIMEOUT_SECONDS)
+    login = SaslLogin("PLAIN", "ann", "right") if protocol.startswith("SASL") else None
+    settings = ConnectionSettings(bootstrap, protocol, login, timeout_seconds=TIMEOUT_SECONDS)
     opened = KafkaClient(settings)
     yield opened
     in_time(opened.close)

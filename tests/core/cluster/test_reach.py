@@ -15,8 +15,9 @@ import pytest
 from servers import nobody, says, server, silent
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
+from core.cluster.kafka.connection.sasl import SaslLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.connection.tls import Pem
+from core.cluster.kafka.connection.tls import Pem, Tls
 from core.errors import ExitCode
 
 SASL_HANDSHAKE = 17
@@ -66,7 +67,8 @@ def web_server() -> Iterator[str]:
 
 
 def told(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None = None) -> str:
-    settings = ConnectionSettings(bootstrap, protocol, mechanism, timeout_seconds=20)
+    login = SaslLogin(mechanism, "ann", "right") if mechanism else None
+    settings = ConnectionSettings(bootstrap, protocol, login, timeout_seconds=20)
     error = unreachable(settings, "")
     assert error.exit_code is ExitCode.UNREACHABLE
     assert error.next
@@ -131,7 +133,7 @@ def test_tls_is_turned_off_only_where_plain_text_is_spoken() -> None:
 def test_a_certificate_whose_file_has_gone_is_told_of(tmp_path: Path) -> None:
     gone = Pem(str(tmp_path / "ca.pem"))
     with server(silent) as address:
-        error = unreachable(ConnectionSettings(address, "SSL", ca=gone), "")
+        error = unreachable(ConnectionSettings(address, "SSL", tls=Tls(gone)), "")
     assert error.title.startswith(address)
     assert "ca.pem" in error.title
     assert "PEM" in error.next
@@ -141,7 +143,8 @@ def test_a_certificate_whose_file_has_gone_is_told_of(tmp_path: Path) -> None:
 def test_of_what_is_silent_nothing_is_known(protocol: str) -> None:
     began = time.monotonic()
     with server(silent) as address:
-        error = unreachable(ConnectionSettings(address, protocol, "PLAIN", timeout_seconds=2), "")
+        login = SaslLogin("PLAIN", "ann", "right")
+        error = unreachable(ConnectionSettings(address, protocol, login, timeout_seconds=2), "")
     assert time.monotonic() - began < 1.5
     assert "does not answer" in error.title
     assert "security.protocol" not in str(error)

@@ -248,7 +248,7 @@ class _Diagnosis:
         """Say why TLS fails where it is not ours that refuses; plain text is tried to know."""
         reason = str(error).upper()
         if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
-            if self._settings.certificate is None:
+            if self._settings.tls.certificate is None:
                 return self._tells(
                     "wants a client certificate",
                     "Set ssl.keystore.location to a PEM file with key and certificate.",
@@ -303,7 +303,8 @@ class _Diagnosis:
         """Say what two requests are answered that take no login; raises OSError without answers."""
         send_request(connection, self._half, API_VERSIONS, 0, b"")
         self._step = "its first request is answered, and no other"
-        wanted = self._settings.sasl_mechanism
+        login = self._settings.login
+        wanted = login.mechanism if login is not None else None
         name = (wanted or "PLAIN").encode()
         answer = send_request(
             connection, self._left, SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name

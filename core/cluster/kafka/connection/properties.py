@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+
+from core.errors import DocumentError
 
 _BLANKS = " \t\f"
 _TRIMMED = "".join(map(chr, range(0x21)))
@@ -59,3 +62,12 @@ def _unescape(text: str) -> str:
     units = _ESCAPE.sub(replaced, text).encode("utf-16-le", "surrogatepass")
     joined = units.decode("utf-16-le", "surrogatepass")
     return re.sub("[\ud800-\udfff]", "?", joined)
+
+
+def check_no_nul(name: str, value: str, path: Path) -> None:
+    """Raise DocumentError for a NUL: client libraries end there, and send a part of a password."""
+    if "\0" in value:
+        raise DocumentError(
+            f"{path}: a value of {name} has a NUL in it.",
+            next="Take out what is read as one: \\u0000, or \\\\0 in quotes of a JAAS config.",
+        )

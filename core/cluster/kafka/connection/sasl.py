@@ -1,6 +1,7 @@
-"""`sasl.jaas.config`, read as Kafka's JaasConfig reads it: with java.io.StreamTokenizer.
+"""How a connection logs in: its SASL mechanism, and user and password of `sasl.jaas.config`.
 
-What Kafka refuses is refused, and no message repeats what might be a part of a secret.
+That is read as Kafka's JaasConfig reads it, with java.io.StreamTokenizer. What Kafka refuses is
+refused, and no message repeats what might be a part of a secret.
 """
 
 from __future__ import annotations
@@ -8,9 +9,82 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-EXAMPLE = '…PlainLoginModule required username="…" password="…";'
+from core.cluster.kafka.connection.properties import check_no_nul
+from core.errors import DocumentError
+from core.passwords import MissingPassword, PasswordMissingError, find_password
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISM, JAAS_CONFIG = "sasl.mechanism", "sasl.jaas.config"
+
+
+@dataclass(frozen=True, slots=True)
+class SaslLogin:
+    """A mechanism and what it logs in with, as both client libraries want it."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+    def librdkafka_config(self) -> dict[str, Any]:
+        return {
+            "sasl.mechanism": self.mechanism,
+            "sasl.username": self.username,
+            "sasl.password": self.password,
+        }
+
+    def kafka_python_config(self) -> dict[str, Any]:
+        name = self.username
+        if self.mechanism.startswith("SCRAM"):
+            # A saslname of RFC 5802: kafka-python sends it as it is, librdkafka makes one itself.
+            name = name.replace("=", "=3D").replace(",", "=2C")
+        return {
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": name,
+            "sasl_plain_password": self.password,
+        }
+
+
+def read_login(entries: dict[str, str], path: Path) -> SaslLogin:
+    """Take a login out of the properties of a file.
+
+    Raises DocumentError, for one that nobody has typed the password of PasswordMissingError.
+    """
+    mechanism, jaas = entries.pop(MECHANISM, "GSSAPI"), entries.pop(JAAS_CONFIG, None)
+    if mechanism not in MECHANISMS:
+        raise DocumentError(
+            f"{path}: sasl.mechanism {mechanism or 'is empty, which'} is not supported.",
+            next=f"Supported: {', '.join(MECHANISMS)}.",
+        )
+    advice = f"Write it like {_EXAMPLE}"
+    try:
+        options = {} if jaas is None else parse_jaas(jaas).options
+    except ValueError as error:
+        raise DocumentError(
+            f"{path}: sasl.jaas.config cannot be used: {error}.",
+            next=f'{advice} In quotes a quote is \\\\", a backslash \\\\\\\\ in this file.',
+        ) from error
+    username, password = options.get("username"), options.get("password")
+    tokens = mechanism.startswith("SCRAM") and options.get("tokenauth", "").lower() == "true"
+    if username and password is None and not tokens:
+        # Kafka's own clients end here, and say that they cannot ask.
+        password = find_password(path, JAAS_CONFIG)
+        if password is None:
+            raise PasswordMissingError(MissingPassword(path, JAAS_CONFIG, f"the user {username}"))
+    if username is None or password is None:
+        raise DocumentError(f"{path}: sasl.jaas.config has no username and password.", next=advice)
+    check_no_nul(JAAS_CONFIG, username + password, path)
+    if tokens:
+        raise DocumentError(
+            f"{path}: sasl.jaas.config logs in by a delegation token, which is not supported.",
+            next="Give a user name and password, without tokenauth.",
+        )
+    return SaslLogin(mechanism, username, password)
+
+
+_EXAMPLE = '…PlainLoginModule required username="…" password="…";'
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _DISALLOWED = (
     "com.sun.security.auth.module.JndiLoginModule",
@@ -43,30 +117,30 @@ class _Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """One login module and its options."""
+class LoginModule:
+    """One login module of a JAAS config, and its options."""
 
-    module: str
+    name: str
     options: dict[str, str] = field(repr=False)
 
 
-def parse_jaas(text: str) -> Login:
+def parse_jaas(text: str) -> LoginModule:
     """Return the one login module of a `sasl.jaas.config`.
 
     Raises ValueError, in words without any of its values, for what Kafka refuses.
     """
     tokens = _tokenize(text)
-    logins = [_parse_login(token.text, tokens) for token in tokens]
+    logins = [_parse_module(token.text, tokens) for token in tokens]
     if not logins:
         raise ValueError("it names no login module")
     if len(logins) > 1:
         raise ValueError(f"it names {len(logins)} login modules, and one is allowed")
-    if logins[0].module.strip() in _DISALLOWED:
+    if logins[0].name.strip() in _DISALLOWED:
         raise ValueError("its login module is one that Kafka does not allow")
     return logins[0]
 
 
-def _parse_login(module: str | None, tokens: Iterator[_Token]) -> Login:
+def _parse_module(module: str | None, tokens: Iterator[_Token]) -> LoginModule:
     flag = next(tokens, None)
     if flag is None or flag.text is None or flag.text.upper() not in _FLAGS:
         raise ValueError("its login module is not followed by `required`")
@@ -76,7 +150,7 @@ def _parse_login(module: str | None, tokens: Iterator[_Token]) -> Login:
         if key.sign == ";":
             if not module:
                 raise ValueError("it names no login module")
-            return Login(module, options)
+            return LoginModule(module, options)
         equals = next(tokens, None)
         if equals is None or equals.sign != "=":
             raise ValueError(f"what follows {place} is no NAME=VALUE")

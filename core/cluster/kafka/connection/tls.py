@@ -1,15 +1,28 @@
-"""Key and trust stores, PEM here; for one of Java's formats, the line that converts it."""
+"""What a TLS connection trusts, checks and shows; key and trust stores are PEM here.
+
+For one of Java's formats, the line that converts it is told.
+"""
 
 from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from core.cluster.kafka.connection.properties import check_no_nul
 from core.errors import DocumentError
-from core.passwords import WrongPasswordError
+from core.passwords import (
+    MissingPassword,
+    PasswordMissingError,
+    WrongPasswordError,
+    find_password,
+)
+
+KEY_PASSWORD = "ssl.key.password"
 
 _BLOCK = re.compile(r"(-----BEGIN [^-\r\n]+-----)(.*?)(-----END [^-\r\n]+-----)", re.DOTALL)
 _COLUMNS = 64
@@ -35,7 +48,116 @@ class Pem:
         return _pem_blocks(Path(self.location or "").read_bytes().decode("latin-1"))
 
 
-def inline_pem(name: str, text: str, properties: Path) -> Pem:
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Which authorities are trusted, what a client shows of itself, and whether names are checked.
+
+    `file` are the properties that it is from.
+    """
+
+    ca: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    file: Path | None = None
+
+    def librdkafka_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        stores = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        for name, store in stores.items():
+            if store is not None and store.location is not None:
+                config[f"ssl.{name}.location"] = store.location
+            elif store is not None:
+                config[f"ssl.{name}.pem"] = store.read()
+        if self.key_password is not None:
+            config[KEY_PASSWORD] = self.key_password
+        checked = "https" if self.check_hostname else "none"
+        return config | {"ssl.endpoint.identification.algorithm": checked}
+
+    def context(self) -> ssl.SSLContext:
+        """Return it as Python's connections want it.
+
+        Raises DocumentError when a certificate cannot be loaded, PasswordMissingError and
+        WrongPasswordError for an encrypted key.
+        """
+        with _certificate_errors():
+            context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
+            context.check_hostname = self.check_hostname
+            self._load_key(context)
+        return context
+
+    def check_key(self) -> None:
+        """Load the client's key, if it has one; raises as `context`."""
+        with _certificate_errors():
+            self._load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def _load_key(self, context: ssl.SSLContext) -> None:
+        if self.certificate is not None and self.key is not None:
+            _load_key_pair(context, self.certificate, self.key, self._password_of_key)
+
+    def _password_of_key(self) -> str:
+        if self.key_password is not None:
+            return self.key_password
+        assert self.key is not None
+        assert self.file is not None
+        place = self.key.location or f"in {self.file}"
+        missing = MissingPassword(self.file, KEY_PASSWORD, f"the private key {place}")
+        raise PasswordMissingError(missing)
+
+
+def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
+    """Take all about TLS out of the properties of a file; what is not `used` is not looked at.
+
+    Raises DocumentError.
+    """
+
+    def store(kind: str, *inline: str) -> list[Pem | None]:
+        """Return a store's PEMs: of the one file, or each of its own property."""
+        entries.pop(f"{kind}.type", None)
+        location, texts = entries.pop(f"{kind}.location", ""), [entries.pop(n, "") for n in inline]
+        if not used:
+            return [None] * len(texts)
+        if location and any(texts):
+            raise DocumentError(
+                f"{path}: both {kind}.location and {' or '.join(inline)} are set.",
+                next="Take one of them out: Kafka's clients take either, too.",
+            )
+        if location:
+            return [Pem(_find_store(kind, location, path))] * len(texts)
+        if any(texts) and not all(texts):
+            raise DocumentError(
+                f"{path}: of {' and '.join(inline)} only one is set.", next="Set both."
+            )
+        named = zip(inline, texts, strict=True)
+        return [_inline_pem(name, text, path) if text else None for name, text in named]
+
+    (ca,) = store("ssl.truststore", "ssl.truststore.certificates")
+    key, certificate = store("ssl.keystore", "ssl.keystore.key", "ssl.keystore.certificate.chain")
+    key_password = entries.pop(KEY_PASSWORD, None) or find_password(path, KEY_PASSWORD)
+    check_no_nul(KEY_PASSWORD, key_password or "", path)
+    identification = entries.pop("ssl.endpoint.identification.algorithm", "https").lower()
+    if used and identification not in ("https", "none", ""):
+        raise DocumentError(
+            f"{path}: ssl.endpoint.identification.algorithm is {identification}.",
+            next="It is https, or empty for brokers whose certificates have other names.",
+        )
+    return Tls(ca, certificate, key, key_password, identification == "https", path)
+
+
+@contextmanager
+def _certificate_errors() -> Iterator[None]:
+    """Raise DocumentError for certificates and keys that cannot be loaded."""
+    try:
+        yield
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise DocumentError(
+            f"A certificate or key cannot be loaded: {error}.",
+            next="Key and trust stores must be PEM files.",
+        ) from error
+
+
+def _inline_pem(name: str, text: str, properties: Path) -> Pem:
     """Return a PEM that stands in the properties, where blanks may stand for its line ends.
 
     Raises DocumentError, which shows nothing of it, for what is none.
@@ -69,7 +191,7 @@ def _pem_blocks(text: str) -> str:
     return found
 
 
-def find_store(store: str, location: str, properties: Path) -> str:
+def _find_store(store: str, location: str, properties: Path) -> str:
     """Return where a store is, a relative one beside the properties file.
 
     Not where the command runs: a run, and whatever else lives longer, has no such folder.
@@ -122,7 +244,7 @@ _KEY_MISMATCH = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTI
 """What OpenSSL says of a key that it could read, and whose certificate is another one."""
 
 
-def load_key_pair(
+def _load_key_pair(
     context: ssl.SSLContext, certificate: Pem, key: Pem, password: Callable[[], str]
 ) -> None:
     """Load a client certificate; Python reads key pairs from files only, so inline ones pass by

@@ -7,7 +7,7 @@ document without its partitions, in the schema's metadata. Unknown is -1 or NaN,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
+from core.cluster.documents.cluster_document import ClusterDocument, header_to_json
 from core.cluster.documents.json_object import InvalidDocumentError, reject_duplicate_keys
 from core.cluster.metadata import NO_LEADER, UNKNOWN
 from core.cluster.state import ClusterState, read_only
@@ -52,18 +52,7 @@ def write_arrow(document: ClusterDocument, path: Path) -> None:
     import pyarrow as pa
 
     state = document.state
-    none = ClusterState.build(
-        cluster_id=state.cluster_id,
-        fetched_at=state.fetched_at,
-        controller=state.controller,
-        moves_unknown=state.moves_unknown,
-        brokers=state.brokers,
-        topics=state.topics,
-        partitions=(),
-    )
-    none = replace(none, hidden=state.hidden)
-    empty = replace(document, state=none, in_bytes_per_s=np.zeros(0), out_bytes_per_s=np.zeros(0))
-    header = document_to_json(empty) | {"log_dir_paths": list(state.log_dir_paths)}
+    header = header_to_json(document) | {"log_dir_paths": list(state.log_dir_paths)}
     starts = pa.array(state.replica_start.astype(np.int32))
     columns = {name: pa.array(getattr(state, name)) for name in _ROWS}
     columns |= {name: pa.array(getattr(document, name)) for name in _RATES}
@@ -75,7 +64,7 @@ def write_arrow(document: ClusterDocument, path: Path) -> None:
 
 
 def read_arrow(content: bytes | Path) -> Columns:
-    """Return what an Arrow file holds; raises WrongError for one that is not ours, or damaged.
+    """Return what an Arrow file holds; raises InvalidDocumentError for what is none of ours.
 
     Nothing is done with columns before pyarrow has looked at all of them: on a list that reaches
     out of its values it ends the process.
@@ -110,7 +99,7 @@ def read_arrow(content: bytes | Path) -> Columns:
 
 
 def _check_schema(schema: Any) -> None:
-    """Raise WrongError unless each column is there once, and of its type."""
+    """Raise InvalidDocumentError unless each column is there once, and of its type."""
     import pyarrow as pa
 
     if _HEADER not in (schema.metadata or {}):
@@ -139,7 +128,7 @@ def _header(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
 
 
 def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
-    """Return a column's values; raises WrongError for ones that are missing, but for rates.
+    """Return a column's values; raises InvalidDocumentError where one but a rate is missing.
 
     By the buffer, as pyarrow's own way imports all of pandas first.
     """
@@ -157,7 +146,7 @@ def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
 
 
 def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str, Array]) -> None:
-    """Raise WrongError where columns do not fit together, or hold what cannot be."""
+    """Raise InvalidDocumentError where columns do not fit together, or hold what cannot be."""
     rows, replicas = len(arrays["partition"]), int(start[-1])
     counts = np.diff(start)
     if rows and int(counts.min()) < 1:
@@ -174,16 +163,15 @@ def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str,
     if replicas and brokers.min() < 0:
         raise InvalidDocumentError("a replica is on no broker")
     owner = np.repeat(np.arange(rows), counts)
-    for apart in range(1, int(counts.max(initial=1))):
-        if ((owner[apart:] == owner[:-apart]) & (brokers[apart:] == brokers[:-apart])).any():
+    for step in range(1, int(counts.max(initial=1))):
+        if ((owner[step:] == owner[:-step]) & (brokers[step:] == brokers[:-step])).any():
             raise InvalidDocumentError("a partition is twice on one broker")
     leader = arrays["leader"]
     led = np.bincount(owner, leader[owner] == brokers, minlength=rows) > 0
     if not (led | (leader == NO_LEADER)).all():
         raise InvalidDocumentError("a partition is led by none of its replicas")
     for name in ("partition", "leader_epoch", "size_bytes", "lag", "log_dir"):
-        least = 0 if name == "partition" else UNKNOWN
-        if (arrays[name] < least).any():
+        if (arrays[name] < (0 if name == "partition" else UNKNOWN)).any():
             raise InvalidDocumentError(f"its column {name} has a value that cannot be")
     if (arrays["log_dir"] >= len(header.get("log_dir_paths", ()))).any():
         raise InvalidDocumentError("a replica is in a log dir that is not named")
@@ -195,23 +183,11 @@ def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str,
 
 def build_state(columns: Columns, header: ClusterState) -> ClusterState:
     """Return the state of these columns, with the brokers and topics that the header tells."""
-
-    def column(name: str) -> Any:
-        return read_only(columns.arrays[name])
-
+    of_state = {name: read_only(columns.arrays[name]) for name in (*_ROWS, *_LISTS)}
+    paths: Sequence[str] = columns.header.get("log_dir_paths", ())
     return replace(
         header,
-        topic_of=column("topic_of"),
-        partition=column("partition"),
-        leader=column("leader"),
-        leader_epoch=column("leader_epoch"),
         replica_start=read_only(columns.replica_start),
-        replica_broker=column("replica_broker"),
-        in_sync=column("in_sync"),
-        adding=column("adding"),
-        removing=column("removing"),
-        size_bytes=column("size_bytes"),
-        lag=column("lag"),
-        log_dir=column("log_dir"),
-        log_dir_paths=tuple(map(str, columns.header.get("log_dir_paths", ()))),
+        log_dir_paths=tuple(paths),
+        **of_state,
     )

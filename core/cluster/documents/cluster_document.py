@@ -1,6 +1,6 @@
 """The cluster document: one cluster with its load as JSON, as `show` writes it.
 
-An absent or null value is unknown, never 0. `document_reader` reads it again.
+An absent or null value is unknown, never 0. `reader` reads it again.
 """
 
 from __future__ import annotations
@@ -105,6 +105,15 @@ def fetch_document_groups(
 
 def document_to_json(document: ClusterDocument) -> dict[str, Any]:
     """Return the document as plain JSON values."""
+    header = header_to_json(document)
+    groups = header.pop("groups")
+    rows = range(document.state.partition_count)
+    partitions = [_partition_json(document, row) for row in rows]
+    return header | {"partitions": partitions, "groups": groups}
+
+
+def header_to_json(document: ClusterDocument) -> dict[str, Any]:
+    """Return all of the document but its partitions."""
     state, groups = document.state, document.groups
     return {
         "format": FORMAT,
@@ -130,7 +139,6 @@ def document_to_json(document: ClusterDocument) -> dict[str, Any]:
             }
             for topic in state.topics
         ],
-        "partitions": [_partition_json(document, row) for row in range(state.partition_count)],
         "groups": None if groups is None else [_group_json(group) for group in groups],
     }
 

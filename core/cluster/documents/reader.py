@@ -100,7 +100,7 @@ def parse_json(
 ) -> ClusterDocument:
     """Return the document of plain JSON values, as old as `written_at` when it does not say.
 
-    `holders` are brokers that hold replicas beside those in it. Raises WrongError.
+    `holders` are brokers that hold replicas beside those in it. Raises InvalidDocumentError.
     """
     root = JsonObject(document, "the document")
     format_name = root.get("format", str, FORMAT)
@@ -173,7 +173,7 @@ def _parse_hidden_topics(document: JsonObject, brokers: Collection[Broker]) -> H
 
 
 def parse_arrow(columns: arrow.Columns, written_at: datetime) -> ClusterDocument:
-    """Return the document of an Arrow file; raises WrongError."""
+    """Return the document of an Arrow file; raises InvalidDocumentError."""
     holders = np.unique(columns.arrays["replica_broker"]).tolist()
     header = parse_json({**columns.header, "partitions": []}, written_at, holders)
     names = [topic.name for topic in header.state.topics]

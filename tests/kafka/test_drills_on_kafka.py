@@ -10,11 +10,11 @@ from waiting import eventually
 
 from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, Connection, connect
+from core.cluster.drills import full_disk
 from core.cluster.drills.drill import DrillKind, DrillTarget
 from core.cluster.drills.target import find_drill_target
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox import full_disk
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.daemons.process import running_with

@@ -9,6 +9,7 @@ import click
 from core.cli.common.options import Command, json_option
 from core.cli.common.output import emit, print_lines, say_warnings
 from core.cluster.connect import Address, connect
+from core.cluster.drills import full_disk
 from core.cluster.drills.drill import (
     SKEW_TIMES,
     Drill,
@@ -19,7 +20,7 @@ from core.cluster.drills.drill import (
     group_drill,
     skew_drills,
 )
-from core.cluster.sandbox import full_disk, load_overrides
+from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import topic_names

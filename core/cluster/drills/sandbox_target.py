@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
-from core.cluster.connect import Address, connect
+from core.cluster.drills import full_disk
 from core.cluster.drills.drill import (
     Drill,
     DrillKind,
@@ -15,18 +14,15 @@ from core.cluster.drills.drill import (
     group_drill,
     skew_drills,
 )
-from core.cluster.sandbox import full_disk, load_overrides
+from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.load_overrides import Skew
 from core.cluster.sandbox.nodes import Node, Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import group_ids, topic_names
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError, UsageError
+from core.errors import UsageError
 
-MAX_NOTICE_SECONDS = 30.0
-"""How long a broker may take to notice that its disk is full; it looks every five seconds."""
 NO_LOAD = "no load runs on it: trimtab sandbox load starts one"
-NO_DEV_FULL = "this system has no /dev/full, by which a disk is filled without taking space"
 
 
 class SandboxTarget:
@@ -65,7 +61,7 @@ class SandboxTarget:
                 _disks(DrillKind.FILL, [node for node in up if node not in full])
                 if full_disk.is_supported()
                 else (),
-                "no broker is up" if full_disk.is_supported() else NO_DEV_FULL,
+                "no broker is up" if full_disk.is_supported() else full_disk.NO_DEV_FULL,
             ),
             *_unless_empty(Offer(DrillKind.EMPTY, _disks(DrillKind.EMPTY, full))),
         )
@@ -80,9 +76,9 @@ class SandboxTarget:
             case DrillKind.START:
                 return sandbox.start(_id(drill))
             case DrillKind.FILL:
-                return _fill(sandbox, sandbox.node(_id(drill)))
+                return full_disk.fill_and_wait(sandbox, sandbox.node(_id(drill)))
             case DrillKind.EMPTY:
-                return _empty(sandbox, sandbox.node(_id(drill)))
+                return full_disk.empty_and_restart(sandbox, sandbox.node(_id(drill)))
             case _:
                 return _override_load(sandbox, drill)
 
@@ -155,46 +151,3 @@ def _override_load(sandbox: Sandbox, drill: Drill) -> bool:
         now = replace(now, more={**now.more, drill.group: more})
     load_overrides.write_overrides(sandbox.overrides_path, now)
     return True
-
-
-# -- a full disk -----------------------------------------------------------------------------------
-
-
-def _empty(sandbox: Sandbox, node: Node) -> bool:
-    """Make room in a broker's log dir, and start the broker anew, which takes it back."""
-    if not full_disk.is_full(node):
-        return False
-    full_disk.empty_disk(node)
-    sandbox.stop(node.id)
-    sandbox.start(node.id)
-    return True
-
-
-def _fill(sandbox: Sandbox, node: Node) -> bool:
-    """Fill a broker's log dir, and return once the broker says that it is offline."""
-    if full_disk.is_full(node):
-        return False
-    if not full_disk.is_supported():
-        raise TrimtabError(f"No disk can be filled here: {NO_DEV_FULL}.")
-    if sandbox.process(node.id) is None:
-        raise UsageError(f"Broker {node.id} is not up.", next="Start it first.")
-    path = str(full_disk.log_dir_to_fill(node))
-    connection = connect(Address(node.address))
-    deadline = time.monotonic() + MAX_NOTICE_SECONDS
-    try:
-        while True:
-            if not full_disk.is_full(node):  # not yet, or it was just being written
-                full_disk.fill_disk(node)
-            (logs,) = connection.client.describe_log_dirs([node.id])
-            if any(log_dir.path == path and log_dir.error for log_dir in logs.log_dirs):
-                return True
-            if time.monotonic() > deadline:
-                full_disk.empty_disk(node)
-                raise TrimtabError(
-                    f"Broker {node.id} has not noticed within {MAX_NOTICE_SECONDS:.0f} s that "
-                    f"{path} is full; it has room again.",
-                    next=f"Its log: {node.server_log}",
-                )
-            connection.clock.sleep(0.2)
-    finally:
-        connection.client.close()

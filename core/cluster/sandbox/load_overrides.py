@@ -1,6 +1,7 @@
 """What a running workload is told to do otherwise: some partitions get more, more consumers read.
 
-A small file that the workload looks at; who changes it writes it whole. It ends with the workload.
+A small file that the workload reads ten times a second; who changes it writes it whole. It ends
+with the workload.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class LoadOverrides:
 
 
 def read_overrides(path: Path) -> LoadOverrides:
-    """Return what is wanted; nothing is when the file is not there."""
+    """Return what is to be otherwise; nothing when the file is not there."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -68,32 +69,6 @@ def overrides_path(mark: Path) -> Path:
     return mark.with_suffix(".json")
 
 
-def overrides_lease(wanted: Path) -> Path:
-    """Return what a workload holds while it follows `wanted`."""
-    return wanted.with_suffix(".lock")
-
-
-class OverridesFile:
-    """What is wanted now: read again only as the file changes."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._seen: tuple[int, int] | None = None
-        self.overrides = LoadOverrides()
-
-    def changed(self) -> bool:
-        """Return whether something else is wanted than the last time."""
-        before, seen = self.overrides, self._stamp()
-        if seen != self._seen:
-            self._seen = seen
-            self.overrides = (
-                read_overrides(self._path) if self._path is not None else LoadOverrides()
-            )
-        return self.overrides != before
-
-    def _stamp(self) -> tuple[int, int] | None:
-        try:
-            found = self._path.stat() if self._path is not None else None
-        except FileNotFoundError:
-            return None
-        return (found.st_ino, found.st_mtime_ns) if found is not None else None
+def overrides_lease(overrides: Path) -> Path:
+    """Return what a workload holds while it follows `overrides`."""
+    return overrides.with_suffix(".lock")

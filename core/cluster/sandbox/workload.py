@@ -18,7 +18,7 @@ from typing import Any
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.load_overrides import LoadOverrides, OverridesFile
+from core.cluster.sandbox.load_overrides import LoadOverrides, read_overrides
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
 from core.daemons.lease import hold_lease
@@ -109,20 +109,19 @@ def run_workload(
 ) -> None:
     """Create the topics, produce and consume until `stop` is set.
 
-    `wanted` is the file that tells it what to do otherwise; one workload at a time follows it.
+    `overrides` is the file that tells it what to do otherwise; one workload at a time follows it.
     """
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
         ours = overrides is not None and held.enter_context(
             hold_lease(load_overrides.overrides_lease(overrides))
         )
-        followed = OverridesFile(overrides if ours else None)
-        crowd = ConsumerPool(settings, workload.groups)
+        consumers = ConsumerPool(settings, workload.groups)
         try:
-            crowd.resize(followed.overrides)
-            _produce_until_stopped(settings, workload.topics, stop, followed, crowd)
+            followed = overrides if ours else None
+            _produce_until_stopped(settings, workload.topics, stop, followed, consumers)
         finally:
-            crowd.stop()
+            consumers.stop()
 
 
 class ConsumerPool:
@@ -159,8 +158,8 @@ def _produce_until_stopped(
     settings: ConnectionSettings,
     topics: Sequence[TopicLoad],
     stop: threading.Event,
-    followed: OverridesFile,
-    crowd: ConsumerPool,
+    followed: Path | None,
+    consumers: ConsumerPool,
 ) -> None:
     from confluent_kafka import KafkaException
 
@@ -172,13 +171,16 @@ def _produce_until_stopped(
         for p, rate in enumerate(topic.bytes_per_s)
     ]
     owed = [0.0] * len(streams)
+    current = LoadOverrides()
+    consumers.resize(current)
     times = [1.0] * len(streams)
     gone: set[TopicPartition] = set()
     last = time.monotonic()
     while not stop.wait(_TICK_SECONDS):
-        if followed.changed():
-            crowd.resize(followed.overrides)
-            times = [followed.overrides.times(tp) for tp, _, _ in streams]
+        if followed is not None and (overrides := read_overrides(followed)) != current:
+            current = overrides
+            consumers.resize(current)
+            times = [current.times(tp) for tp, _, _ in streams]
         now = time.monotonic()
         # After a stall (a broker was away, the machine slept) what was missed stays missed.
         passed = now - last if now - last < _STALL_SECONDS else 0.0

@@ -226,7 +226,7 @@ def test_of_a_sandbox(
     monkeypatch.setattr(Sandbox, "start", lambda *words: None)
     monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
     monkeypatch.setattr("core.cluster.sandbox.workload.run_workload", lambda *words: None)
-    monkeypatch.setattr("core.cluster.drills.sandbox_target._fill", lambda *words: True)
+    monkeypatch.setattr("core.cluster.drills.full_disk.fill_and_wait", lambda *words: True)
     with hold_lease(
         load_overrides.overrides_lease(Sandbox.open("default").overrides_path)
     ):  # as a load would

@@ -12,12 +12,13 @@ from clusters import cluster
 
 from core import files, paths
 from core.cluster.connect import Address
+from core.cluster.drills import full_disk
 from core.cluster.drills.drill import Drill, DrillKind, DrillTarget, Offer, describe_drill
 from core.cluster.drills.target import find_drill_target
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox import full_disk, load_overrides
-from core.cluster.sandbox.load_overrides import LoadOverrides, OverridesFile, Skew
+from core.cluster.sandbox import load_overrides
+from core.cluster.sandbox.load_overrides import LoadOverrides, Skew
 from core.cluster.sandbox.nodes import Node, Role, plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -190,21 +191,15 @@ def test_where_no_disk_can_be_filled_it_says_so(
 # -- what a workload is told -----------------------------------------------------------------------
 
 
-def test_a_workload_sees_each_change_once(tmp_path: Path) -> None:
+def test_a_workload_reads_what_it_is_told(tmp_path: Path) -> None:
     path = tmp_path / "workload.json"
-    followed = OverridesFile(path)
-    assert not followed.changed()
+    assert load_overrides.read_overrides(path) == LoadOverrides()
     skew = Skew("topic orders", 5.0, frozenset({TopicPartition("orders", 0)}))
     load_overrides.write_overrides(path, LoadOverrides(skew, {"billing": 2}))
-    assert followed.changed()
-    assert followed.overrides == LoadOverrides(skew, {"billing": 2})
-    assert followed.overrides.times(TopicPartition("orders", 0)) == 5
-    assert followed.overrides.times(TopicPartition("orders", 1)) == 1
-    assert not followed.changed()
-    path.unlink()
-    assert followed.changed()
-    assert followed.overrides == LoadOverrides()
-    assert not OverridesFile(None).changed()
+    told = load_overrides.read_overrides(path)
+    assert told == LoadOverrides(skew, {"billing": 2})
+    assert told.times(TopicPartition("orders", 0)) == 5
+    assert told.times(TopicPartition("orders", 1)) == 1
 
 
 # -- on a simulated cluster ------------------------------------------------------------------------

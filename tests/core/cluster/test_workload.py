@@ -11,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import workload
-from core.cluster.sandbox.load_overrides import OverridesFile
 from core.cluster.sandbox.workload import ConsumerPool
 from core.cluster.sandbox.workload_spec import TopicLoad
 
@@ -37,9 +36,7 @@ def produce_until(stop: Event, producer: FakeProducer, monkeypatch: pytest.Monke
     monkeypatch.setattr(workload, "_TICK_SECONDS", 0.001)
     topics = [TopicLoad(name, ((1,), (1,)), (1e6, 1e6), 1_000) for name in ("gone", "stays")]
     settings = ConnectionSettings("127.0.0.1:1")
-    workload._produce_until_stopped(
-        settings, topics, stop, OverridesFile(None), ConsumerPool(settings, ())
-    )
+    workload._produce_until_stopped(settings, topics, stop, None, ConsumerPool(settings, ()))
 
 
 def test_a_topic_that_is_deleted_is_left_out_and_said_once(

@@ -62,6 +62,8 @@ TOPICS: Mapping[str, TopicLayout] = {
     "contract.again": TopicLayout([(1, 2, 3), (3, 1, 2)], _FILLED),
     "contract.cancelled": TopicLayout([(3, 2, 1), (4, 3, 2)], _FILLED),
     "contract.overridden": TopicLayout([(1,)], _FILLED),
+    "contract.returned": TopicLayout([(1, 3)], _FILLED),
+    "contract.shrunk": TopicLayout([(1, 2, 3)], 100_000),
     "contract.moved": TopicLayout([(1, 2)], 100_000),
     "contract.partly": TopicLayout([(1, 2)]),
     "contract.refused": TopicLayout([(1, 2)]),
@@ -73,6 +75,7 @@ TOPICS: Mapping[str, TopicLayout] = {
     "contract.placed": TopicLayout([(1, 2)], 100_000),
     "contract.fenced": TopicLayout([(4, 2), (1, 2)]),
     "contract.alone": TopicLayout([(4,)]),
+    "contract.beside": TopicLayout([(1, 4, 2)], 100_000),
 }
 
 
@@ -229,6 +232,29 @@ class ClientContract:
             expected = Reassignment((3, 1, 2), adding=(3,), removing=(1, 2))
             assert cluster.client.fetch_reassignments() == {tp: expected}
         until(cluster, lambda: replicas(cluster, tp) == (3,))
+
+    def test_the_original_submitted_again_in_flight_ends_by_cancelling_only(
+        self, cluster: ContractCluster
+    ) -> None:
+        tp = TopicPartition("contract.returned", 0)
+        with held(cluster, tp.topic):
+            assert cluster.client.alter_reassignments({tp: (2, 4)}) == {tp: None}
+            assert cluster.client.alter_reassignments({tp: (1, 3)}) == {tp: None}
+            expected = Reassignment((1, 3, 2, 4), adding=(2, 4), removing=(2, 4))
+            assert cluster.client.fetch_reassignments() == {tp: expected}
+            assert cluster.client.cancel_reassignments([tp]) == {tp: None}
+        until(cluster, lambda: replicas(cluster, tp) == (1, 3))
+
+    def test_fewer_replicas_copy_nothing(self, cluster: ContractCluster) -> None:
+        tp = TopicPartition("contract.shrunk", 0)
+        assert cluster.client.alter_reassignments({tp: (3, 1)}) == {tp: None}
+        assert tp not in cluster.client.fetch_reassignments()
+
+        def shrunk() -> bool:
+            row = described(cluster, tp)
+            return (row.replicas, sorted(row.isr), row.leader) == ((3, 1), [1, 3], 1)
+
+        until(cluster, shrunk)
 
     def test_reordering_moves_no_data_and_keeps_the_leader(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.reordered", 0)
@@ -681,6 +707,16 @@ class BrokerDownContract:
             return (first.leader, first.isr, second.leader, state.leader[alone]) == (2, (2,), 1, -1)
 
         until(down, gone)
+
+    def test_a_move_beside_it_does_not_wait_for_it(self, down: ContractCluster) -> None:
+        tp = TopicPartition("contract.beside", 0)
+        assert down.client.alter_reassignments({tp: (1, 4, 3)}) == {tp: None}
+
+        def ended() -> bool:
+            row = described(down, tp)
+            return (row.replicas, sorted(row.isr)) == ((1, 4, 3), [1, 3])
+
+        until(down, ended)
 
     def test_its_log_dirs_are_an_error_and_the_others_are_not_lost(
         self, down: ContractCluster

@@ -82,7 +82,7 @@ def connect(address: Address) -> Connection:
     if address.timeout_seconds is not None:
         settings = replace(settings, timeout_seconds=address.timeout_seconds)
     kafka = KafkaClient(settings)
-    patient = with_deadline(kafka, kafka, settings.timeout_seconds)
+    patient = with_deadline(kafka, settings.timeout_seconds)
     client = _as_configured(patient, address)
     return Connection(
         client, SystemClock(), address, kafka.silent_brokers, lambda: kafka.last_answer_at

@@ -159,11 +159,6 @@ class Admin:
         with self._opening:
             self._opened = None
 
-    @property
-    def known_broker_count(self) -> int:
-        """Return how many brokers it knows; 0 before it was opened."""
-        return len(self._knows)
-
     def record_answer(self) -> None:
         """Note that an answer has come."""
         self.last_answer_at = time.monotonic()

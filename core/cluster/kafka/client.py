@@ -1,8 +1,9 @@
 """KafkaClient: real brokers behind ClusterClient.
 
-confluent-kafka does most configs, offsets and groups; kafka-python what librdkafka lacks. That
-includes `describe_cluster`: librdkafka's metadata has neither topic ids nor leader epochs nor
-fenced brokers, and asking it for topic ids takes four times as long as reading all of it here.
+confluent-kafka does what a run alters of configs, offsets, and describes consumer groups;
+kafka-python does all else. That includes `describe_cluster`: librdkafka's metadata has neither
+topic ids nor leader epochs nor fenced brokers, and asking it for topic ids takes four times as long
+as reading all of it here.
 Elections are kafka-python's, too: librdkafka waits for the controller that it once heard of.
 Each library is loaded at its first call.
 """
@@ -12,13 +13,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
-from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
+from core.cluster.groups import ActiveGroups, Group
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.configs import (
     CLUSTER_WIDE,
@@ -31,13 +30,7 @@ from core.cluster.kafka.configs import (
 )
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.groups import (
-    describe_active_consumer_groups,
-    describe_consumer_groups,
-    describe_other_active_groups,
-    describe_other_groups,
-    fetch_committed,
-)
+from core.cluster.kafka.groups import describe_active_groups, describe_groups
 from core.cluster.kafka.log_dirs import alter_log_dirs, describe_log_dirs
 from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics, ping
 from core.cluster.kafka.offsets import fetch_offsets, fetch_records, fetch_replica_offsets
@@ -164,69 +157,29 @@ class KafkaClient:
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         self._admin.reopen_if_unknown(self._wire.brokers)
-        committed_by = partial(fetch_committed, self._wire)
-        silent: list[Fault] = []
-        consumers = describe_consumer_groups(self._admin, matching, committed_by, silent.append)
-        silent_again: list[Fault] = []
-        others = describe_other_groups(self._wire, matching, committed_by, silent_again.append)
-        if GROUPS_HIDDEN in silent_again:
-            silent.append(GROUPS_HIDDEN)
-        if lost is not None:
-            for fault in max(silent, silent_again, key=len):  # mostly the same brokers
-                lost(fault)
-        known = {group.id for group in others}
-        consumers = tuple(group for group in consumers if group.id not in known)
-        return tuple(sorted((*consumers, *others), key=lambda group: group.id))
+        return describe_groups(self._admin, self._wire, matching, lost or (lambda fault: None))
 
     def describe_active_groups(self, limit: int) -> ActiveGroups:
         self._admin.reopen_if_unknown(self._wire.brokers)
-        self._wire.manager()  # connected once, before both: where nobody answers, it takes long
-        lost: list[Fault] = []
-        others: list[Group] = []
-        errors: list[Exception] = []
-
-        def ask_others() -> None:
-            try:
-                others.extend(describe_other_active_groups(self._wire, lost.append))
-            except Exception as error:  # noqa: BLE001 - it is raised where it was asked
-                errors.append(error)
-
-        # Side by side: each waits for a broker that hangs.
-        aside = threading.Thread(target=ask_others, name="kafka-groups", daemon=True)
-        aside.start()
-        active = describe_active_consumer_groups(self._admin, limit)
-        aside.join()
-        if errors:
-            raise errors.pop()
-        complete = active.is_complete and all(fault == GROUPS_HIDDEN for fault in lost)
-        return replace(active, other_groups=tuple(others), is_complete=complete)
+        return describe_active_groups(self._admin, self._wire, limit)
 
     def close(self) -> None:
         self._admin.close()
         self._wire.close()
 
 
-class AnswerMonitor(Protocol):
-    """What tells when it was answered last, and finds out why it is answered no more."""
-
-    @property
-    def last_answer_at(self) -> float: ...
-
-    def explain(self, detail: str) -> Exception: ...
-
-
-def with_deadline(client: ClusterClient, watched: AnswerMonitor, seconds: float) -> ClusterClient:
+def with_deadline(client: KafkaClient, seconds: float) -> ClusterClient:
     """Return `client` whose calls raise UnreachableError after so long without any answer.
 
     As long as answers come, a call may last. One that is given up goes on in a thread that ends
     nothing and holds up nothing.
     """
-    return cast("ClusterClient", _ClientWithDeadline(client, watched, seconds))
+    return cast("ClusterClient", _ClientWithDeadline(client, seconds))
 
 
 class _ClientWithDeadline:
-    def __init__(self, client: ClusterClient, watched: AnswerMonitor, seconds: float) -> None:
-        self._client, self._watched, self._seconds = client, watched, seconds
+    def __init__(self, client: KafkaClient, seconds: float) -> None:
+        self._client, self._seconds = client, seconds
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
@@ -252,7 +205,7 @@ class _ClientWithDeadline:
         threading.Thread(target=run, name="kafka-call", daemon=True).start()
         while not ended.wait(max(0.0, self._left(began))):
             if self._left(began) <= 0:
-                raise self._watched.explain(f"no answer has come for {self._seconds:g} s")
+                raise self._client.explain(f"no answer has come for {self._seconds:g} s")
         if errors:
             try:
                 raise errors.pop()
@@ -261,4 +214,4 @@ class _ClientWithDeadline:
         return answer.pop()
 
     def _left(self, began: float) -> float:
-        return max(began, self._watched.last_answer_at) + self._seconds - time.monotonic()
+        return max(began, self._client.last_answer_at) + self._seconds - time.monotonic()

@@ -23,7 +23,7 @@ from core.cluster.configs import (
     ResourceKind,
 )
 from core.cluster.kafka.admin import Admin, result_or_fault
-from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 
 Configs = dict[str, ConfigValue]
@@ -45,7 +45,7 @@ def describe_configs(
 
     Topics' configs come with what each would be if it were not set, where all are asked for. Any
     broker tells them, one older news than another: who changes them reads them by
-    `Admin.topic_configs`.
+    `describe_topic_configs`.
     """
     topics = [r for r in resources if r.kind is ResourceKind.TOPIC]
     brokers = [r for r in resources if r.kind is ResourceKind.BROKER and r != CLUSTER_WIDE]
@@ -77,12 +77,8 @@ _SOURCES = {
 def _describe_from_any(
     wire: Wire, resources: Sequence[Resource], names: Collection[str] | None
 ) -> Mapping[Resource, Configs | Fault]:
-    request = _request(resources, names)
-
-    async def ask(manager: Any, node: int) -> Any:
-        return await manager.send(request, node_id=node)
-
-    results = {result.resource_name: _parse_result(result) for result in wire.ask_any(ask).results}
+    answer = wire.send_to_any(_request(resources, names))
+    results = {result.resource_name: _parse_result(result) for result in answer.results}
     return {r: results[r.name] for r in resources}
 
 
@@ -91,7 +87,7 @@ def _describe_from_each(
 ) -> Mapping[Resource, Configs | Fault]:
     answers = wire.ask_each({int(r.name): _request([r], names) for r in brokers})
     return {
-        Resource.broker(broker): Fault("REQUEST_TIMED_OUT", str(answer))
+        Resource.broker(broker): fault_from_silence(answer)
         if isinstance(answer, Exception)
         else _parse_result(answer.results[0])
         for broker, answer in answers.items()
@@ -296,7 +292,6 @@ def _split_repeated(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]
     return rounds
 
 
-_BROKER = 4
 _OPERATIONS = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, ConfigOp.SUBTRACT: 3}
 
 
@@ -312,7 +307,7 @@ def alter_cluster_defaults(wire: Wire, changes: Sequence[ConfigChange]) -> Fault
     request = IncrementalAlterConfigsRequest(
         resources=[
             resource_type(
-                resource_type=_BROKER,
+                resource_type=_KINDS[ResourceKind.BROKER],
                 resource_name="",
                 configs=[
                     config_type(
@@ -326,11 +321,7 @@ def alter_cluster_defaults(wire: Wire, changes: Sequence[ConfigChange]) -> Fault
         ],
         validate_only=False,
     )
-
-    async def ask(manager: Any, node: int) -> Any:
-        return await manager.send(request, node_id=node)
-
-    (result,) = wire.ask_any(ask).responses
+    (result,) = wire.send_to_any(request).responses
     return fault_from_code(result.error_code, result.error_message)
 
 

@@ -1,95 +1,145 @@
 """Groups: listed by every broker, described by their coordinators, and what they have committed.
 
-librdkafka lists and describes consumer groups. It drops all others from what brokers list (share,
-streams, and other protocols'), whose members take requests that neither library has.
+librdkafka describes consumer groups. It drops all others from what brokers list (share, streams,
+and other protocols'), so kafka-python lists; members of those take requests that neither has.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from core.cluster.groups import GROUPS_HIDDEN, SHARE, UNDESCRIBABLE, ActiveGroups, Group, Member
-from core.cluster.kafka.admin import Admin, result_or_fault, to_fault
-from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.patterns import is_whole
 
-FetchCommitted: TypeAlias = Callable[
-    [Mapping[str, int]], Mapping[str, Mapping[TopicPartition, int] | Fault]
-]
 _UNCOORDINATED = Fault("COORDINATOR_NOT_AVAILABLE", "no broker coordinates it")
-_ACTIVE_SECONDS = 3.0
-_WITHOUT_MEMBERS = ("EMPTY", "DEAD")
+_SECONDS, _ACTIVE_SECONDS = 4.0, 3.0
+"""How long a broker may take to list its groups."""
+_CONSUMERS = ("consumer", "")
+"""The protocol types of consumers; "" is of groups that only commit offsets."""
+_WITHOUT_MEMBERS = ("empty", "dead")
+_DESCRIBE = 8
+"""AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
 
 
-def describe_consumer_groups(
-    admin: Admin,
-    matching: str | None,
-    committed: FetchCommitted,
-    lost: Callable[[Fault], None] | None = None,
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A group as the broker lists it that coordinates it; older brokers tell no state."""
+
+    id: str
+    state: str
+    protocol: str
+    is_consumer: bool
+    coordinator: int
+
+
+def describe_groups(
+    admin: Admin, wire: Wire, matching: str | None, lost: Callable[[Fault], None]
 ) -> tuple[Group, ...]:
-    """Return groups; `fetch_committed` fetches offsets, given each group's coordinator."""
-    listed = _list_consumer_groups(admin, admin.seconds)
-    if lost is not None:
-        for failure in listed.errors:
-            lost(to_fault(failure))
-    ids = [group.group_id for group in listed.valid if is_whole(matching, group.group_id)]
-    if not ids:
-        return ()
-    described = _describe_groups(admin, ids, admin.seconds)
-    offsets = committed(
-        {
-            id: told.coordinator.id
-            for id, told in described.items()
-            if not isinstance(told, Fault) and told.coordinator is not None
-        }
+    """Return groups by id; see ClusterClient."""
+    listed = sorted(
+        (group for group in _list_groups(wire, lost, _SECONDS) if is_whole(matching, group.id)),
+        key=lambda group: group.id,
     )
-    found = (build_group(id, described[id], offsets.get(id, _UNCOORDINATED)) for id in sorted(ids))
-    return tuple(group for group in found if group is not None)
+    described = _describe_consumers(
+        admin, [group.id for group in listed if group.is_consumer], admin.seconds
+    )
+    coordinators: dict[str, int] = {}
+    for group in listed:
+        if not group.is_consumer:
+            if group.protocol != SHARE:  # these commit no offsets
+                coordinators[group.id] = group.coordinator
+        elif getattr(described[group.id], "coordinator", None) is not None:
+            coordinators[group.id] = described[group.id].coordinator.id
+    offsets = fetch_committed(wire, coordinators)
+    groups = (
+        build_group(group.id, described[group.id], offsets.get(group.id, _UNCOORDINATED))
+        if group.is_consumer
+        else _build_other_group(group, offsets.get(group.id))
+        for group in listed
+    )
+    return tuple(group for group in groups if group is not None)
 
 
-def describe_active_consumer_groups(admin: Admin, limit: int) -> ActiveGroups:
-    """Return groups with members, at most so many of them; see ClusterClient."""
-    listed = _list_consumer_groups(admin, _ACTIVE_SECONDS)
-    ids = sorted(g.group_id for g in listed.valid if g.state.name not in _WITHOUT_MEMBERS)
-    asked = ids[:limit]
-    described = _describe_groups(admin, asked, _ACTIVE_SECONDS)
-    found = [build_group(id, described[id]) for id in asked]
-    active = tuple(g for g in found if g is not None and g.state != "empty")
-    return ActiveGroups(active, len(ids) - len(asked), is_complete=not listed.errors)
+def describe_active_groups(admin: Admin, wire: Wire, limit: int) -> ActiveGroups:
+    """Return groups with members, at most so many that are consumers'; see ClusterClient."""
+    lost: list[Fault] = []
+    listed = sorted(
+        (
+            group
+            for group in _list_groups(wire, lost.append, _ACTIVE_SECONDS)
+            if group.state not in _WITHOUT_MEMBERS
+        ),
+        key=lambda group: group.id,
+    )
+    ids = [group.id for group in listed if group.is_consumer]
+    described = _describe_consumers(admin, ids[:limit], _ACTIVE_SECONDS)
+    groups = (build_group(id, described[id]) for id in ids[:limit])
+    return ActiveGroups(
+        tuple(group for group in groups if group is not None and group.state != "empty"),
+        max(0, len(ids) - limit),
+        is_complete=all(fault == GROUPS_HIDDEN for fault in lost),
+        other_groups=tuple(_build_other_group(g) for g in listed if not g.is_consumer),
+    )
 
 
-def _list_consumer_groups(admin: Admin, seconds: float) -> Any:
-    """Return what brokers list, as long as one of them does; each lists those it coordinates."""
-    from confluent_kafka import KafkaException
+def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> list[_Listed]:
+    """Return what brokers list, each what it coordinates; `lost` hears of those that do not.
 
-    try:
-        client = admin.client()  # held until all is answered: let go of, it is destroyed
-        listed = client.list_consumer_groups(request_timeout=seconds).result()
-    except KafkaException as error:
-        raise admin.explain(error) from error
-    silent = [to_fault(error) for error in listed.errors]
-    admin.reopen_after_timeout(silent)
-    if listed.valid or len(silent) < admin.known_broker_count:  # who has no group lists none
-        admin.record_answer()
-    else:
-        admin.record_answers(silent)
-    if listed.errors and not listed.valid and len(listed.errors) >= admin.known_broker_count:
-        raise admin.explain(listed.errors[0])
-    return listed
+    It hears of GROUPS_HIDDEN, too. Raises UnreachableError when no broker lists any.
+    """
+    from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
+
+    cluster = wire.send_to_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    if not may_describe(cluster.authorized_operations):
+        lost(GROUPS_HIDDEN)
+    brokers = [broker.broker_id for broker in cluster.brokers]
+    asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
+    found: dict[str, _Listed] = {}
+    faults: list[Fault] = []
+    for broker, answer in wire.ask_each(asked, seconds).items():
+        if isinstance(answer, Exception):
+            faults.append(fault_from_silence(answer))
+        elif failed := fault_from_code(answer.error_code):
+            faults.append(failed)
+        else:
+            found |= {group.group_id: _parse_listed(broker, group) for group in answer.groups}
+    if len(faults) == len(brokers):
+        raise wire.explain(TimeoutError(), str(faults[0]) if faults else "it names no brokers")
+    for fault in faults:
+        lost(fault)
+    return list(found.values())
 
 
-def _describe_groups(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, Any]:
+def _parse_listed(broker: int, group: Any) -> _Listed:
+    type = (group.group_type or "").lower()
+    return _Listed(
+        group.group_id,
+        (group.group_state or "unknown").lower(),
+        type if type in UNDESCRIBABLE else group.protocol_type,
+        group.protocol_type in _CONSUMERS,
+        broker,
+    )
+
+
+def may_describe(operations: Collection[int] | None) -> bool:
+    """Return whether DESCRIBE is among authorized operations; None of them were told."""
+    return operations is None or _DESCRIBE in operations
+
+
+def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, Any]:
     """Return what each group's coordinator tells of it, or the fault that came instead."""
 
     def ask(some: Sequence[str]) -> dict[str, Any]:
         if not some:
             return {}
-        client = admin.client()  # held, as above
+        client = admin.client()  # held until all is answered: let go of, it is destroyed
         asked = client.describe_consumer_groups(some, request_timeout=seconds)
         answers = {id: result_or_fault(future) for id, future in asked.items()}
         admin.record_answers(answers.values())
@@ -146,91 +196,19 @@ def _build_member(member: Any) -> Member:
     )
 
 
-_CONSUMERS = ("consumer", "")
-"""The protocol types that librdkafka lists; "" is of groups that only commit offsets."""
-_SECONDS = 4.0
-_DESCRIBE = 8
-"""AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
-
-
-def may_describe(operations: Collection[int] | None) -> bool:
-    """Return whether DESCRIBE is among authorized operations; None of them were told."""
-    return operations is None or _DESCRIBE in operations
-
-
-def describe_other_groups(
-    wire: Wire,
-    matching: str | None,
-    committed: FetchCommitted,
-    lost: Callable[[Fault], None],
-) -> tuple[Group, ...]:
-    """Return groups of other protocols by id; `lost` hears of brokers that did not list theirs.
-
-    It hears of GROUPS_HIDDEN, too. Share groups commit no offsets.
-    """
-    listed = [g for g in _list_other_groups(wire, lost) if is_whole(matching, g.id)]
-    coordinators = {g.id: g.coordinator for g in listed if g.protocol != SHARE}
-    offsets = committed({id: b for id, b in coordinators.items() if b is not None})
-    return tuple(
-        sorted((_with_offsets(group, offsets.get(group.id)) for group in listed), key=_group_id)
-    )
-
-
-def describe_other_active_groups(wire: Wire, lost: Callable[[Fault], None]) -> tuple[Group, ...]:
-    """Return those of these groups that have members, by id."""
-    active = (g for g in _list_other_groups(wire, lost) if g.state not in ("empty", "dead"))
-    return tuple(sorted(active, key=_group_id))
-
-
-def _group_id(group: Group) -> str:
-    return group.id
-
-
-def _with_offsets(group: Group, offsets: Any) -> Group:
-    if isinstance(offsets, Fault):
-        return replace(group, committed_fault=offsets)
-    return replace(group, committed=offsets or {})
-
-
-def _list_other_groups(wire: Wire, lost: Callable[[Fault], None]) -> list[Group]:
-    from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
-
-    async def ask(manager: Any, node: int) -> Any:
-        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-        return await manager.send(request, node_id=node)
-
-    cluster = wire.ask_any(ask)
-    if not may_describe(cluster.authorized_operations):
-        lost(GROUPS_HIDDEN)
-    brokers = [broker.broker_id for broker in cluster.brokers]
-    asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
-    found: dict[str, Group] = {}
-    for broker, answer in wire.ask_each(asked, _SECONDS).items():
-        if isinstance(answer, Exception):
-            lost(Fault("REQUEST_TIMED_OUT", str(answer) or type(answer).__name__))
-        elif failed := fault_from_code(answer.error_code):
-            lost(failed)
-        else:
-            for group in answer.groups:
-                if group.protocol_type not in _CONSUMERS:
-                    found[group.group_id] = _build_other_group(broker, group)
-    return list(found.values())
-
-
-def _build_other_group(broker: int, listed: Any) -> Group:
-    """Return a group as it is listed, by its own coordinator; older brokers tell no state."""
-    state = (listed.group_state or "unknown").lower()
-    type = (listed.group_type or "").lower()
-    protocol = type if type in UNDESCRIBABLE else listed.protocol_type
+def _build_other_group(
+    listed: _Listed, offsets: Mapping[TopicPartition, int] | Fault | None = None
+) -> Group:
     return Group(
-        id=listed.group_id,
-        state=state,
+        id=listed.id,
+        state=listed.state,
         assignor="",
-        coordinator=broker,
+        coordinator=listed.coordinator,
         members=(),
-        committed={},
-        protocol=protocol,
-        fault=Fault("UNSUPPORTED_GROUP_TYPE", f"members of {protocol} groups are not told"),
+        committed={} if offsets is None or isinstance(offsets, Fault) else offsets,
+        protocol=listed.protocol,
+        fault=Fault("UNSUPPORTED_GROUP_TYPE", f"members of {listed.protocol} groups are not told"),
+        committed_fault=offsets if isinstance(offsets, Fault) else None,
     )
 
 
@@ -287,8 +265,7 @@ def _split_requests(
 
 def _parse_committed(ids: Iterable[str], answer: Any) -> dict[str, Committed | Fault]:
     if isinstance(answer, Exception):
-        failed = Fault("REQUEST_TIMED_OUT", str(answer) or type(answer).__name__)
-        return dict.fromkeys(ids, failed)
+        return dict.fromkeys(ids, fault_from_silence(answer))
     groups = {group.group_id: group for group in answer.groups or ()}
     return {id: _parse_offsets(groups.get(id, answer)) for id in ids}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.metadata import LogDir, TopicPartition
@@ -47,9 +47,7 @@ def alter_log_dirs(
         if isinstance(answer, Exception):
             for tp, at in moves:
                 if at == broker:
-                    # It may have been taken, or may be yet.
-                    failed = Fault("REQUEST_TIMED_OUT", str(answer) or type(answer).__name__)
-                    results[tp, at] = failed
+                    results[tp, at] = fault_from_silence(answer)
             continue
         for topic in answer.results:
             for partition in topic.partitions:

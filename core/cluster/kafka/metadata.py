@@ -50,12 +50,8 @@ def ping(wire: Wire) -> None:
     """Ask any broker which brokers there are; raises what a call raises that is not answered."""
     from kafka.protocol.admin import DescribeClusterRequest
 
-    async def ask(manager: Any, node: int) -> Any:
-        milliseconds = wire.metadata_timeout.seconds * 1000
-        request = DescribeClusterRequest()
-        return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
-
-    raise_for_error(wire.ask_any(ask, wire.metadata_timeout), "describe the cluster")
+    answer = wire.send_to_any(DescribeClusterRequest(), wire.metadata_timeout)
+    raise_for_error(answer, "describe the cluster")
 
 
 def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
@@ -69,12 +65,7 @@ def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
         return frozenset()
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-
-    async def ask(manager: Any, node: int) -> Any:
-        milliseconds = wire.metadata_timeout.seconds * 1000
-        return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
-
-    answer = wire.ask_any(ask, wire.metadata_timeout)
+    answer = wire.send_to_any(request, wire.metadata_timeout)
     return frozenset(topic.name for topic in answer.topics if topic.error_code == _TOPIC_DENIED)
 
 

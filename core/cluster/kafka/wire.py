@@ -197,6 +197,17 @@ class Wire:
                     raise self.explain(error, str(error)) from error
                 time.sleep(_RETRY_SECONDS)
 
+    def send_to_any(self, request: Any, patience: AnswerTimeout | None = None) -> Any:
+        """Return the answer of any broker to one request; see `ask_any`."""
+
+        async def ask(manager: Any, node: int) -> Any:
+            if patience is None:
+                return await manager.send(request, node_id=node)
+            milliseconds = patience.seconds * 1000
+            return await manager.send(request, node_id=node, request_timeout_ms=milliseconds)
+
+        return self.ask_any(ask, patience)
+
     def ask_controller(
         self,
         request: Any,
@@ -283,6 +294,11 @@ def fault_from_code(code: int, message: str | None = None) -> Fault | None:
 
     name = _NAMES.get(code) or getattr(for_code(code), "message", None) or f"ERROR_{code}"
     return Fault(name, message or "")
+
+
+def fault_from_silence(error: Exception) -> Fault:
+    """Return what is known of a request that was not answered: it may have been taken."""
+    return Fault("REQUEST_TIMED_OUT", str(error) or type(error).__name__)
 
 
 def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:

@@ -1,4 +1,4 @@
-"""Who leads, who should, and what an election can do about it."""
+"""Who leads, who should, what an election can do about it, and how well topics are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from core.cluster.leaders import (
     preferred_elections,
     unclean_elections,
 )
+from core.cluster.topics import TopicHealth, topic_health
 
 AWAY = cluster(
     {"t-0": [1, 2], "t-1": [1, 3], "t-2": [2, 1], "u-0": [3, 1], "u-1": [4, 1]},
@@ -59,4 +60,17 @@ def test_an_unclean_election_is_for_partitions_that_nobody_leads() -> None:
     assert unclean_elections(lost, partition_rows(lost, None)) == (
         Election(tp("t-0"), None, 2, (3,), down=(3,)),
         Election(tp("t-1"), None, None, (4,), "none of its replicas is up", (3, 4)),
+    )
+
+
+def test_what_is_wrong_with_a_topic_is_counted() -> None:
+    state = cluster(
+        {"t-0": [1, 2, 3], "t-1": [1, 2], "t-2": [2, 1], "u-0": [1]},
+        leaders={"t-2": -1},
+        isr={"t-0": [1, 2], "t-1": [1], "t-2": []},
+        adding={"t-0": [3]},
+    )
+    assert topic_health(state, ["u", "t"]) == (
+        TopicHealth("u", None, 1, (1,), under_replicated=0, offline=0, moving=0),
+        TopicHealth("t", None, 3, (2,), under_replicated=2, offline=1, moving=1),
     )

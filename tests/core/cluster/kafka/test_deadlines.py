@@ -14,7 +14,6 @@ import pytest
 from fake_broker import API_VERSIONS, CLUSTER, KRAFT, METADATA, fake_broker
 from servers import nobody, says, server, silent
 
-from core.cluster.client import ClusterClient
 from core.cluster.kafka.client import KafkaClient, with_deadline
 from core.cluster.kafka.connection.sasl import SaslLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -156,7 +155,7 @@ class Cluster:
 
 def test_whatever_a_library_waits_for_a_call_ends_and_it_is_looked_for_why() -> None:
     cluster = Cluster()
-    patient = with_deadline(cast("ClusterClient", cluster), cluster, 0.1)
+    patient = with_deadline(cast("KafkaClient", cluster), 0.1)
     error = in_time(patient.describe_cluster)
     cluster.ends.set()
     assert isinstance(error, UnreachableError)
@@ -165,7 +164,7 @@ def test_whatever_a_library_waits_for_a_call_ends_and_it_is_looked_for_why() -> 
 
 def test_a_call_lasts_as_long_as_answers_come() -> None:
     cluster = Cluster()
-    patient = with_deadline(cast("ClusterClient", cluster), cluster, 0.1)
+    patient = with_deadline(cast("KafkaClient", cluster), 0.1)
     cluster.last_answer_at = time.monotonic() + 3600  # as if answers came for an hour
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(patient.describe_cluster()))
@@ -184,4 +183,4 @@ def test_what_a_call_raises_is_raised() -> None:
 
     cluster = Refusing()
     with pytest.raises(AccessDeniedError):
-        with_deadline(cast("ClusterClient", cluster), cluster, 60).describe_cluster()
+        with_deadline(cast("KafkaClient", cluster), 60).describe_cluster()

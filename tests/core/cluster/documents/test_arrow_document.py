@@ -23,7 +23,7 @@ from core.cluster.documents.reader import read_document
 from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.errors import DocumentError, ExitCode
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def document() -> ClusterDocument:

@@ -23,7 +23,7 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import with_log_dirs
-from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.spec import GroupSpec
@@ -89,14 +89,6 @@ def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
     assert told(1)[0] != told(2)[0]
 
 
-def test_offsets_grow_with_what_is_produced() -> None:
-    cluster = three(in_bytes_per_s=1.0 * MB)
-    before = cluster.fetch_offsets([T0], OffsetAt.LATEST)[T0]
-    cluster.advance(10)
-    assert cluster.fetch_offsets([T0], OffsetAt.LATEST)[T0] - before == pytest.approx(10_000, abs=1)
-    assert cluster.fetch_offsets([T0, TopicPartition("none", 0)], OffsetAt.EARLIEST).keys() == {T0}
-
-
 @pytest.mark.parametrize(
     ("config", "value", "left"),
     [("retention.ms", "60000", 60), ("retention.bytes", str(30 * MB), 30)],
@@ -150,43 +142,6 @@ def test_groups_follow_and_an_empty_one_falls_behind() -> None:
 
 
 # -- reassignments ---------------------------------------------------------------------------------
-
-
-def test_a_reassignment_copies_then_ends_as_its_target() -> None:
-    cluster = three()
-    assert cluster.alter_reassignments({T0: (4, 2, 3)}) == {T0: None}
-    assert cluster.fetch_reassignments() == {T0: Reassignment((4, 2, 3, 1), (4,), (1,))}
-    cluster.advance(0.3)
-    assert 0 < sizes(cluster, T0)[4] < 100 * MB
-    cluster.advance(5)
-    assert cluster.fetch_reassignments() == {}
-    done = row(cluster, T0)
-    assert (done.replicas, set(done.isr), done.leader) == ((4, 2, 3), {4, 2, 3}, 4)
-    assert sizes(cluster, T0) == {4: 100 * MB, 2: 100 * MB, 3: 100 * MB}
-
-
-def test_faults_are_per_partition_and_the_rest_goes_on() -> None:
-    cluster = three()
-    missing = TopicPartition("none", 0)
-    done = cluster.alter_reassignments({T0: (4, 2, 3), T1: (2, 99), missing: (1,)})
-    faults = {tp: fault.name if fault else None for tp, fault in done.items()}
-    assert faults == {
-        T0: None,
-        T1: "INVALID_REPLICA_ASSIGNMENT",
-        missing: "UNKNOWN_TOPIC_OR_PARTITION",
-    }
-
-
-def test_a_cancelled_move_leaves_no_data_behind_and_cancelling_again_finds_nothing() -> None:
-    cluster = three()
-    cluster.alter_reassignments({T0: (4, 2, 3)})
-    cluster.advance(0.3)
-    assert cluster.cancel_reassignments([T0]) == {T0: None}
-    assert row(cluster, T0).replicas == (2, 3, 1)
-    assert set(sizes(cluster, T0)) == {1, 2, 3}
-    again = cluster.cancel_reassignments([T0])[T0]
-    assert again is not None
-    assert again.name == "NO_REASSIGNMENT_IN_PROGRESS"
 
 
 def test_a_move_to_a_stopped_broker_is_accepted_and_hangs_until_it_is_back() -> None:
@@ -326,18 +281,6 @@ def change(
     cluster: SimulatedCluster, resource: Resource, name: str, op: ConfigOp, text: str | None = None
 ) -> Fault | None:
     return cluster.alter_configs([ConfigChange(resource, name, op, text)])[resource]
-
-
-def test_append_leaves_out_what_is_there_and_subtracting_all_leaves_an_empty_string() -> None:
-    cluster, topic = three(), Resource.topic("t")
-    assert value(cluster, topic, LEADER_LIST) == ("", ConfigSource.DEFAULT)
-    change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1,0:2")
-    change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:2,1:3")
-    assert value(cluster, topic, LEADER_LIST) == ("0:1,0:2,1:3", ConfigSource.TOPIC)
-    change(cluster, topic, LEADER_LIST, ConfigOp.SUBTRACT, "0:1,0:2,1:3,9:9")
-    assert value(cluster, topic, LEADER_LIST) == ("", ConfigSource.TOPIC)
-    change(cluster, topic, LEADER_LIST, ConfigOp.DELETE)
-    assert value(cluster, topic, LEADER_LIST) == ("", ConfigSource.DEFAULT)
 
 
 def test_a_deleted_rate_shows_what_it_covered() -> None:

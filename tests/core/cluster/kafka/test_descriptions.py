@@ -1,6 +1,9 @@
-"""Brokers that are older, or slow with a large answer, and elections of many partitions."""
+"""Descriptions and elections, by brokers that are older, slow, or without their controller."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fake_broker import ANCIENT, KRAFT, WITH_ZOOKEEPER, fake_broker
@@ -9,7 +12,9 @@ from core.cluster.kafka import metadata as description
 from core.cluster.kafka import wire
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 
 
@@ -60,3 +65,49 @@ def test_elections_of_many_partitions_go_in_pieces_and_what_was_elected_is_told(
     assert {str(fault) for fault in answers.values() if fault} == {
         "UNKNOWN_SERVER_ERROR: The cluster could not elect leaders: UNKNOWN_SERVER_ERROR"
     }
+
+
+DENIED = SimpleNamespace(error_code=31, error_message=None)
+NOTHING = SimpleNamespace(error_code=0, error_message=None, topics=[])
+TIMED_OUT = SimpleNamespace(error_code=7, error_message=None)
+
+
+class Answered:
+    """A wire on which metadata and cluster always come, and reassignments as given."""
+
+    def __init__(self) -> None:
+        self.metadata_timeout = None
+        self.controller: int | None = None
+        self.last_reassignments: dict[Any, Any] = {}
+        self.moves_unknown = ""
+        self.moves: object = None
+
+    def set_controller(self, broker: int) -> None:
+        self.controller = broker
+
+    def check_cluster_id(self, cluster_id: str) -> None:
+        assert cluster_id == "c"
+
+    def ask_any(self, ask: object, patience: object) -> tuple[Any, Any, Any, Any]:
+        metadata = SimpleNamespace(topics=[], controller_id=1)
+        described = SimpleNamespace(error_code=0, error_message=None, cluster_id="c", brokers=[])
+        return metadata, described, self.moves, None
+
+
+def looked(wire: Answered, moves: object) -> ClusterState:
+    wire.moves = moves
+    return describe_cluster(wire)  # type: ignore[arg-type]
+
+
+def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() -> None:
+    wire = Answered()
+    assert looked(wire, DENIED).moves_unknown == "This user may not list partition reassignments."
+    for silent in (None, TIMED_OUT):
+        assert looked(wire, silent).moves_unknown
+    assert looked(wire, NOTHING).moves_unknown == ""
+    assert looked(wire, None).moves_unknown == ""
+
+
+def test_for_no_name_no_broker_is_asked() -> None:
+    nobody: Any = None
+    assert fetch_denied_topics(nobody, []) == frozenset()

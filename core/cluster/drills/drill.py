@@ -84,27 +84,22 @@ class DrillTarget(Protocol):
         """Give back what was opened to look; what was done stays."""
 
 
+_PAST = {
+    DrillKind.KILL: "killed {on}",
+    DrillKind.STOP: "stopped {on}",
+    DrillKind.START: "started {on}",
+    DrillKind.JOIN: "added a consumer to {on}",
+    DrillKind.LEAVE: "took a consumer from {on}",
+    DrillKind.SKEW: "skewed the load: {times:g} times the records to {on}",
+    DrillKind.EVEN: "sent {on} as much as before again",
+    DrillKind.FILL: "filled {on}",
+    DrillKind.EMPTY: "emptied {on} and restarted the broker",
+}
+
+
 def describe_drill(drill: Drill) -> str:
     """Return what was done, as a clause in the past tense for whoever did it."""
-    match drill.kind:
-        case DrillKind.KILL:
-            return f"killed {drill.on}"
-        case DrillKind.STOP:
-            return f"stopped {drill.on}"
-        case DrillKind.START:
-            return f"started {drill.on}"
-        case DrillKind.JOIN:
-            return f"added a consumer to {drill.on}"
-        case DrillKind.LEAVE:
-            return f"took a consumer from {drill.on}"
-        case DrillKind.SKEW:
-            return f"skewed the load: {drill.times:g} times the records to {drill.on}"
-        case DrillKind.EVEN:
-            return f"sent {drill.on} as much as before again"
-        case DrillKind.FILL:
-            return f"filled {drill.on}"
-        case DrillKind.EMPTY:
-            return f"emptied {drill.on} and restarted the broker"
+    return _PAST[drill.kind].format(on=drill.on, times=drill.times)
 
 
 def broker_drill(kind: DrillKind, broker: int) -> Drill:

@@ -108,11 +108,9 @@ def create_admin_client(settings: ConnectionSettings) -> ClosableClient:
     """Return a confluent-kafka AdminClient that is quick to connect again and never prints."""
     from confluent_kafka.admin import AdminClient
 
-    config = settings.librdkafka_config()
-    logger = config.pop("logger")
     client = AdminClient(
         {
-            **config,
+            **settings.librdkafka_config(),
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
             # It would forget brokers that are down, and know them again only at the next refresh.
@@ -120,8 +118,7 @@ def create_admin_client(settings: ConnectionSettings) -> ClosableClient:
             # Connecting only when needed, librdkafka spins for as long as a request waits for a
             # broker that is down: most of a processor, in every run that asks it for its configs.
             "enable.sparse.connections": False,
-        },
-        logger=logger,
+        }
     )
     return ClosableClient(client)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from core.cluster.kafka.connection.settings import ConnectionSettings
+from typing import Any
 
 MESSAGE_BYTES = 100
 TOPIC_CONFIGS: Mapping[str, str] = {
@@ -18,12 +15,6 @@ TOPIC_CONFIGS: Mapping[str, str] = {
     "cleanup.policy": "delete",
 }
 """What is written here is read at once or never: it holds some megabytes for some minutes."""
-
-
-def client_config(settings: ConnectionSettings) -> tuple[dict[str, Any], Any]:
-    """Return librdkafka's configuration, and apart from it the logger, which prints nothing."""
-    config = settings.librdkafka_config()
-    return config, config.pop("logger")
 
 
 def producer_config(timeout_seconds: float) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from core.clock import Clock
 from core.cluster.probe.probe_config import (
     MESSAGE_BYTES,
     TOPIC_CONFIGS,
-    client_config,
     denied_codes,
     producer_config,
     quantile,
@@ -211,10 +210,8 @@ class ProduceProbe:
 
         from core.cluster.kafka.admin import ClosableClient
 
-        config, logger = client_config(self._settings)
-        producer = ClosableClient(
-            Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger)
-        )
+        config = self._settings.librdkafka_config() | producer_config(TIMEOUT_SECONDS)
+        producer = ClosableClient(Producer(config))
         partitions = self._placed(producer)
         if not partitions:
             return

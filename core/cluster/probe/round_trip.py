@@ -16,7 +16,7 @@ from enum import Enum
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from core.cluster.probe.probe_config import MESSAGE_BYTES, client_config, producer_config
+from core.cluster.probe.probe_config import MESSAGE_BYTES, producer_config
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address
@@ -88,8 +88,7 @@ class RoundTripProbe:
         self._payload = bytes(MESSAGE_BYTES - _HEAD.size)
         self._heard: SimpleQueue[ProbeResult] = SimpleQueue()
         settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-        config, logger = client_config(settings)
-        config |= {
+        config = settings.librdkafka_config() | {
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": int(_REQUEST_SECONDS * 1000),
@@ -103,8 +102,7 @@ class RoundTripProbe:
                     **producer_config(TIMEOUT_SECONDS),
                     "retries": 0,  # so that each error is heard of, which retries would hide
                     "error_cb": self._errors(ClientSide.PRODUCE),
-                },
-                logger=logger,
+                }
             )
         )
         self._consumer = ClosableClient(
@@ -116,8 +114,7 @@ class RoundTripProbe:
                     "auto.offset.reset": "latest",
                     "queued.min.messages": 10,
                     "error_cb": self._errors(ClientSide.FETCH),
-                },
-                logger=logger,
+                }
             )
         )
         self._stop = threading.Event()

@@ -73,8 +73,7 @@ def _producer(settings: ConnectionSettings, options: Mapping[str, Any]) -> Any:
     from confluent_kafka import Producer
 
     config = settings.librdkafka_config()
-    logger = config.pop("logger")
-    return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options}, logger=logger)
+    return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options})
 
 
 def _produce(
@@ -212,19 +211,16 @@ def consume(
     """Read topics as one member of a group until `stop` is set, committing what was read."""
     from confluent_kafka import Consumer
 
-    config = settings.librdkafka_config()
-    logger = config.pop("logger")
     consumer = Consumer(
         {
-            **config,
+            **settings.librdkafka_config(),
             "group.id": group,
             "client.id": client_id,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 1000,
             "fetch.wait.max.ms": 200,
             "session.timeout.ms": 10_000,
-        },
-        logger=logger,
+        }
     )
     consumer.subscribe(list(topics))
     try:

@@ -15,7 +15,6 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import NO_LEADER, TopicPartition
-from core.cluster.observer import alive_brokers
 from core.cluster.state import ClusterState, Int64
 from core.errors import AccessDeniedError, UnreachableError
 
@@ -135,7 +134,7 @@ def fetch_rebalance_settings(
 
     A fault where it may not be asked; names that a broker does not report are left out.
     """
-    alive = alive_brokers(state)
+    alive = state.alive_ids
     try:
         answers = client.describe_configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
     except (AccessDeniedError, UnreachableError) as error:

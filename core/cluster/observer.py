@@ -43,7 +43,7 @@ def fetch_cluster_state(client: ClusterClient) -> ClusterState:
     state = client.describe_cluster()
     bug_log.note("cluster", lambda: state.counts)
     known = state.with_topics(fetch_topic_configs(client, state.topics))
-    answers = client.describe_log_dirs(alive_brokers(state))
+    answers = client.describe_log_dirs(state.alive_ids)
     hidden = find_hidden_topics(client.fetch_denied_topics, state, answers)
     return replace(with_log_dirs(known, answers), hidden=hidden)
 
@@ -51,12 +51,8 @@ def fetch_cluster_state(client: ClusterClient) -> ClusterState:
 def fetch_hidden_topics(client: ClusterClient, state: ClusterState) -> HiddenTopics:
     """Return which topics are missing in a description, from one look at log dirs."""
     return find_hidden_topics(
-        client.fetch_denied_topics, state, client.describe_log_dirs(alive_brokers(state))
+        client.fetch_denied_topics, state, client.describe_log_dirs(state.alive_ids)
     )
-
-
-def alive_brokers(state: ClusterState) -> list[int]:
-    return [broker.id for broker in state.brokers if broker.alive]
 
 
 def fetch_topic_configs(client: ClusterClient, topics: Sequence[Topic]) -> dict[str, Topic]:
@@ -306,7 +302,7 @@ class Observer:
     def _poll_slow(self, state: ClusterState) -> None:
         if self._sizes and self._log_dirs.wait_seconds == 0:
             begun = self._log_dirs.begin()
-            answers = self._client.describe_log_dirs(alive_brokers(state))
+            answers = self._client.describe_log_dirs(state.alive_ids)
             good = {answer.broker: answer for answer in answers if answer.error is None}
             self._logs |= good
             there = state.broker_by_id

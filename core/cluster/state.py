@@ -173,6 +173,11 @@ class ClusterState:
         return read_only(np.array([broker.id for broker in self.brokers], np.int32))
 
     @cached_property
+    def alive_ids(self) -> tuple[int, ...]:
+        """Return the ids of the brokers that are alive, ascending."""
+        return tuple(broker.id for broker in self.brokers if broker.alive)
+
+    @cached_property
     def topic_index(self) -> Mapping[str, int]:
         return {topic.name: i for i, topic in enumerate(self.topics)}
 

@@ -74,7 +74,7 @@ class KafkaClient:
 
     def describe_cluster(self) -> ClusterState:
         state = describe_cluster(self._wire)
-        self._admin.reopen_if_unknown([broker.id for broker in state.brokers if broker.alive])
+        self._admin.reopen_if_unknown(state.alive_ids)
         return state
 
     def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:

@@ -247,7 +247,8 @@ class SimulatedCluster:
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         with self._lock:
-            found = self._engine.readers.groups(self._engine)
+            engine = self._engine
+            found = engine.readers.groups(engine.live_rows(), engine.alive)
         return tuple(group for group in found if is_whole(matching, group.id))
 
     def describe_active_groups(self, limit: int) -> ActiveGroups:

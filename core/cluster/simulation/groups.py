@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from core.cluster.groups import Group, Member
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.logs import Float64, Int64, Logs
 from core.cluster.simulation.spec import ClusterSpec, GroupSpec
-
-if TYPE_CHECKING:
-    from core.cluster.simulation.engine import Engine
 
 
 class ConsumerGroups:
@@ -76,13 +72,13 @@ class ConsumerGroups:
                     self._positions[group.id], self._followed(group, rows)
                 )
 
-    def groups(self, engine: Engine) -> tuple[Group, ...]:
-        """Return every group, by id; the partitions of deleted topics are gone from it."""
+    def groups(self, rows: Collection[int], alive: Collection[int]) -> tuple[Group, ...]:
+        """Return every group, by id, with what it has of these partitions: others are deleted."""
+        present = frozenset(rows)
         specs = sorted(self._specs, key=lambda spec: spec.id)
-        return tuple(self._group(spec, engine) for spec in specs)
+        return tuple(self._group(spec, present, alive) for spec in specs)
 
-    def _group(self, spec: GroupSpec, engine: Engine) -> Group:
-        present = set(engine.live_rows())
+    def _group(self, spec: GroupSpec, present: Collection[int], alive: Collection[int]) -> Group:
         rows = self._rows[spec.id]
         offsets = (self._positions[spec.id] // self._logs.message_bytes[rows]).astype(np.int64)
         committed = {
@@ -106,7 +102,7 @@ class ConsumerGroups:
             id=spec.id,
             state="stable" if members else "empty",
             assignor="roundrobin" if members else "",
-            coordinator=coordinator if coordinator in engine.alive else None,
+            coordinator=coordinator if coordinator in alive else None,
             members=members,
             committed=committed,
         )

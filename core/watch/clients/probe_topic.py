@@ -10,7 +10,6 @@ from typing import Final, Protocol
 from core.clock import Clock
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.kafka_errors import Fault
-from core.cluster.observer import alive_brokers
 from core.cluster.probe.probe_config import TOPIC_CONFIGS
 from core.cluster.probe.round_trip import ProbeLayout
 from core.cluster.state import ClusterState
@@ -55,7 +54,7 @@ _DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 def describe_probe(state: ClusterState) -> str:
     """Say in words what probing this cluster does, and what it costs."""
-    brokers = len(alive_brokers(state))
+    brokers = len(state.alive_ids)
     messages, rate = probe_cost(brokers)
     made = "" if state.topic(TOPIC) is not None else f", which is made for it: {_layout(brokers)}"
     return (
@@ -81,7 +80,7 @@ def create_probe_topic(client: ClusterClient, state: ClusterState, clock: Clock)
     """
     if state.topic(TOPIC) is not None:
         return
-    layout = tuple((broker,) for broker in alive_brokers(state))
+    layout = tuple((broker,) for broker in state.alive_ids)
     answers = audited(client, state.cluster_id, None).create_topics(
         [NewTopic(TOPIC, layout, dict(TOPIC_CONFIGS))]
     )

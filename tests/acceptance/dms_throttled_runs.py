@@ -13,7 +13,7 @@ from typing import Any
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import SLOT_SECONDS, SLOTS
-from core.cluster.sandbox.workload import fill, run_workload
+from core.cluster.sandbox.workload import run_workload
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from core.errors import ExitCode, TrimtabError
 from core.plan.estimate.uncertainty import START_SECONDS
@@ -21,6 +21,7 @@ from core.units import format_rate
 from tests.acceptance.dms_throttle_estimates import MB, TABLE, Layout, Throttled, required, targets
 from tests.acceptance.scenario import Step, same, wait_until
 from tests.acceptance.stage import ALLOWED, Stage
+from tests.sandbox_data import fill
 
 MEASURED_FOR, REQUIRED_WITHIN, PRODUCED_WITHIN = "10s", 0.05, 0.05
 SHORT_MEASURED_FOR, SHORT_REQUIRED_WITHIN, SHORT_PRODUCED_WITHIN = "5s", 0.1, 0.2

@@ -17,10 +17,10 @@ from typing import Any
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.errors import ExitCode, TrimtabError
 from core.units import counted, format_bytes
+from tests.sandbox_data import delete_topics, fill
 
 _ROW = re.compile(
     r"Topic: (?P<topic>\S+)\s+Partition: (?P<partition>\d+)\s+Leader: (?P<leader>\S+)"

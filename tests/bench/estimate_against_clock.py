@@ -25,8 +25,7 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from tests.bench.harness import (
     MB,
@@ -41,6 +40,7 @@ from tests.bench.harness import (
     trimtab,
     wait_for_quiet,
 )
+from tests.sandbox_data import delete_topics, fill
 from tests.waiting import eventually
 
 BATCH_BYTES = 15_000

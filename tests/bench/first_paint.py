@@ -11,7 +11,7 @@ import time
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload import create_topics
 from tests.bench.harness import TRIMTAB, arguments, brokers, leave_and_print
 from tests.terminal import Terminal
 

@@ -28,8 +28,7 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.run.throttles.rate_bounds import MIN_BYTES_PER_S
 from tests.bench.harness import (
     MB,
@@ -41,6 +40,7 @@ from tests.bench.harness import (
     leave,
     percentile,
 )
+from tests.sandbox_data import fill
 from tests.waiting import eventually
 
 MOVED, BESIDE = "bench.moved", "bench.beside"

@@ -19,7 +19,7 @@ from core import paths
 from core.cluster.connect import Address, connect
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload import create_topics
 from core.errors import TrimtabError
 from core.load.load import Load
 from core.watch.timeline.events import Kind, Note

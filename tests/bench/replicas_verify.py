@@ -12,10 +12,10 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.errors import ExitCode
 from tests.bench.harness import arguments, brokers, leave_and_print, run_measured
+from tests.sandbox_data import fill
 from tests.waiting import eventually
 
 TOPIC = "bench.verified"

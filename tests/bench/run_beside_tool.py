@@ -17,9 +17,9 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from tests.bench.harness import MB, Flight, Reassignment, arguments, brokers, home_folder, leave
+from tests.sandbox_data import fill
 from tests.waiting import eventually
 
 TOPIC = "bench.run"

@@ -25,7 +25,7 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload import create_topics
 from core.errors import UsageError
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.recorder import Recorder, run_recorder

@@ -20,8 +20,7 @@ from typing import Any
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.cluster.sandbox.workload_spec import Workload, skewed_workload
 from core.run.journal.journal import Journal, journal_path
 from core.run.journal.records import Sample
@@ -41,6 +40,7 @@ from tests.bench.harness import (
     wait_for_quiet,
 )
 from tests.courses import Said, as_json, longer_than_the_whole, scored, tenths
+from tests.sandbox_data import delete_topics, fill
 
 PLANS = 10
 BROKERS = (1, 2, 3, 4)

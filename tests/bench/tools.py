@@ -19,10 +19,10 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
-from core.cluster.sandbox.workload import consume, fill
+from core.cluster.sandbox.workload import consume, create_topics
 from core.errors import UnreachableError
 from tests.bench.harness import TRIMTAB, arguments, brokers, leave_and_print
+from tests.sandbox_data import fill
 from tests.waiting import eventually
 
 TOOLS = "org.apache.kafka.tools"

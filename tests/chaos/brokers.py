@@ -40,8 +40,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.daemons.process import Process, running_with
 from core.errors import UnreachableError
 from core.run.journal.journal import Journal, JournalError, journal_path
@@ -51,6 +50,7 @@ from core.run.journal.replay import RunState
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import MoveStatus, RunView
 from core.run.run_process import log_path
+from tests.sandbox_data import delete_topics, fill
 
 ROOT = Path(__file__).resolve().parents[2]
 INJECT = Path(__file__).with_name("inject")

@@ -33,8 +33,8 @@ from core.cluster.configs import (
     Resource,
 )
 from core.cluster.metadata import TopicPartition
-from core.cluster.sandbox.topics import delete_topics
 from core.run.journal.move_state import Outcome
+from tests.sandbox_data import delete_topics
 
 TROUBLE_SECONDS = 25.0
 EDITS = (

@@ -17,8 +17,8 @@ from terminal import PATIENCE_SECONDS
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
+from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000

@@ -24,7 +24,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import TOPIC_CONFIGS, fetch_cluster_state
 from core.cluster.probe.produce_latency import ProduceProbe
-from core.cluster.sandbox.topics import create_topics
+from core.cluster.sandbox.workload import create_topics
 from core.errors import AccessDeniedError, ExitCode
 from core.run.journal.journal import SUFFIX
 

@@ -9,8 +9,8 @@ import threading
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import consume, fill
+from core.cluster.sandbox.workload import consume, create_topics
+from tests.sandbox_data import delete_topics, fill
 
 # In a process of its own: librdkafka's way to ask for offsets ends the whole process.
 PROGRAM = '''

@@ -21,8 +21,9 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import create_topics
 from core.errors import ExitCode, UnreachableError
+from tests.sandbox_data import delete_topics
 from tests.waiting import eventually
 
 DEAD = 4

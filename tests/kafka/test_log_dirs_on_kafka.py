@@ -18,8 +18,8 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
+from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "log-dirs"
 PARTITIONS = 6

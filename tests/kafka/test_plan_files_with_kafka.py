@@ -15,13 +15,13 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.errors import DocumentError
 from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_kafka
 from core.plan.plan import Plan
 from core.plan.verify import VerifyStatus, verify
 from core.text.json_output import compact
+from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "plan-files"
 LAYOUT = [[1, 2], [2, 3], [3, 4]]

@@ -17,9 +17,9 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.watch.replicas.record_batches import Record, batches, read_records
+from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "verified"
 BATCHES_FROM = 300_000

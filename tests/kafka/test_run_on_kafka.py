@@ -33,9 +33,9 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.errors import ExitCode
+from tests.sandbox_data import delete_topics, fill
 
 MB = 1_000_000
 NAMES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)

@@ -14,10 +14,10 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
 from core.daemons.process import Process, running_with
 from core.errors import TrimtabError, UsageError
+from tests.sandbox_data import fill
 
 SIDE = f"side-{os.getpid()}"
 

@@ -10,11 +10,12 @@ from waiting import eventually
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import create_topics
 from core.watch.statelog.event import LogEvent, LogEventKind
 from core.watch.statelog.files import find_log_files
 from core.watch.statelog.merge import EventFilter, Merge
 from core.watch.statelog.timestamps import TimeZones
+from tests.sandbox_data import delete_topics
 
 TOPIC = "told-by-logs"
 KILLED = 4

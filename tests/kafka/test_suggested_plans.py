@@ -15,8 +15,8 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
-from core.cluster.sandbox.workload import fill
+from core.cluster.sandbox.workload import create_topics
+from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "suggested"
 LAYOUT = [[1, 2], [2, 3], [3, 4], [4, 1], [1, 4], [2, 1]]

@@ -14,7 +14,7 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.topics import create_topics, delete_topics
+from core.cluster.sandbox.workload import create_topics
 from core.watch.statelog.files import find_log_files
 from core.watch.statelog.timestamps import parse_zones
 from core.watch.timeline import throttle_changes as throttle_news
@@ -23,6 +23,7 @@ from core.watch.timeline.log_events import LogEvents
 from core.watch.timeline.recorder import Recorder
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event
+from tests.sandbox_data import delete_topics
 
 TOPIC = "watched"
 

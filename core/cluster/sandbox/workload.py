@@ -1,4 +1,4 @@
-"""Producers and consumers of a workload, for sandboxes, demos and tests.
+"""Topics, producers and consumers of a workload, for sandboxes, demos and tests.
 
 Run as a module it is the process behind `trimtab sandbox load`; it ends on SIGTERM.
 """
@@ -11,69 +11,74 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from core.cluster.client import NewTopic
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.load_overrides import LoadOverrides, read_overrides
-from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
+from core.cluster.state import ClusterState
 from core.daemons.lease import hold_lease
 from core.daemons.process import set_on_signals
 from core.errors import TrimtabError
 
 _TICK_SECONDS = 0.1
 _STALL_SECONDS = 5.0
-_FLUSH_SECONDS = 120.0
-# Twenty batches fit a fetch of 1 MiB nearly whole: followers fetch the batch that a fetch cuts
-# again, and both times count against a replication quota.
-_FILL_BATCH_BYTES = 52_000
+_LEADERS_SECONDS = 30.0
+_RETRY_SECONDS = 0.05
 
 
-# -- data ----------------------------------------------------------------------------------------
+# -- its topics ----------------------------------------------------------------------------------
 
 
-def fill(
+def create_topics(
     settings: ConnectionSettings,
-    sizes: Mapping[TopicPartition, int],
-    *,
-    message_bytes: int = 1_000,
-    batch_bytes: int = _FILL_BATCH_BYTES,
+    layouts: Mapping[str, Sequence[Sequence[int]]],
+    configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Produce at least so many bytes to each of these partitions, as fast as it goes.
+    """Create topics with exactly these replicas; one that is there already is left as it is.
 
-    Every message is acknowledged by the whole ISR. Raises TrimtabError when some are not.
+    Returns once every partition has a leader. Raises TrimtabError.
     """
-    producer = _producer(settings, {"batch.size": batch_bytes, "linger.ms": 20, "acks": "all"})
-    payload = random.Random(0).randbytes(message_bytes)
-    failures: list[str] = []
-
-    def delivered(error: Any, _: Any) -> None:
-        if error is not None:
-            failures.append(error.str())
-
-    never = threading.Event()
-    left = {tp: -(-size // message_bytes) for tp, size in sizes.items()}
-    while left:
-        for tp in list(left):
-            for _ in range(min(left[tp], 200)):
-                _produce(producer, tp, payload, never, delivered)
-            left[tp] -= 200
-            if left[tp] <= 0:
-                del left[tp]
-    if producer.flush(_FLUSH_SECONDS) or failures:
-        why = failures[0] if failures else "no answer"
-        raise TrimtabError(f"Not everything could be produced: {why}.")
+    wanted = [
+        NewTopic(name, tuple(tuple(replicas) for replicas in layout), configs or {})
+        for name, layout in layouts.items()
+    ]
+    with closing(KafkaClient(settings)) as client:
+        for name, fault in client.create_topics(wanted).items():
+            if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
+                raise TrimtabError(f"Topic {name} cannot be created: {fault}")
+        deadline = time.monotonic() + _LEADERS_SECONDS
+        while not _all_have_leaders(client.describe_cluster(), layouts):
+            if time.monotonic() > deadline:
+                raise unreachable(
+                    None, f"{settings.bootstrap}: the new topics have no leaders yet."
+                )
+            time.sleep(_RETRY_SECONDS)
 
 
-def _producer(settings: ConnectionSettings, options: Mapping[str, Any]) -> Any:
+def _all_have_leaders(state: ClusterState, layouts: Mapping[str, Sequence[Sequence[int]]]) -> bool:
+    rows = {name: state.partitions_of(name) for name in layouts}
+    return all(
+        len(rows[name]) >= len(layout) and all(state.leader[row] >= 0 for row in rows[name])
+        for name, layout in layouts.items()
+    )
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def _create_producer(settings: ConnectionSettings) -> Any:
     from confluent_kafka import Producer
 
     config = settings.librdkafka_config()
-    return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options})
+    return Producer({**config, "queue.buffering.max.kbytes": 65_536, "linger.ms": 50, "acks": "1"})
 
 
 def _produce(
@@ -81,7 +86,6 @@ def _produce(
     tp: TopicPartition,
     payload: bytes,
     stop: threading.Event,
-    delivered: Any = None,
 ) -> None:
     """Produce one message, waiting until there is room for it or `stop` is set.
 
@@ -89,15 +93,12 @@ def _produce(
     """
     while not stop.is_set():
         try:
-            producer.produce(tp.topic, payload, partition=tp.partition, on_delivery=delivered)
+            producer.produce(tp.topic, payload, partition=tp.partition)
         except BufferError:
             producer.poll(0.1)
         else:
             producer.poll(0)
             return
-
-
-# -- running -------------------------------------------------------------------------------------
 
 
 def run_workload(
@@ -162,7 +163,7 @@ def _produce_until_stopped(
 ) -> None:
     from confluent_kafka import KafkaException
 
-    producer = _producer(settings, {"linger.ms": 50, "acks": "1"})
+    producer = _create_producer(settings)
     payloads = {t.name: random.Random(t.name).randbytes(t.message_bytes) for t in topics}
     streams = [
         (TopicPartition(topic.name, p), payloads[topic.name], rate / topic.message_bytes)

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from threading import Event
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from run_help import Faulty
+from simulated import small_spec
 
+from core.cluster.configs import Resource
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import workload
-from core.cluster.sandbox.workload import ConsumerPool
+from core.cluster.sandbox.workload import ConsumerPool, create_topics
 from core.cluster.sandbox.workload_spec import TopicLoad, skewed_workload
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import TrimtabError
+
+SETTINGS = ConnectionSettings("127.0.0.1:1")
 
 
 class FakeProducer:
@@ -32,11 +40,10 @@ class FakeProducer:
 
 
 def produce_until(stop: Event, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "_producer", lambda settings, options: producer)
+    monkeypatch.setattr(workload, "_create_producer", lambda settings: producer)
     monkeypatch.setattr(workload, "_TICK_SECONDS", 0.001)
     topics = [TopicLoad(name, ((1,), (1,)), (1e6, 1e6), 1_000) for name in ("gone", "stays")]
-    settings = ConnectionSettings("127.0.0.1:1")
-    workload._produce_until_stopped(settings, topics, stop, None, ConsumerPool(settings, ()))
+    workload._produce_until_stopped(SETTINGS, topics, stop, None, ConsumerPool(SETTINGS, ()))
 
 
 def test_a_topic_that_is_deleted_is_left_out_and_said_once(
@@ -110,3 +117,65 @@ def test_within_a_topic_few_partitions_carry_most() -> None:
     payments = skewed_workload((1, 2, 3, 4)).topics[0]
     rates = sorted(payments.bytes_per_s, reverse=True)
     assert sum(rates[:3]) > sum(rates[3:])
+
+
+# -- its topics ------------------------------------------------------------------------------------
+
+
+class Brokers:
+    """A cluster that is asked through KafkaClient; its first descriptions are those of `earlier`.
+
+    Brokers hear of a change a moment later.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = SimulatedCluster(small_spec({"old": [(1, 2)]}))
+        self.earlier: list[Any] = []
+        through = Faulty(self.cluster)
+        through.replaced["describe_cluster"] = self._describe
+        monkeypatch.setattr(workload, "KafkaClient", lambda settings: through)
+        monkeypatch.setattr(workload, "_RETRY_SECONDS", 0.0)
+
+    def _describe(self, real: Callable[[], Any]) -> Any:
+        return self.earlier.pop() if self.earlier else real()
+
+    def held(self, topic: str) -> list[tuple[int, ...]]:
+        state = self.cluster.describe_cluster()
+        return [state.replicas(row) for row in state.partitions_of(topic)]
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    return Brokers(monkeypatch)
+
+
+def test_topics_get_exactly_these_replicas_and_configs(brokers: Brokers) -> None:
+    create_topics(SETTINGS, {"a": [(1, 2), (2, 1)], "b": [[2]]}, {"retention.ms": "1000"})
+    assert (brokers.held("a"), brokers.held("b")) == ([(1, 2), (2, 1)], [(2,)])
+    found = brokers.cluster.describe_configs([Resource.topic("b")], ["retention.ms"])
+    assert found[Resource.topic("b")]["retention.ms"].value == "1000"  # type: ignore[index]
+
+
+def test_a_topic_that_is_there_already_is_left_as_it_is(brokers: Brokers) -> None:
+    create_topics(SETTINGS, {"old": [(2, 1)], "new": [(1,)]})
+    assert (brokers.held("old"), brokers.held("new")) == ([(1, 2)], [(1,)])
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["not known yet", "not led yet"])
+def test_it_is_waited_until_each_partition_has_a_leader(brokers: Brokers, is_known: bool) -> None:
+    before = SimulatedCluster(small_spec({"new": [(1,), (2,)]} if is_known else {}, brokers=(1, 2)))
+    before.stop_broker(2)
+    brokers.earlier = [before.describe_cluster()] * 3
+    create_topics(SETTINGS, {"new": [(1,), (2,)]})
+    assert brokers.earlier == []
+
+
+def test_topics_that_are_refused_or_never_come_are_told_of(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TrimtabError, match="^Topic a cannot be created: INVALID_REPLICA_ASSIGNM"):
+        create_topics(SETTINGS, {"b": [(1,)], "a": [(1, 99)]})
+    monkeypatch.setattr(workload, "_LEADERS_SECONDS", 0.0)
+    brokers.earlier = [brokers.cluster.describe_cluster()] * 1000
+    with pytest.raises(TrimtabError, match="the new topics have no leaders yet"):
+        create_topics(SETTINGS, {"new": [(1,)]})

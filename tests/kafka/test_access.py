@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from on_kafka import trimtab
 from secured import LOGIN, SecuredBroker
 from waiting import eventually
 
@@ -55,15 +55,6 @@ def configs(client: ClusterClient) -> object:
 Call = Callable[[ClusterClient], object]
 
 
-def test_a_user_with_rights_sees_the_cluster(tmp_path: Path, address: str) -> None:
-    client = KafkaClient(settings(tmp_path, address, "admin", "right"))
-    assert [broker.id for broker in client.describe_cluster().brokers] == [1]
-    assert isinstance(client.describe_configs([Resource.broker(1)])[Resource.broker(1)], dict)
-    (logs,) = client.describe_log_dirs([1])
-    assert logs.error is None
-    client.close()
-
-
 def test_a_wrong_password_is_refused(tmp_path: Path, address: str) -> None:
     client = KafkaClient(settings(tmp_path, address, "admin", "hush-hush"))
     with pytest.raises(AccessDeniedError, match="refuses this user name or password") as caught:
@@ -106,6 +97,13 @@ def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
     client.close()
 
 
+def as_guest(address: str, folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as the user of the folder's client.properties, with a home of its own."""
+    environment = os.environ | {"TRIMTAB_HOME": str(folder / "home")}
+    login = ("--command-config", folder / "client.properties")
+    return trimtab(address, *login, *words, seconds=60, cwd=folder, env=environment)
+
+
 def sees(client: ClusterClient, topic: str) -> bool:
     return client.describe_cluster().topic(topic) is not None
 
@@ -136,18 +134,7 @@ def test_who_may_not_see_what_is_in_flight_sees_the_rest(
     with may_describe(admin, "guest", cluster=False):
         eventually(lambda: sees(client, "access"))
         assert client.describe_cluster().moves_unknown == NO_MOVES
-        asked = subprocess.run(
-            [
-                *(Path(sys.executable).with_name("trimtab"), "-b", address),
-                *("--command-config", tmp_path / "client.properties", *words),
-            ],
-            cwd=tmp_path,
-            env=os.environ | {"TRIMTAB_HOME": str(tmp_path / "home")},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        asked = as_guest(address, tmp_path, *words)
         assert (asked.returncode, NO_MOVES in asked.stderr) == (code, True), asked.stderr
         assert shown in asked.stdout
         assert bool(asked.stdout) is bool(shown)
@@ -248,17 +235,7 @@ def test_a_command_without_rights_says_what_to_do_next_and_changes_nothing(
     words = ("apply", "--throttle", "5MB/s", "--yes", plan)
     settings(tmp_path, address, "guest", "right")
 
-    refused = subprocess.run(
-        [
-            *(Path(sys.executable).with_name("trimtab"), "-b", address),
-            *("--command-config", tmp_path / "client.properties", *words),
-        ],
-        env=os.environ | {"TRIMTAB_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    refused = as_guest(address, tmp_path, *words)
 
     assert refused.returncode == ExitCode.UNREACHABLE
     assert not refused.stdout

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import threading
 
+from on_kafka import client_with
+
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import consume, create_topics
-from tests.sandbox_data import delete_topics, fill
+from core.cluster.sandbox.workload import consume
 
 # In a process of its own: librdkafka's way to ask for offsets ends the whole process.
 PROGRAM = '''
@@ -54,21 +54,19 @@ print(*(found.committed == first.committed for found in looked))
 
 def test_committed_offsets_are_known_from_the_new_coordinator(sandbox: Sandbox) -> None:
     settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {"moved-topic": [(1, 2)]})
-    fill(settings, {TopicPartition("moved-topic", 0): 1_000})
     stop = threading.Event()
     given = (settings, "moved-group", ["moved-topic"], stop)
     reader = threading.Thread(target=consume, args=given)
-    reader.start()
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-c", PROGRAM, sandbox.bootstrap],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    finally:
-        stop.set()
-        reader.join()
-        delete_topics(settings, ["moved-topic"])
+    with client_with(sandbox, {"moved-topic": [(1, 2)]}, 1_000):
+        reader.start()
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-c", PROGRAM, sandbox.bootstrap],
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+        finally:
+            stop.set()
+            reader.join()
     assert (ended.returncode, ended.stdout.split()) == (0, ["True"] * 6), ended.stderr

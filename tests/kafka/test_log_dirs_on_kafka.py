@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_kafka import client_with, trimtab, verify
 from waiting import eventually
 
 from core.cluster.configs import LOG_DIRS_RATE, Resource
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import create_topics
-from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "log-dirs"
 PARTITIONS = 6
@@ -28,13 +24,8 @@ BYTES = 1_000_000
 
 @pytest.fixture
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: [[1, 2]] * PARTITIONS})
-    fill(settings, {TopicPartition(TOPIC, p): BYTES for p in range(PARTITIONS)})
-    client = KafkaClient(settings)
-    yield client
-    client.close()
-    delete_topics(settings, [TOPIC])
+    with client_with(sandbox, {TOPIC: [[1, 2]] * PARTITIONS}, BYTES) as client:
+        yield client
 
 
 def placed(client: KafkaClient) -> dict[tuple[int, int], str]:
@@ -46,27 +37,6 @@ def placed(client: KafkaClient) -> dict[tuple[int, int], str]:
                 assert not log.future
                 found[log.partition, answer.broker] = log.log_dir
     return found
-
-
-def trimtab(sandbox: Sandbox, *arguments: str) -> subprocess.CompletedProcess[str]:
-    run = "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))"
-    return subprocess.run(
-        [sys.executable, "-P", "-c", run, "-b", sandbox.bootstrap, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def verified(sandbox: Sandbox, plan: Path) -> str:
-    """Return what Kafka's own tool says of a plan."""
-    said = sandbox.tool(
-        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-        *("--bootstrap-server", sandbox.bootstrap),
-        *("--verify", "--preserve-throttles", "--reassignment-json-file", str(plan)),
-    )
-    return said.stdout
 
 
 def rates(client: KafkaClient) -> dict[Resource, Any]:
@@ -93,19 +63,18 @@ def test_suggested_carried_out_and_verified_by_kafkas_tool(
     eventually(together)
     before = placed(client)
 
-    found = trimtab(
-        sandbox, "plan", "suggest", "--disks", "--brokers", "1", "--topics", TOPIC, "--json"
-    )
+    suggest = ("plan", "suggest", "--disks", "--brokers", "1", "--topics", TOPIC, "--json")
+    found = trimtab(sandbox.bootstrap, *suggest)
     document = json.loads(found.stdout)
     assert document["moves"] >= 2, document
     plan.write_text(json.dumps(document["plan"]))
-    done = trimtab(sandbox, "apply", str(plan), "--throttle", "5MB/s", "--yes")
+    done = trimtab(sandbox.bootstrap, "apply", str(plan), "--throttle", "5MB/s", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
-    said = verified(sandbox, plan)
+    said = verify(sandbox, plan)
     moved = [f"{r['topic']}-{r['partition']}-{r['broker']}" for r in document["reasons"]]
     for replica in moved:
         assert f"Reassignment of replica {replica} completed successfully." in said
-    assert trimtab(sandbox, "verify", str(plan)).returncode == 0
+    assert trimtab(sandbox.bootstrap, "verify", str(plan)).returncode == 0
     after = placed(client)
     assert sum(after[key] != before[key] for key in before) == document["moves"]
     assert rates(client) == unset
@@ -116,9 +85,9 @@ def test_suggested_carried_out_and_verified_by_kafkas_tool(
     row = document["plan"]["partitions"][0]
     row |= {"replicas": [1, 4], "log_dirs": [one, other]}
     plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
-    done = trimtab(sandbox, "apply", str(plan), "--throttle", "50MB/s", "--yes")
+    done = trimtab(sandbox.bootstrap, "apply", str(plan), "--throttle", "50MB/s", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
-    said = verified(sandbox, plan)
+    said = verify(sandbox, plan)
     for broker in (1, 4):
         replica = f"{TOPIC}-{row['partition']}-{broker}"
         assert f"Reassignment of replica {replica} completed successfully." in said

@@ -8,20 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from on_kafka import JUDGE, client_with
 from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import create_topics
 from core.errors import DocumentError
 from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_kafka
 from core.plan.plan import Plan
 from core.plan.verify import VerifyStatus, verify
 from core.text.json_output import compact
-from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "plan-files"
 LAYOUT = [[1, 2], [2, 3], [3, 4]]
@@ -39,12 +37,7 @@ class KafkasTool:
         path = self._folder / "file.json"
         path.write_text(text)
         return self._sandbox.tool(
-            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-            "--bootstrap-server",
-            self._sandbox.bootstrap,
-            option,
-            str(path),
-            *arguments,
+            JUDGE, "--bootstrap-server", self._sandbox.bootstrap, option, str(path), *arguments
         )
 
 
@@ -55,13 +48,8 @@ def kafkas_tool(sandbox: Sandbox, tmp_path: Path) -> KafkasTool:
 
 @pytest.fixture(scope="module")
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: LAYOUT})
-    fill(settings, {P0: 200_000, P1: 200_000, P2: 200_000})
-    client = KafkaClient(settings)
-    yield client
-    client.close()
-    delete_topics(settings, [TOPIC])
+    with client_with(sandbox, {TOPIC: LAYOUT}, 200_000) as client:
+        yield client
 
 
 def wait_until_done(client: KafkaClient, targets) -> None:

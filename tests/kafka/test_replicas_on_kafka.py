@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from on_kafka import client_with
 from waiting import eventually
 
 from core.cli.main import run
@@ -17,9 +18,8 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import create_topics
 from core.watch.replicas.record_batches import Record, batches, read_records
-from tests.sandbox_data import delete_topics, fill
+from tests.sandbox_data import fill
 
 TOPIC = "verified"
 BATCHES_FROM = 300_000
@@ -28,13 +28,10 @@ BATCHES_FROM = 300_000
 
 @pytest.fixture(scope="module")
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: [(1, 2, 3), (2, 4, 1)]})
-    fill(settings, {TopicPartition(TOPIC, 0): 1_000_000, TopicPartition(TOPIC, 1): 200_000})
-    found = KafkaClient(settings)
-    yield found
-    found.close()
-    delete_topics(settings, [TOPIC])
+    with client_with(sandbox, {TOPIC: [(1, 2, 3), (2, 4, 1)]}) as client:
+        sizes = {TopicPartition(TOPIC, 0): 1_000_000, TopicPartition(TOPIC, 1): 200_000}
+        fill(ConnectionSettings(sandbox.bootstrap), sizes)
+        yield client
 
 
 def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(

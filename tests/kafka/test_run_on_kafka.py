@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_kafka import command, trimtab, trimtab_here, verify
 from waiting import eventually
 
-from core.cli.main import run
 from core.cluster.configs import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -40,8 +37,6 @@ from tests.sandbox_data import delete_topics, fill
 MB = 1_000_000
 NAMES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
 EVERY_BROKER = Resource(ResourceKind.BROKER, "")
-JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-DEADLINE_SECONDS = 180
 
 # A quota averages over 12 s: it may let 11.5 s of its rate through at once. Moves that must last
 # while something is looked at have bytes for most of a minute more: they are cancelled, or sped up.
@@ -93,32 +88,17 @@ class Cluster:
 
     # -- doing ----------------------------------------------------------------------------------
 
-    def command(self, *arguments: str | Path) -> list[str]:
-        main = "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))"
-        start = [sys.executable, "-P", "-c", main, "-b", self.sandbox.bootstrap]
-        return [*start, *map(str, arguments)]
-
     def trimtab(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a command that answers at once, in this process: starting one takes as long."""
-        words = ["-b", self.sandbox.bootstrap, *map(str, arguments)]
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = run(lambda _: None, words)
-        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+        """Run a command that answers at once."""
+        return trimtab_here("-b", self.sandbox.bootstrap, *arguments)
 
     def follow(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command that follows a run to its end."""
-        return subprocess.run(
-            self.command(*arguments),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_SECONDS,
-            check=False,
-        )
+        return trimtab(self.sandbox.bootstrap, *arguments)
 
     def begin(self, *arguments: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.command(*arguments),
+            command(self.sandbox.bootstrap, *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -132,14 +112,7 @@ class Cluster:
     # -- judging --------------------------------------------------------------------------------
 
     def verify(self, plan: Path) -> str:
-        """Return what Kafka's tool says of a plan; it leaves throttles alone."""
-        bootstrap = ("--bootstrap-server", self.sandbox.bootstrap)
-        answer = self.sandbox.tool(
-            JUDGE, *bootstrap, "--verify", "--preserve-throttles",
-            "--reassignment-json-file", str(plan),
-        )  # fmt: skip
-        assert answer.returncode == 0, answer.stderr
-        return answer.stdout
+        return verify(self.sandbox, plan)
 
     def throttles(self) -> dict[Resource, dict[str, ConfigValue]]:
         resources = [Resource.broker(b) for b in self.sandbox.broker_ids]
@@ -377,3 +350,72 @@ def test_two_runs_at_once_are_refused(cluster: Cluster) -> None:
     assert second.returncode == ExitCode.REFUSED
     assert f"Run {run} is in progress" in second.stderr
     assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
+
+
+# -- what it is asked for, and what others do to it ------------------------------------------------
+
+
+def rate(cluster: Cluster, broker: int, name: str) -> str:
+    value = cluster.throttles().get(Resource.broker(broker), {}).get(name)
+    return "" if value is None else value.value or ""
+
+
+def begin_run(cluster: Cluster, targets: dict[tuple[str, int], tuple[int, ...]]) -> str:
+    start = ("--throttle", "1MB/s", "--yes", "--json", "--detach", "--allow", "rack-spread")
+    applied = cluster.trimtab("apply", cluster.plan(targets), *start)
+    assert applied.returncode == ExitCode.DONE, applied.stderr
+    run = str(json.loads(applied.stdout)["run"])
+    eventually(lambda: bool(cluster.client.fetch_reassignments()))
+    return run
+
+
+def test_a_run_is_paused_resumed_sped_up_and_rolled_back(cluster: Cluster) -> None:
+    cluster.topic("ask-a", [(2, 1)], LASTING_MEGABYTES)
+    cluster.topic("ask-order", [(1, 2)], 1)
+    before = cluster.throttles()
+    run = begin_run(cluster, {("ask-a", 0): (3, 1), ("ask-order", 0): (2, 1)})
+    assert cluster.trimtab("runs", "pause", run, "--floor").returncode == ExitCode.DONE
+    eventually(lambda: rate(cluster, 3, FOLLOWER_RATE) == "1")
+    assert rate(cluster, 2, LEADER_RATE) == "1000000"
+    assert cluster.show(run)["state"] == "paused"
+    assert cluster.trimtab("runs", "resume", run).returncode == ExitCode.DONE
+    eventually(lambda: int(rate(cluster, 3, FOLLOWER_RATE) or 0) > 1)
+    assert cluster.trimtab("runs", "throttle", run, "2MB/s").returncode == ExitCode.DONE
+    # It rises bit by bit; how, the simulated cluster shows in no time.
+    eventually(lambda: int(rate(cluster, 2, LEADER_RATE) or 0) > 1_000_000)
+    assert cluster.show(run)["rate_bytes_per_s"] == 2_000_000
+    assert cluster.trimtab("runs", "rollback", run, "--yes").returncode in (
+        ExitCode.DONE,
+        ExitCode.INCOMPLETE,
+    )
+    assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
+    eventually(lambda: cluster.replicas("ask-a", 0) == (2, 1))
+    eventually(lambda: cluster.replicas("ask-order", 0) == (1, 2))
+    eventually(lambda: cluster.throttles() == before)
+    assert not cluster.client.fetch_reassignments()
+
+
+@pytest.mark.scenario
+def test_throttles_that_somebody_deletes_under_a_run_are_put_back(cluster: Cluster) -> None:
+    cluster.topic("ask-b", [(1, 2)], LASTING_MEGABYTES)
+    before = cluster.throttles()
+    run = begin_run(cluster, {("ask-b", 0): (1, 3)})
+    eventually(lambda: rate(cluster, 3, FOLLOWER_RATE) == "1000000")
+    topic = Resource.topic("ask-b")
+    changes = [  # the follower side still limits the copy: without both it is over in a moment
+        ConfigChange(Resource.broker(1), LEADER_RATE, ConfigOp.DELETE),
+        ConfigChange(topic, LEADER_LIST, ConfigOp.DELETE),
+    ]
+    assert set(cluster.client.alter_configs(changes).values()) == {None}
+    eventually(lambda: any(event["kind"] == "disturbed" for event in cluster.show(run)["story"]))
+    eventually(lambda: rate(cluster, 1, LEADER_RATE) == "1000000")
+    eventually(
+        lambda: (
+            set((cluster.throttles()[topic][LEADER_LIST].value or "").split(","))
+            == {"0:1", "0:2", "0:3"}
+        )
+    )
+    assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
+    assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
+    eventually(lambda: cluster.replicas("ask-b", 0) == (1, 2))
+    eventually(lambda: cluster.throttles() == before)

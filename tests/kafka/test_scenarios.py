@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from on_kafka import trimtab_here
 
 from core import paths
-from core.cli.main import run
 from core.cluster.sandbox.sandbox import Sandbox
 from core.daemons.supervisor import stop_daemons
 from core.watch.timeline.daemon import ROLE
@@ -29,11 +27,7 @@ class InProcess(Stage):
         self, *words: str | Path, offline: bool = False
     ) -> subprocess.CompletedProcess[str]:
         where = () if offline else ("-b", self.sandbox.bootstrap)
-        line = [*where, *map(str, words)]
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = run(lambda _: None, line)
-        return subprocess.CompletedProcess(line, code, out.getvalue(), err.getvalue())
+        return trimtab_here(*where, *words)
 
 
 @pytest.fixture

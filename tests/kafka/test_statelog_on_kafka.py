@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from on_kafka import client_with
 from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import create_topics
 from core.watch.statelog.event import LogEvent, LogEventKind
 from core.watch.statelog.files import find_log_files
 from core.watch.statelog.merge import EventFilter, Merge
 from core.watch.statelog.timestamps import TimeZones
-from tests.sandbox_data import delete_topics
 
 TOPIC = "told-by-logs"
 KILLED = 4
@@ -23,13 +21,9 @@ KILLED = 4
 
 @pytest.fixture
 def topic(sandbox: Sandbox) -> Iterator[KafkaClient]:
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: [(KILLED, 1, 2), (1, KILLED, 2)]})
-    client = KafkaClient(settings)
-    yield client
-    client.close()
-    sandbox.start(KILLED)
-    delete_topics(settings, [TOPIC])
+    with client_with(sandbox, {TOPIC: [(KILLED, 1, 2), (1, KILLED, 2)]}) as client:
+        yield client
+        sandbox.start(KILLED)
 
 
 def told(sandbox: Sandbox) -> list[LogEvent]:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from on_kafka import client_with, trimtab, verify
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import create_topics
-from tests.sandbox_data import delete_topics, fill
 
 TOPIC = "suggested"
 LAYOUT = [[1, 2], [2, 3], [3, 4], [4, 1], [1, 4], [2, 1]]
@@ -25,13 +19,8 @@ RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 
 @pytest.fixture
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: LAYOUT})
-    fill(settings, {TopicPartition(TOPIC, p): 100_000 for p in range(len(LAYOUT))})
-    client = KafkaClient(settings)
-    yield client
-    client.close()
-    delete_topics(settings, [TOPIC])
+    with client_with(sandbox, {TOPIC: LAYOUT}, 100_000) as client:
+        yield client
 
 
 class Played:
@@ -43,32 +32,22 @@ class Played:
     def suggested(self, *wanted: str) -> dict[int, tuple[int, ...]]:
         """Carry out what is suggested; return the topic's replicas then."""
         plan = self._home / "plan.json"
-        found = self._trimtab("plan", "suggest", *wanted, "--topics", TOPIC, "--json")
+        found = trimtab(
+            self._sandbox.bootstrap, "plan", "suggest", *wanted, "--topics", TOPIC, "--json"
+        )
         document = json.loads(found.stdout)
         assert document["reached"], document["notes"]
         plan.write_text(json.dumps(document["plan"]))
         allow = ("--allow", ",".join(document["allow"])) if document["allow"] else ()
-        done = self._trimtab("apply", str(plan), "--throttle", "100MB/s", "--yes", *allow)
-        assert done.returncode == 0, done.stdout + done.stderr
-        verified = self._sandbox.tool(
-            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-            *("--bootstrap-server", self._sandbox.bootstrap),
-            *("--verify", "--preserve-throttles", "--reassignment-json-file", str(plan)),
+        done = trimtab(
+            self._sandbox.bootstrap, "apply", str(plan), "--throttle", "100MB/s", "--yes", *allow
         )
+        assert done.returncode == 0, done.stdout + done.stderr
+        verified = verify(self._sandbox, plan)
         planned = len(document["plan"]["partitions"])
-        assert verified.stdout.count("is completed.") == planned, verified.stdout
+        assert verified.count("is completed.") == planned, verified
         state = self._client.describe_cluster()
         return {p: state.replicas(row) for p, row in enumerate(state.partitions_of(TOPIC))}
-
-    def _trimtab(self, *arguments: str) -> Any:
-        run = "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))"
-        return subprocess.run(
-            [sys.executable, "-P", "-c", run, "-b", self._sandbox.bootstrap, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
 
 
 def test_drained_and_replaced_as_suggested(

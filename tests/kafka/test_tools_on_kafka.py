@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from on_kafka import client_with
 from waiting import eventually
 
 from core.cli.main import run
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import create_topics
-from tests.sandbox_data import delete_topics
 
 TOPIC = "tools.elected"
 
@@ -44,12 +42,8 @@ def topic(
 ) -> Iterator[tuple[KafkaClient, str]]:
     """Two partitions on 1 to 4, and nothing else that is ours."""
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: [(2, 1), (3, 4)]})
-    client = KafkaClient(settings)
-    yield client, TOPIC
-    client.close()
-    delete_topics(settings, [TOPIC])
+    with client_with(sandbox, {TOPIC: [(2, 1), (3, 4)]}) as client:
+        yield client, TOPIC
 
 
 def test_kafkas_tool_sees_the_leaders_that_were_elected(

@@ -1,0 +1,79 @@
+"""Our commands, Kafka's own tool and topics on real brokers."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from core.cli.main import run
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload import create_topics
+from tests.sandbox_data import delete_topics, fill
+
+JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+_MAIN = "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))"
+
+
+def command(bootstrap: str, *words: str | Path) -> list[str]:
+    """Return a command of ours on these brokers, as a process of its own takes it."""
+    return [sys.executable, "-P", "-c", _MAIN, "-b", bootstrap, *map(str, words)]
+
+
+def trimtab(
+    bootstrap: str, *words: str | Path, seconds: float = 180, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, to its end."""
+    return subprocess.run(
+        command(bootstrap, *words),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        **options,
+    )
+
+
+def trimtab_here(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that answers at once, in this process: starting one takes as long."""
+    line = list(map(str, words))
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(lambda _: None, line)
+    return subprocess.CompletedProcess(line, code, out.getvalue(), err.getvalue())
+
+
+def verify(sandbox: Sandbox, plan: Path) -> str:
+    """Return what Kafka's tool says of a plan; it leaves throttles alone."""
+    answer = sandbox.tool(
+        JUDGE,
+        *("--bootstrap-server", sandbox.bootstrap, "--verify", "--preserve-throttles"),
+        *("--reassignment-json-file", str(plan)),
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+@contextmanager
+def client_with(
+    sandbox: Sandbox, layouts: Mapping[str, Sequence[Sequence[int]]], bytes_each: int = 0
+) -> Iterator[KafkaClient]:
+    """Give a client of brokers that have these topics meanwhile, with so much in each partition."""
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, layouts)
+    if bytes_each:
+        rows = [TopicPartition(name, p) for name, rows in layouts.items() for p in range(len(rows))]
+        fill(settings, dict.fromkeys(rows, bytes_each))
+    client = KafkaClient(settings)
+    try:
+        yield client
+    finally:
+        client.close()
+        delete_topics(settings, list(layouts))

@@ -45,13 +45,6 @@ class Quota:
             quota.record(now + tick * SLOT_SECONDS / 4, 0.0)
         return quota
 
-    def copy(self) -> Quota:
-        """Return an independent quota with the same samples, to look ahead with."""
-        other = Quota(self.rate)
-        other._start, other._last, other._sum = self._start[:], self._last[:], self._sum[:]
-        other._current = self._current
-        return other
-
     def allows(self, now: float) -> bool:
         """Return whether the next fetch passes; an exactly met rate does."""
         return self.rate == math.inf or self.measured(now) <= self.rate

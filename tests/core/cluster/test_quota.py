@@ -82,15 +82,6 @@ def test_no_quota_allows_everything_and_still_counts() -> None:
     assert not quota.allows(0.1)
 
 
-def test_a_copy_goes_its_own_way() -> None:
-    quota = Quota(MB)
-    quota.record(0.0, 1.0)
-    other = quota.copy()
-    other.record(0.0, 5 * MB)
-    assert quota.allows(0.5)
-    assert not other.allows(0.5)
-
-
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.floats(0, 20 * MB)), min_size=1, max_size=80))
 def test_what_passes_in_the_long_run_never_exceeds_the_rate_by_more_than_a_window(
     wanted: list[tuple[float, float]],

@@ -1,4 +1,4 @@
-"""What brokers can carry, which only their user knows: it is in every picture of a cluster."""
+"""What brokers can carry, which only their user knows: it is in every state of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers say of their log dirs, and how sizes, lags and places are laid upon a state."""
+"""What brokers say of their log dirs, and how sizes, lags and places come into a state."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _key(state: ClusterState, log: ReplicaLog) -> int:
     return -1 if index is None else (index << 32) | log.partition
 
 
-def _positions(ascending: Int64, wanted: Int64) -> tuple[Int64, Bool]:
-    """Return where each wanted value stands in `ascending`, and whether it is there at all."""
-    at = np.minimum(np.searchsorted(ascending, wanted), max(len(ascending) - 1, 0))
-    found = ascending[at] == wanted if len(ascending) else np.zeros(len(wanted), np.bool_)
+def _positions(ascending: Int64, values: Int64) -> tuple[Int64, Bool]:
+    """Return where each value stands in `ascending`, and whether it is there at all."""
+    at = np.minimum(np.searchsorted(ascending, values), max(len(ascending) - 1, 0))
+    found = ascending[at] == values if len(ascending) else np.zeros(len(values), np.bool_)
     return at.astype(np.int64), found

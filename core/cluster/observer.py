@@ -217,7 +217,7 @@ class Observer:
         self._lost: TrimtabError | None = None
         """Why the newest question for metadata has no answer."""
         self.metadata_at = 0.0
-        """When the metadata of the newest picture was asked for, by the stopwatch."""
+        """When the metadata of the newest state was asked for, by the stopwatch."""
         self._logs: dict[int, BrokerLogs] = {}
         self._denied = _DeniedTopicsCache(client, clock)
         self._hidden: HiddenTopics | None = None
@@ -233,7 +233,7 @@ class Observer:
 
     @property
     def state_interval_seconds(self) -> float:
-        """Return how far pictures are apart at most: none is taken while a slow call lasts."""
+        """Return how far states are apart at most: none is taken while a slow call lasts."""
         slow = max(self._log_dirs.took_seconds, self._configs.took_seconds)
         return max(self._metadata.every_seconds, slow)
 
@@ -255,14 +255,14 @@ class Observer:
         return (self._configs, self._log_dirs) if self._sizes else (self._configs,)
 
     def first_state(self, describe: Callable[[], ClusterState]) -> ClusterState:
-        """Return a first picture, of the metadata that `describe` gives alone.
+        """Return a first state, of the metadata that `describe` gives alone.
 
         The rest is due at the next poll. Raises what `describe` raises.
         """
         return self._joined(self._describe(describe))
 
     def poll(self, *, at_once: bool = False) -> ClusterState:
-        """Make the calls that are due and return the newest picture of all of them.
+        """Make the calls that are due and return the newest state of all of them.
 
         With `at_once` metadata is asked for though it is not due. Raises UnreachableError or
         AccessDeniedError, and again until metadata has been answered: what was there before the

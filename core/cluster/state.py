@@ -1,4 +1,4 @@
-"""ClusterState: one immutable, columnar picture of brokers, topics, partitions and replicas.
+"""ClusterState: one immutable, columnar description of brokers, topics, partitions and replicas.
 
 Unknown is -1 in integer columns, never 0. A million partitions fit; a dict of objects would not.
 """

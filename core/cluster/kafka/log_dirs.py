@@ -26,9 +26,9 @@ def alter_log_dirs(
 
     dir_type = AlterReplicaLogDirsRequest.AlterReplicaLogDir
     topic_type = dir_type.AlterReplicaLogDirTopic
-    wanted: dict[int, dict[str, dict[str, list[int]]]] = {}
+    by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
     for (tp, broker), path in moves.items():
-        topics = wanted.setdefault(broker, {}).setdefault(path, {})
+        topics = by_broker.setdefault(broker, {}).setdefault(path, {})
         topics.setdefault(tp.topic, []).append(tp.partition)
     requests = {
         broker: AlterReplicaLogDirsRequest(
@@ -40,7 +40,7 @@ def alter_log_dirs(
                 for path, topics in dirs.items()
             ]
         )
-        for broker, dirs in wanted.items()
+        for broker, dirs in by_broker.items()
     }
     results: dict[tuple[TopicPartition, int], Fault | None] = {}
     for broker, answer in wire.ask_each(requests).items():

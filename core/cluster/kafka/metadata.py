@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -31,18 +30,24 @@ _UNKNOWN = object()
 
 def describe_cluster(wire: Wire) -> ClusterState:
     """Return the cluster without sizes and topic configs; a screen waits for this."""
-    picture = _fetch_answers(wire)
-    wire.check_cluster_id(picture.cluster.cluster_id)
-    topics = [topic for topic in picture.metadata.topics if topic.error_code == 0]
-    rows = [row for topic in topics for row in _build_rows(topic, picture.reassignments)]
+    metadata, cluster, moves, quorum = _fetch_answers(wire)
+    raise_for_error(cluster, "describe the cluster")
+    wire.check_cluster_id(cluster.cluster_id)
+    wire.set_controller(metadata.controller_id)
+    if moves is not _UNKNOWN:
+        _update_reassignments(wire, moves)
+    topics = [topic for topic in metadata.topics if topic.error_code == 0]
+    in_flight = {} if moves is _UNKNOWN else wire.last_reassignments
+    rows = [row for topic in topics for row in _build_rows(topic, in_flight)]
     return ClusterState.build(
-        cluster_id=picture.cluster.cluster_id,
+        cluster_id=cluster.cluster_id,
         fetched_at=datetime.now(UTC),
-        controller=picture.controller,
-        brokers=_build_brokers(picture.cluster.brokers, rows),
+        controller=_find_controller(quorum, metadata),
+        brokers=_build_brokers(cluster.brokers, rows),
         topics=[Topic(topic.name, _topic_id(topic.topic_id)) for topic in topics],
         partitions=rows,
-        moves_unknown=picture.moves_unknown,
+        # It takes a right that nothing else here does.
+        moves_unknown="" if moves is _UNKNOWN else wire.moves_unknown,
     )
 
 
@@ -69,24 +74,11 @@ def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
     return frozenset(topic.name for topic in answer.topics if topic.error_code == _TOPIC_DENIED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """The answers to Metadata and DescribeCluster, what is in flight, and who leads.
+def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
+    """Return the answers to Metadata and DescribeCluster, what is in flight, and the quorum.
 
-    `controller` is the leader of the KRaft quorum, who need not be a broker; in their metadata
-    KRaft brokers name any one of themselves.
+    The last two are None where the controller does not answer, _UNKNOWN of older brokers.
     """
-
-    metadata: Any
-    cluster: Any
-    reassignments: dict[TopicPartition, Reassignment]
-    moves_unknown: str
-    """Why nothing is known of what is in flight: it takes a right that nothing else here does."""
-    controller: int | None
-
-
-def _fetch_answers(wire: Wire) -> _Answers:
-    """Return everything that a description is made of, one request each."""
     from kafka.protocol.admin import DescribeClusterRequest
     from kafka.protocol.metadata import MetadataRequest
 
@@ -114,18 +106,8 @@ def _fetch_answers(wire: Wire) -> _Answers:
         quorum = manager.send(_quorum_request(), node_id=node, request_timeout_ms=quick)
         return metadata, cluster, await _await_optional(moves), await _await_optional(quorum)
 
-    metadata, cluster, moves, quorum = wire.ask_any(ask, wire.metadata_timeout)
-    raise_for_error(cluster, "describe the cluster")
-    wire.set_controller(metadata.controller_id)
-    if moves is not _UNKNOWN:
-        _update_reassignments(wire, moves)
-    return _Answers(
-        metadata,
-        cluster,
-        {} if moves is _UNKNOWN else wire.last_reassignments,
-        "" if moves is _UNKNOWN else wire.moves_unknown,
-        _find_controller(quorum, metadata),
-    )
+    answers: tuple[Any, Any, Any, Any] = wire.ask_any(ask, wire.metadata_timeout)
+    return answers
 
 
 def _update_reassignments(wire: Wire, moves: Any) -> None:
@@ -147,9 +129,10 @@ def _update_reassignments(wire: Wire, moves: Any) -> None:
 
 
 def _find_controller(quorum: Any, metadata: Any) -> int | None:
-    """Return who controls the cluster; None when it is not told.
+    """Return who controls the cluster, who need not be a broker; None when it is not told.
 
-    Brokers that know no quorum have ZooKeeper, and name the controller themselves.
+    In their metadata KRaft brokers name any one of themselves. Brokers that know no quorum have
+    ZooKeeper, and name the controller there.
     """
     if quorum is _UNKNOWN:
         return metadata.controller_id if metadata.controller_id >= 0 else None

@@ -100,7 +100,7 @@ class Wire:
     def manager(self) -> Any:
         with self._opening:
             if self._admin is None:
-                self._admin = _open(self._settings, self._hear)
+                self._admin = _open(self._settings, self._record_answer)
                 self.cluster_id = self._admin._manager.cluster.cluster_id
             if self._closed:
                 self._close()
@@ -119,7 +119,7 @@ class Wire:
             next="Say -b HOST:PORT of the cluster that is meant.",
         )
 
-    def _hear(self) -> None:
+    def _record_answer(self) -> None:
         self.last_answer_at = time.monotonic()
 
     @property
@@ -301,7 +301,7 @@ def fault_from_silence(error: Exception) -> Fault:
     return Fault("REQUEST_TIMED_OUT", str(error) or type(error).__name__)
 
 
-def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:
+def _open(settings: ConnectionSettings, on_bytes: Callable[[], None]) -> Any:
     from kafka.errors import KafkaError
 
     from core.cluster.kafka.connection.network import open_admin
@@ -310,7 +310,7 @@ def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:
     try:
         return open_admin(
             settings,
-            heard,
+            on_bytes,
             {
                 "socket_connection_setup_timeout_ms": setup_ms,
                 "socket_connection_setup_timeout_max_ms": setup_ms,

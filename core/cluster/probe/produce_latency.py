@@ -238,7 +238,7 @@ class ProduceProbe:
         The first window, in which connections are made, does not count.
         """
         payload = bytes(MESSAGE_BYTES)
-        heard = {broker: self._hearer(broker) for broker in partitions}
+        recorders = {broker: self._recorder(broker) for broker in partitions}
         pause = 1 / (MESSAGES_PER_S * len(partitions))
         began, sent = time.monotonic(), 0
         begun_at, ends, first = self._clock.now(), began + WINDOW_SECONDS, True
@@ -255,15 +255,18 @@ class ProduceProbe:
             while sent * pause <= now - began:
                 broker = order[sent % len(order)]
                 producer.produce(
-                    self.topic, payload, partition=partitions[broker], on_delivery=heard[broker]
+                    self.topic,
+                    payload,
+                    partition=partitions[broker],
+                    on_delivery=recorders[broker],
                 )
                 sent += 1
             producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
 
-    def _hearer(self, broker: int) -> Callable[[Any, Any], None]:
+    def _recorder(self, broker: int) -> Callable[[Any, Any], None]:
         denied = denied_codes()
 
-        def heard(error: Any, message: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             if error is None:
                 waited = message.latency()
             elif error.code() in denied:
@@ -275,7 +278,7 @@ class ProduceProbe:
             if waited is not None:
                 self._waited_ms.setdefault(broker, []).append(waited * 1000)
 
-        return heard
+        return on_delivery
 
     def _close_windows(self, brokers: Sequence[int], begun_at: datetime) -> None:
         for broker in brokers:

@@ -86,7 +86,7 @@ class RoundTripProbe:
         self._partitions: Mapping[int, int] = {}
         self._to_read: SimpleQueue[dict[int, int]] = SimpleQueue()
         self._payload = bytes(MESSAGE_BYTES - _HEAD.size)
-        self._heard: SimpleQueue[ProbeResult] = SimpleQueue()
+        self._results: SimpleQueue[ProbeResult] = SimpleQueue()
         settings = ConnectionSettings.load(address.bootstrap, address.command_config)
         config = settings.librdkafka_config() | {
             "reconnect.backoff.ms": 50,
@@ -100,7 +100,7 @@ class RoundTripProbe:
                 {
                     **config,
                     **producer_config(TIMEOUT_SECONDS),
-                    "retries": 0,  # so that each error is heard of, which retries would hide
+                    "retries": 0,  # so that each error is told, which retries would hide
                     "error_cb": self._errors(ClientSide.PRODUCE),
                 }
             )
@@ -128,7 +128,7 @@ class RoundTripProbe:
             self._to_read.put({number: broker for broker, number in partitions.items()})
 
     def send(self, broker: int) -> None:
-        """Send one message to a broker; its fate is heard of later."""
+        """Send one message to a broker; `poll_results` tells what came of it."""
         from confluent_kafka import KafkaException
 
         self._sent += 1
@@ -147,11 +147,11 @@ class RoundTripProbe:
             self._refused(broker, number, error.args[0].name())
 
     def poll_results(self, seconds: float) -> list[ProbeResult]:
-        """Return what was heard of within `seconds`, oldest first."""
+        """Return what came of messages within `seconds`, oldest first."""
         self._producer.poll(max(seconds, 0.0))
         found = []
-        while not self._heard.empty():
-            found.append(self._heard.get())
+        while not self._results.empty():
+            found.append(self._results.get())
         return found
 
     def fetch_layout(self) -> ProbeLayout:
@@ -175,32 +175,32 @@ class RoundTripProbe:
         self._reading.join(2 * TIMEOUT_SECONDS)
         self._producer.close()
 
-    # -- heard in the threads that poll: whoever calls `hear`, and the reading one -----------------
+    # -- in the threads that poll: that of `poll_results`, and the reading one ---------------------
 
     def _refused(self, broker: int, number: int, error: str) -> None:
-        self._heard.put(
+        self._results.put(
             ProbeResult(time.monotonic(), ClientSide.PRODUCE, broker, number, error=error)
         )
 
     def _delivered(self, broker: int, number: int) -> Callable[[Any, Any], None]:
-        def heard(error: Any, message: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             name = "" if error is None else error.name()
             waited = message.latency() if error is None else None
-            self._heard.put(
+            self._results.put(
                 ProbeResult(
                     time.monotonic(), ClientSide.PRODUCE, broker, number, (waited or 0) * 1000, name
                 )
             )
 
-        return heard
+        return on_delivery
 
     def _errors(self, side: ClientSide) -> Callable[[Any], None]:
-        def heard(error: Any) -> None:
+        def on_error(error: Any) -> None:
             about = _BROKER.search(error.str())
             broker = int(about[1]) if about else None
-            self._heard.put(ProbeResult(time.monotonic(), side, broker, error=error.name()))
+            self._results.put(ProbeResult(time.monotonic(), side, broker, error=error.name()))
 
-        return heard
+        return on_error
 
     def _read(self) -> None:
         """Read until stopped; the consumer is this thread's alone, as confluent-kafka wants it."""
@@ -219,7 +219,7 @@ class RoundTripProbe:
                 continue
             broker = brokers.get(message.partition())
             if message.error() is not None:
-                self._heard.put(
+                self._results.put(
                     ProbeResult(now, ClientSide.FETCH, broker, error=message.error().name())
                 )
                 continue
@@ -228,7 +228,7 @@ class RoundTripProbe:
                 continue
             who, number, sent = _HEAD.unpack_from(value)
             if who == self._us:
-                self._heard.put(
+                self._results.put(
                     ProbeResult(now, ClientSide.FETCH, broker, number, (now - sent) * 1000)
                 )
         self._consumer.close()

@@ -163,19 +163,19 @@ class _Placement:
 
     brokers: int
     rack_of: dict[int, str] = field(init=False)
-    _led: dict[bool, dict[int, float]] = field(init=False)
-    _followed: dict[int, float] = field(init=False)
+    _leader_counts: dict[bool, dict[int, float]] = field(init=False)
+    _follower_counts: dict[int, float] = field(init=False)
 
     def __post_init__(self) -> None:
         ids = range(1, self.brokers + 1)
         self.rack_of = {b: RACKS[(b - 1) * len(RACKS) // self.brokers] for b in ids}
-        self._led = {hot: dict.fromkeys(ids, 0.0) for hot in (False, True)}
-        self._followed = dict.fromkeys(ids, 0.0)
+        self._leader_counts = {hot: dict.fromkeys(ids, 0.0) for hot in (False, True)}
+        self._follower_counts = dict.fromkeys(ids, 0.0)
 
     def leader(self, hot_topic: bool) -> int:
         """Return who leads next; of the hot topics the hot broker has twice its share."""
         weights = {GREEDY: 1.37, HOT: 2.2 if hot_topic else 0.8, self.brokers: 0.62}
-        led = self._led[hot_topic]
+        led = self._leader_counts[hot_topic]
         chosen = min(led, key=lambda b: (led[b] + 1) / weights.get(b, 1.0))
         led[chosen] += 1
         return chosen
@@ -188,9 +188,9 @@ class _Placement:
             inside = [b for b, r in self.rack_of.items() if r == rack]
             young = self.brokers
             broker = min(
-                inside, key=lambda b: (self._followed[b] + 1) / (0.6 if b == young else 1.0)
+                inside, key=lambda b: (self._follower_counts[b] + 1) / (0.6 if b == young else 1.0)
             )
-            self._followed[broker] += 1
+            self._follower_counts[broker] += 1
             chosen.append(broker)
         return tuple(chosen)
 

@@ -345,7 +345,7 @@ class _Diagnosis:
     def _spoken(self) -> str:
         """Return which of TLS, Kafka and HTTP connections of their own find; "" where none."""
         ends = time.monotonic() + self._half()
-        heard: dict[str, bool] = {}
+        is_spoken: dict[str, bool] = {}
 
         def left() -> float:
             return max(ends - time.monotonic(), 0.001)
@@ -354,9 +354,9 @@ class _Diagnosis:
             try:
                 with self._connect() as connection:
                     connection.settimeout(left())
-                    heard[name] = PROTOCOLS[name](connection, left)
+                    is_spoken[name] = PROTOCOLS[name](connection, left)
             except OSError:
-                heard[name] = False
+                is_spoken[name] = False
 
         threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in PROTOCOLS]
         for thread in threads:
@@ -364,7 +364,7 @@ class _Diagnosis:
         for thread in threads:
             thread.join(left())
         # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
-        return next((name for name in PROTOCOLS if heard.get(name)), "")
+        return next((name for name in PROTOCOLS if is_spoken.get(name)), "")
 
 
 def _reason(error: OSError) -> str:

@@ -57,13 +57,13 @@ _BUSY_SECONDS = 0.5
 
 def open_admin(
     settings: ConnectionSettings,
-    heard: Callable[[], None],
+    on_bytes: Callable[[], None],
     of_connections: Mapping[str, Any],
     **config: Any,
 ) -> KafkaAdminClient:
     """Return kafka-python's client, bootstrapped; raises its KafkaError and leaves nothing behind.
 
-    `heard` is called, in a thread of its own, whenever any broker has sent something;
+    `on_bytes` is called, in a thread of its own, whenever any broker has sent something;
     `of_connections` are configs that the client itself does not know.
     """
     library = logging.getLogger("kafka")
@@ -76,7 +76,7 @@ def open_admin(
         config |= of_connections
         net = NetworkSelector(**config)
         networks.append(
-            KafkaNetClient(net, BrokerConnections(net, settings, heard, **config), **config)
+            KafkaNetClient(net, BrokerConnections(net, settings, on_bytes, **config), **config)
         )
         return networks[-1]
 
@@ -103,12 +103,12 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         self,
         net: NetworkSelector,
         settings: ConnectionSettings,
-        heard: Callable[[], None],
+        on_bytes: Callable[[], None],
         **config: Any,
     ) -> None:
         super().__init__(net, **config)
         self._settings = settings
-        self._heard = heard
+        self._on_bytes = on_bytes
         self._failures: dict[int | str, Exception] = {}
         self._places: dict[int | str, str] = {}
         """Where servers were connected to last: one that hangs is soon not in the metadata."""
@@ -213,11 +213,13 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         connection = await self._connect_socket(node.host, node.port, ends)
         try:
             if not self.ssl_enabled:
-                return PlainTransport(self._net, connection, host=node.host, heard=self._heard)
+                return PlainTransport(
+                    self._net, connection, host=node.host, on_bytes=self._on_bytes
+                )
             transport = TlsTransport(
                 *(self._net, connection),
                 host=node.host,
-                heard=self._heard,
+                on_bytes=self._on_bytes,
                 ssl_context=self.config["ssl_context"],
             )
             connection = transport._sock  # the wrapped one owns the descriptor now

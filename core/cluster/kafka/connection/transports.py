@@ -42,14 +42,14 @@ class _ReportingTransport:
 
 
 class PlainTransport(_ReportingTransport, KafkaTCPTransport):  # type: ignore[misc]
-    def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
-        self._on_bytes = heard
+    def __init__(self, *args: Any, on_bytes: Callable[[], None], **options: Any) -> None:
+        self._on_bytes = on_bytes
         super().__init__(*args, **options)
 
 
 class TlsTransport(_ReportingTransport, KafkaSSLTransport):  # type: ignore[misc]
-    def __init__(self, *args: Any, heard: Callable[[], None], **options: Any) -> None:
-        self._on_bytes = heard
+    def __init__(self, *args: Any, on_bytes: Callable[[], None], **options: Any) -> None:
+        self._on_bytes = on_bytes
         super().__init__(*args, **options)
 
     async def shake_hands(self, ends: float) -> None:

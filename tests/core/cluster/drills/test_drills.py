@@ -51,6 +51,13 @@ def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Node]:
     return written_down("demo", "made-for-it")
 
 
+@pytest.fixture
+def ground(brokers: list[Node]) -> DrillTarget:
+    found = find_drill_target(Address(brokers[0].address), "made-for-it")
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("more", [(), (1,)])
 def test_a_sandbox_is_known_by_its_own_files(brokers: list[Node], more: tuple[int, ...]) -> None:
     asked = ",".join(brokers[i].address for i in (0, *more))
@@ -71,9 +78,7 @@ def test_no_other_cluster_is_taken_for_a_sandbox(brokers: list[Node]) -> None:
     assert find_drill_target(Address(ours), "made-for-it") is None
 
 
-def test_a_sandbox_that_became_another_cluster_is_left_alone(brokers: list[Node]) -> None:
-    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert ground is not None
+def test_a_sandbox_that_became_another_cluster_is_left_alone(ground: DrillTarget) -> None:
     written_down("demo-2", "other")
     document = (paths.sandbox_dir("demo-2") / folders.STATE).read_text()
     files.write_text(paths.sandbox_dir("demo") / folders.STATE, document)
@@ -99,18 +104,14 @@ def offered(ground: DrillTarget, state: ClusterState) -> dict[DrillKind, Offer]:
 STATE = cluster({"orders-0": [1, 2], "orders-1": [2, 1], "clicks-0": [1, 2], "strange-0": [1, 2]})
 
 
-def test_brokers_are_offered_by_whether_their_process_runs(brokers: list[Node]) -> None:
-    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert ground is not None
+def test_brokers_are_offered_by_whether_their_process_runs(ground: DrillTarget) -> None:
     found = offered(ground, STATE)
     assert [drill.broker for drill in found[DrillKind.KILL].drills] == [1]
     assert [drill.broker for drill in found[DrillKind.STOP].drills] == [1]
     assert [drill.broker for drill in found[DrillKind.START].drills] == [2]
 
 
-def test_without_a_load_it_says_that_nothing_can_be_skewed(brokers: list[Node]) -> None:
-    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert ground is not None
+def test_without_a_load_it_says_that_nothing_can_be_skewed(ground: DrillTarget) -> None:
     found = offered(ground, STATE)
     for kind in (DrillKind.SKEW, DrillKind.JOIN):
         assert not found[kind].drills
@@ -120,9 +121,7 @@ def test_without_a_load_it_says_that_nothing_can_be_skewed(brokers: list[Node]) 
         ground.run(Drill(DrillKind.JOIN, "group billing", group="billing"))
 
 
-def test_load_is_skewed_and_consumers_join_and_both_are_undone(brokers: list[Node]) -> None:
-    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert ground is not None
+def test_load_is_skewed_and_consumers_join_and_both_are_undone(ground: DrillTarget) -> None:
     wanted = Sandbox.open("demo").overrides_path
     with hold_lease(load_overrides.overrides_lease(wanted)):
         found = offered(ground, STATE)
@@ -167,9 +166,7 @@ def test_a_disk_is_full_as_far_as_its_broker_can_tell(brokers: list[Node]) -> No
     assert sorted(full_disk.log_dir_to_fill(node).iterdir()) == before
 
 
-def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node]) -> None:
-    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert ground is not None
+def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node], ground: DrillTarget) -> None:
     assert [d.on for d in offered(ground, STATE)[DrillKind.FILL].drills] == [
         "log dir disk-2 of broker 1"
     ]
@@ -180,11 +177,9 @@ def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node]) -> None:
 
 
 def test_where_no_disk_can_be_filled_it_says_so(
-    brokers: list[Node], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ground: DrillTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(full_disk, "DEV_FULL", tmp_path / "none")
-    ground = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert ground is not None
     assert "has no /dev/full" in offered(ground, STATE)[DrillKind.FILL].why_not
 
 

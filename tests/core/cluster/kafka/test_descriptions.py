@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,27 +20,29 @@ from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 
 
-def test_brokers_with_zookeeper_name_the_controller_themselves() -> None:
-    with fake_broker(WITH_ZOOKEEPER) as broker:
-        client = KafkaClient(ConnectionSettings(broker.bootstrap))
-        assert client.describe_cluster().controller == 1
-        client.close()
+@contextmanager
+def asked(versions: Mapping[int, int], slow_seconds: float = 0.0) -> Iterator[KafkaClient]:
+    """A client of a broker that knows these requests."""
+    with (
+        fake_broker(versions, slow_seconds) as broker,
+        closing(KafkaClient(ConnectionSettings(broker.bootstrap))) as client,
+    ):
+        yield client
 
 
-def test_of_a_quorum_without_a_leader_no_controller_is_told() -> None:
-    with fake_broker(KRAFT) as broker:
-        client = KafkaClient(ConnectionSettings(broker.bootstrap))
-        assert client.describe_cluster().controller is None
-        client.close()
+@pytest.mark.parametrize(("versions", "controller"), [(WITH_ZOOKEEPER, 1), (KRAFT, None)])
+def test_the_controller_is_who_leads_the_quorum_or_whom_brokers_with_zookeeper_name(
+    versions: Mapping[int, int], controller: int | None
+) -> None:
+    """The quorum of this KRaft has no leader."""
+    with asked(versions) as client:
+        assert client.describe_cluster().controller == controller
 
 
 def test_a_broker_that_is_too_old_is_told_by_what_is_needed() -> None:
-    with fake_broker(ANCIENT) as broker:
-        client = KafkaClient(ConnectionSettings(broker.bootstrap))
-        with pytest.raises(UnreachableError, match="do not know") as refused:
-            client.describe_cluster()
-        assert refused.value.next == "trimtab needs Kafka 2.8 or newer."
-        client.close()
+    with asked(ANCIENT) as client, pytest.raises(UnreachableError, match="do not know") as refused:
+        client.describe_cluster()
+    assert refused.value.next == "trimtab needs Kafka 2.8 or newer."
 
 
 @pytest.mark.parametrize("patience", [5.0, 0.1])
@@ -48,18 +52,17 @@ def test_metadata_that_comes_slowly_is_waited_for(
     """It outlasts what the controller is given, and in the second case its own first patience."""
     monkeypatch.setattr(description, "_CONTROLLER_SECONDS", 0.1)
     monkeypatch.setattr(wire, "_ANSWER_SECONDS", patience)
-    with fake_broker(KRAFT, slow_seconds=0.3) as broker:
-        client = KafkaClient(ConnectionSettings(broker.bootstrap))
+    with asked(KRAFT, slow_seconds=0.3) as client:
         assert [topic.name for topic in client.describe_cluster().topics] == ["t"]
-        client.close()
 
 
 def test_elections_of_many_partitions_go_in_pieces_and_what_was_elected_is_told() -> None:
     many = [TopicPartition("t", number) for number in range(1500)]
-    with fake_broker(KRAFT) as broker:
-        client = KafkaClient(ConnectionSettings(broker.bootstrap))
+    with (
+        fake_broker(KRAFT) as broker,
+        closing(KafkaClient(ConnectionSettings(broker.bootstrap))) as client,
+    ):
         answers = client.elect_leaders(many)
-        client.close()
     assert broker.elections == [1000, 500]
     assert [tp for tp in many if answers[tp] is None] == many[:1000]
     assert {str(fault) for fault in answers.values() if fault} == {

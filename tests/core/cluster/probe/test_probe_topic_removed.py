@@ -61,33 +61,33 @@ def closed(
     return probe
 
 
-def test_a_deletion_that_a_dying_broker_did_not_do_is_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cluster = Cluster(KafkaError._TRANSPORT, KafkaError._TIMED_OUT, None)
-    assert closed(cluster, monkeypatch).leftover == ""
-    assert cluster.asked == 3
+LATE, LOST, DENIED = (
+    *(KafkaError._TIMED_OUT, KafkaError._TRANSPORT),
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
-def test_a_topic_that_is_gone_by_then_is_not_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("answers", "creates", "asked"),
+    [
+        ([LOST, LATE, None], LATE, 3),
+        ([LOST, KafkaError.UNKNOWN_TOPIC_OR_PART], LATE, 2),
+        ([DENIED], DENIED, 1),
+    ],
+    ids=["a dying broker did not do it", "gone by then", "never made"],
+)
+def test_a_topic_is_deleted_until_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch, answers: list[int | None], creates: int, asked: int
 ) -> None:
-    cluster = Cluster(KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    cluster = Cluster(*answers, creates=creates)
     assert closed(cluster, monkeypatch).leftover == ""
-    assert cluster.asked == 2
+    assert cluster.asked == asked
 
 
 def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(KafkaError._TRANSPORT)
+    cluster = Cluster(LOST)
     assert closed(cluster, monkeypatch).leftover == "the topic __trimtab_probe-a may be left"
     assert cluster.asked > 1
-
-
-def test_a_topic_that_may_not_be_made_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    cluster = Cluster(denied, creates=denied)
-    assert closed(cluster, monkeypatch).leftover == ""
-    assert cluster.asked == 1
 
 
 def test_what_a_probe_makes_and_deletes_is_noted_before_and_after(

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cluster.servers import nobody
 from encrypted_key import PASSWORD, properties_with_key
 from run_help import MB, cluster, plan_of
+from servers import nobody
 from waiting import eventually
 
 from core import passwords, paths

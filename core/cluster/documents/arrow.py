@@ -183,7 +183,7 @@ def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str,
 
 def build_state(columns: Columns, header: ClusterState) -> ClusterState:
     """Return the state of these columns, with the brokers and topics that the header tells."""
-    of_state = {name: read_only(columns.arrays[name]) for name in (*_ROWS, *_LISTS)}
+    of_state: dict[str, Any] = {name: read_only(columns.arrays[name]) for name in (*_ROWS, *_LISTS)}
     paths: Sequence[str] = columns.header.get("log_dir_paths", ())
     return replace(
         header,

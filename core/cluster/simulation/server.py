@@ -56,15 +56,16 @@ class SimulatorServer:
         try:
             args = decode(request.get("args", ["tuple", []]))
             options = decode(request.get("options", ["dict", ["tuple", []], ["tuple", []]]))
+            answer: Any = None
             match name:
                 case "clock":
-                    answer: Any = {
+                    answer = {
                         "at": self._began_at,
                         "monotonic": self._began,
                         "speed": self.speed,
                     }
                 case "shutdown":
-                    answer = self.stopped.set()
+                    self.stopped.set()
                 case _ if name in CALLS:
                     answer = getattr(self.cluster, name)(*args, **options)
                 case _:

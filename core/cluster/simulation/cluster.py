@@ -263,18 +263,14 @@ class SimulatedCluster:
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
     ) -> dict[TopicPartition, Fault | None]:
         with self._lock:
-            return {tp: self._reassign(tp, tuple(target)) for tp, target in targets.items()}
+            return {
+                tp: self._change(tp, self._reassignment(tuple(target)))
+                for tp, target in targets.items()
+            }
 
-    def _reassign(self, tp: TopicPartition, target: tuple[int, ...]) -> Fault | None:
-        engine = self._engine
-        row = engine.index.get(tp)
-        if row is None:
-            return controller.UNKNOWN_PARTITION
-        fault = controller.check_assignment(target, engine.disks.paths)
-        if fault is None:
-            now = engine.registrations[row]
-            engine.register(row, controller.reassign(now, target, engine.alive))
-        return fault
+    def _reassignment(self, target: tuple[int, ...]) -> controller.Change:
+        fault = controller.check_assignment(target, self._engine.disks.paths)
+        return lambda now, alive: fault or controller.reassign(now, target, alive)
 
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]

@@ -29,7 +29,7 @@ class FakeProducer:
     def __init__(self, take: Callable[[str, int], None], polled: Callable[[], None]) -> None:
         self.take, self.polled = take, polled
 
-    def produce(self, topic: str, payload: bytes, *, partition: int, on_delivery: object) -> None:
+    def produce(self, topic: str, payload: bytes, *, partition: int) -> None:
         self.take(topic, partition)
 
     def poll(self, seconds: float) -> None:

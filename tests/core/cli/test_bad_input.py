@@ -321,13 +321,15 @@ def test_the_dashboard_on_a_document_from_stdin_needs_a_terminal() -> None:
     assert (done.returncode, "The dashboard needs a terminal" in done.stderr) == (2, True)
 
 
-def test_arrow_is_known_by_its_name_and_through_a_pipe() -> None:
-    done = shell(
-        "TRIMTAB --from cluster.json show -o now.arrow && cat now.arrow | TRIMTAB --from - show"
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == shell("TRIMTAB --from now.arrow show").stdout
-    assert "topic" in done.stdout
+def test_arrow_is_known_by_its_name_and_on_stdin(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab("--from", "cluster.json", "show", "-o", "now.arrow")[0] == 0
+    arrow = io.BytesIO(Path("now.arrow").read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(arrow))
+    code, out, err = trimtab("--from", "-", "show")
+    assert (code, err, "topic" in out) == (0, "", True)
+    assert out == trimtab("--from", "now.arrow", "show")[1]
 
 
 def test_ascii_is_ascii_as_text_too(trimtab: Trimtab) -> None:

@@ -36,8 +36,10 @@ RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 
 
 @pytest.fixture
-def living() -> SimulatedCluster:
-    return cluster(LAYOUT, racks=RACKS, topic_configs={"orders": {"min.insync.replicas": "2"}})
+def hand(hand: Hand) -> Hand:
+    """Type at a cluster of six brokers in three racks; orders has its own min.insync.replicas."""
+    configs = {"orders": {"min.insync.replicas": "2"}}
+    return hand.on(cluster(LAYOUT, racks=RACKS, topic_configs=configs))
 
 
 def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
@@ -48,19 +50,17 @@ def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
 # -- shown -----------------------------------------------------------------------------------------
 
 
-def test_topics_are_listed_with_what_is_wrong(hand: Hand, living: SimulatedCluster) -> None:
-    living.stop_broker(3)
-    found = hand.on(living).json("topics", "ls", "[a-z]+")
+def test_topics_are_listed_with_what_is_wrong(hand: Hand) -> None:
+    hand.cluster.stop_broker(3)
+    found = hand.json("topics", "ls", "[a-z]+")
     told = {t["topic"]: (t["partition_count"], t["under_replicated"]) for t in found}
     assert told == {"orders": (3, 2), "payments": (1, 1)}
     assert "2 under-replicated" in hand("topics", "ls")[1]
 
 
-def test_a_topic_is_described_with_what_its_configs_would_be(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    living.stop_broker(3)
-    (found,) = hand.on(living).json("topics", "describe", "orders")
+def test_a_topic_is_described_with_what_its_configs_would_be(hand: Hand) -> None:
+    hand.cluster.stop_broker(3)
+    (found,) = hand.json("topics", "describe", "orders")
     assert [p["leader"] for p in found["partitions"]] == [1, 2, 1]
     assert [p["under_min_isr"] for p in found["partitions"]] == [False, True, True]
     (least,) = (c for c in found["configs"] if c["name"] == "min.insync.replicas")
@@ -73,14 +73,14 @@ def test_a_topic_is_described_with_what_its_configs_would_be(
     assert "retention.ms" in hand("topics", "describe", "orders", "--all-configs")[1]
 
 
-def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: SimulatedCluster) -> None:
-    through = Faulty(living)
+def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
 
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no.")
 
     through.replaced["describe_configs"] = denied
-    (found,) = hand.on(living, through).json("topics", "describe", "orders")
+    (found,) = hand.on(hand.cluster, through).json("topics", "describe", "orders")
     assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no"
     assert found["partitions"][0]["under_min_isr"] is None
     refused = Fault("TOPIC_AUTHORIZATION_FAILED")
@@ -113,9 +113,9 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: Simula
         (("create", "new", "--partitions", "3", "--in", "unlimited"), "is not a rate here"),
     ],
 )
-def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:
+def test_bad_words(hand: Hand, words: tuple[str, ...], said: str) -> None:
     more = () if words[0] in ("ls", "describe") else ("--yes",)
-    code, _, err = hand.on(living)("topics", *words, *more)
+    code, _, err = hand("topics", *words, *more)
     assert (code, said in err) == (2, True), err
     assert audited() == []
 
@@ -124,19 +124,17 @@ def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...],
 
 
 @pytest.mark.parametrize("rule", ["load", "kafka"])
-def test_a_topic_is_created_over_racks_where_it_was_said(
-    hand: Hand, living: SimulatedCluster, rule: str
-) -> None:
+def test_a_topic_is_created_over_racks_where_it_was_said(hand: Hand, rule: str) -> None:
     words = ("topics", "create", "new", "--partitions", "6", "--rule", rule)
     words += ("--config", "retention.ms=60000")
-    would = hand.on(living).json(*words, "--dry-run")
-    assert replicas(living, "new") == []
+    would = hand.json(*words, "--dry-run")
+    assert replicas(hand.cluster, "new") == []
     done = hand.json(*words, "--yes")
     assert done["partitions"] == would["partitions"]
-    found = replicas(living, "new")
+    found = replicas(hand.cluster, "new")
     assert [list(r) for r in found] == [p["replicas"] for p in done["partitions"]]
     assert all({RACKS[b] for b in r} == {"a", "b", "c"} for r in found)
-    configs = living.describe_configs([Resource.topic("new")], ["retention.ms"])[
+    configs = hand.cluster.describe_configs([Resource.topic("new")], ["retention.ms"])[
         Resource.topic("new")
     ]
     assert not isinstance(configs, Fault)
@@ -144,9 +142,9 @@ def test_a_topic_is_created_over_racks_where_it_was_said(
     assert audited() == ["create topics", "answer"]
 
 
-def test_replicas_can_be_given(hand: Hand, living: SimulatedCluster) -> None:
-    hand.on(living).json("topics", "create", "new", "--replicas", "3:1,2:6", "--yes")
-    assert replicas(living, "new") == [(3, 1), (2, 6)]
+def test_replicas_can_be_given(hand: Hand) -> None:
+    hand.json("topics", "create", "new", "--replicas", "3:1,2:6", "--yes")
+    assert replicas(hand.cluster, "new") == [(3, 1), (2, 6)]
 
 
 @pytest.mark.parametrize(
@@ -160,17 +158,17 @@ def test_replicas_can_be_given(hand: Hand, living: SimulatedCluster) -> None:
     ],
 )
 def test_what_would_place_replicas_that_are_given_is_refused(
-    hand: Hand, living: SimulatedCluster, beside: tuple[str, str]
+    hand: Hand, beside: tuple[str, str]
 ) -> None:
     words = ("topics", "create", "new", "--replicas", "1:2", *beside, "--yes")
-    code, _, err = hand.on(living)(*words)
+    code, _, err = hand(*words)
     assert (code, audited()) == (2, [])
     assert f"--replicas and {beside[0]} exclude each other." in err
 
 
-def test_what_the_cluster_refuses_is_told(hand: Hand, living: SimulatedCluster) -> None:
+def test_what_the_cluster_refuses_is_told(hand: Hand) -> None:
     words = ("topics", "create", "new", "--partitions", "1", "--config", "no.such=1", "--yes")
-    code, _, err = hand.on(living)(*words)
+    code, _, err = hand(*words)
     assert code == 1
     assert "Topic new was not created: INVALID_CONFIG" in err
 
@@ -179,32 +177,28 @@ def test_what_the_cluster_refuses_is_told(hand: Hand, living: SimulatedCluster) 
 
 
 @pytest.mark.parametrize("rule", ["load", "kafka"])
-def test_no_partitions_are_added_while_too_few_brokers_are_up(
-    hand: Hand, living: SimulatedCluster, rule: str
-) -> None:
+def test_no_partitions_are_added_while_too_few_brokers_are_up(hand: Hand, rule: str) -> None:
     for broker in (2, 3, 4, 5, 6):
-        living.stop_broker(broker)
-    code, _, err = hand.on(living)(
-        "topics", "alter", "orders", "--partitions", "6", "--rule", rule, "--yes"
-    )
+        hand.cluster.stop_broker(broker)
+    code, _, err = hand("topics", "alter", "orders", "--partitions", "6", "--rule", rule, "--yes")
     assert code == 2
     assert "2 replicas on 1 brokers that are up" in err
     assert "Start broker 2, 3, 4, 5, 6 first." in err
     assert audited() == []
 
 
-def test_partitions_are_added_and_configs_set(hand: Hand, living: SimulatedCluster) -> None:
-    before = replicas(living, "orders")
+def test_partitions_are_added_and_configs_set(hand: Hand) -> None:
+    before = replicas(hand.cluster, "orders")
     words = ("topics", "alter", "orders", "--partitions", "5", "--set", "retention.ms=60000")
     words += ("--unset", "min.insync.replicas")
-    done = hand.on(living).json(*words, "--yes")
-    assert replicas(living, "orders")[:3] == before
-    added = [list(r) for r in replicas(living, "orders")[3:]]
+    done = hand.json(*words, "--yes")
+    assert replicas(hand.cluster, "orders")[:3] == before
+    added = [list(r) for r in replicas(hand.cluster, "orders")[3:]]
     assert added == [p["replicas"] for p in done["added"]]
     assert [p["partition"] for p in done["added"]] == [3, 4]
     assert all(len(r) == 2 for r in added)
     resource = Resource.topic("orders")
-    configs = living.describe_configs([resource])[resource]
+    configs = hand.cluster.describe_configs([resource])[resource]
     assert not isinstance(configs, Fault)
     assert configs["retention.ms"].value == "60000"
     assert configs["min.insync.replicas"].source is ConfigSource.DEFAULT
@@ -230,11 +224,11 @@ HOUR, WEEK = "3600000", "604800000"
     ],
 )
 def test_what_a_change_deletes_is_said_and_the_topics_name_asked_for(
-    hand: Hand, living: SimulatedCluster, sets: tuple[str, ...], shown: str, deleted: str
+    hand: Hand, sets: tuple[str, ...], shown: str, deleted: str
 ) -> None:
     options = [word for change in sets for word in ("--set", change)]
     words = ("topics", "alter", "orders", *options)
-    code, out, err = hand.on(living)(*words, "--dry-run")
+    code, out, err = hand(*words, "--dry-run")
     assert (code, shown in out) == (0, True), out
     assert deleted in err
     assert ("for good" in err) == bool(deleted)
@@ -242,18 +236,16 @@ def test_what_a_change_deletes_is_said_and_the_topics_name_asked_for(
     assert code == 2
     assert f"asks for the {'topic' if deleted else 'cluster'}'s name" in err
     assert ("orders: 3 partitions, 60 MB before replication." in err) == bool(deleted)
-    name = "orders" if deleted else living.describe_cluster().cluster_id[:8]
+    name = "orders" if deleted else hand.cluster.describe_cluster().cluster_id[:8]
     hand.types("another")
     assert hand(*words)[0] == 2
     hand.types(name)
     assert hand(*words)[0] == 0
 
 
-def test_with_yes_what_is_deleted_is_said_and_not_asked_for(
-    hand: Hand, living: SimulatedCluster
-) -> None:
+def test_with_yes_what_is_deleted_is_said_and_not_asked_for(hand: Hand) -> None:
     words = ("topics", "alter", "orders", "--set", "retention.ms=-1", "--yes", "--json")
-    assert hand.on(living)(*words)[0] == 0
+    assert hand(*words)[0] == 0
     code, out, err = hand("topics", "alter", "orders", "--unset", "retention.ms", "--yes", "--json")
     said = "What is beyond 7 d 0 h is deleted for good; now it keeps everything."
     assert (code, err) == (0, f"orders: {said}\n")
@@ -264,14 +256,12 @@ def test_with_yes_what_is_deleted_is_said_and_not_asked_for(
     ]
 
 
-def test_where_configs_may_not_be_read_a_retention_may_be_shorter(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_where_configs_may_not_be_read_a_retention_may_be_shorter(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
     refused = {Resource.topic("orders"): Fault("TOPIC_AUTHORIZATION_FAILED")}
     through.replaced["describe_configs"] = lambda real, *asked: real(*asked) | refused
     words = ("topics", "alter", "orders", "--set", "retention.ms=3600000")
-    code, _, err = hand.on(living, through)(*words)
+    code, _, err = hand.on(hand.cluster, through)(*words)
     assert (code, "whether orders is kept in remote storage" in err.lower()) == (3, True)
     code, out, err = hand(*words, "--allow", "remote-storage")
     assert (code, "retention.ms ? → 3600000" in out) == (2, True)
@@ -294,20 +284,18 @@ REMOTE = "remote.storage.enable"
     ],
 )
 def test_what_remote_storage_keeps_is_not_deleted_unless_that_is_meant(
-    hand: Hand, living: SimulatedCluster, change: str, code: int
+    hand: Hand, change: str, code: int
 ) -> None:
     remote = ConfigChange(Resource.topic("orders"), REMOTE, ConfigOp.SET, "true")
-    assert living.alter_configs([remote]) == {remote.resource: None}
+    assert hand.cluster.alter_configs([remote]) == {remote.resource: None}
     words = ("topics", "alter", "orders", "--set", change, "--yes")
-    assert hand.on(living)(*words)[0] == code
+    assert hand(*words)[0] == code
     assert hand(*words, "--allow", "remote-storage")[0] == 0
 
 
-def test_more_in_sync_than_there_are_replicas_is_refused(
-    hand: Hand, living: SimulatedCluster
-) -> None:
+def test_more_in_sync_than_there_are_replicas_is_refused(hand: Hand) -> None:
     words = ("topics", "alter", "orders", "--set", "min.insync.replicas=9", "--yes")
-    code, _, err = hand.on(living)(*words)
+    code, _, err = hand(*words)
     assert (code, audited()) == (3, [])
     assert "orders with 2 replicas and min.insync.replicas=9: every producer" in err
     assert "--allow min-isr" in err
@@ -318,13 +306,13 @@ def test_more_in_sync_than_there_are_replicas_is_refused(
     ("brokers", "said"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
 )
 def test_a_new_topic_that_nobody_could_write_to_is_refused(
-    hand: Hand, living: SimulatedCluster, brokers: str, said: tuple[str, ...]
+    hand: Hand, brokers: str, said: tuple[str, ...]
 ) -> None:
     every = Resource(ResourceKind.BROKER, "")
-    living.alter_configs([ConfigChange(every, "min.insync.replicas", ConfigOp.SET, brokers)])
+    hand.cluster.alter_configs([ConfigChange(every, "min.insync.replicas", ConfigOp.SET, brokers)])
     words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", *said, "--yes")
     for more in ((), ("--dry-run",)):
-        code, out, err = hand.on(living)(*words, *more)
+        code, out, err = hand(*words, *more)
         assert (code, out, audited()) == (3, "", [])
         assert "new with 1 replica and min.insync.replicas=2: every producer" in err
         assert "Ask for 2 replicas, or --config min.insync.replicas=1, or add" in err
@@ -332,16 +320,14 @@ def test_a_new_topic_that_nobody_could_write_to_is_refused(
     assert hand(*words, "--allow", "min-isr")[0] == 0
 
 
-def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(
-    hand: Hand, living: SimulatedCluster
-) -> None:
+def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(hand: Hand) -> None:
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no.")
 
     words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", "--yes")
-    through = Faulty(living)
+    through = Faulty(hand.cluster)
     through.replaced["describe_configs"] = denied
-    assert hand.on(living, through)(*words)[0] == 0
+    assert hand.on(hand.cluster, through)(*words)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -367,23 +353,21 @@ def test_what_shows_when_nothing_is_set_is_told_in_the_topics_unit(
 # -- deleted ---------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) -> None:
-    code, _, err = hand.on(living)("topics", "delete", "orders")
+def test_a_topic_is_deleted_by_its_name(hand: Hand) -> None:
+    code, _, err = hand("topics", "delete", "orders")
     assert code == 2
     assert "orders: 3 partitions, 60 MB before replication." in err
     assert "asks for the topic's name" in err
-    assert replicas(living, "orders")
+    assert replicas(hand.cluster, "orders")
     code, out, err = hand("topics", "delete", "orders", "payments", "--yes", "--json")
     assert "payments: " in err, "what is lost is said, asked for or not"
     done = json.loads(out)
     assert done == {"deleted": ["orders", "payments"], "failed": {}}
-    assert replicas(living, "orders") == replicas(living, "payments") == []
+    assert replicas(hand.cluster, "orders") == replicas(hand.cluster, "payments") == []
 
 
-def test_what_was_done_is_said_though_nobody_answers_afterwards(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_what_was_done_is_said_though_nobody_answers_afterwards(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
 
     def silent(real: Any) -> ClusterState:
         if "delete_topics" in through.calls:
@@ -391,8 +375,8 @@ def test_what_was_done_is_said_though_nobody_answers_afterwards(
         return real()
 
     through.replaced["describe_cluster"] = silent
-    code, _, err = hand.on(living, through=through)("topics", "delete", "orders", "--yes")
-    assert (code, replicas(living, "orders")) == (0, [])
+    code, _, err = hand.on(hand.cluster, through)("topics", "delete", "orders", "--yes")
+    assert (code, replicas(hand.cluster, "orders")) == (0, [])
     assert "The change is made" in err
     assert "The cluster does not answer." in err
     assert err.endswith("Deleted orders.\n")
@@ -400,30 +384,28 @@ def test_what_was_done_is_said_though_nobody_answers_afterwards(
 
 @pytest.mark.parametrize("words", [("--partitions", "5"), ("--set", "retention.ms=1000")])
 def test_what_moves_since_it_was_asked_about_is_left_alone(
-    words: tuple[str, ...], hand: Hand, living: SimulatedCluster
+    words: tuple[str, ...], hand: Hand
 ) -> None:
-    through = Faulty(living)
+    through = Faulty(hand.cluster)
 
     def begins(real: Any) -> ClusterState:
         if through.calls.count("describe_cluster") == 2:
-            living.pause_replication(4)
-            living.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
+            hand.cluster.pause_replication(4)
+            hand.cluster.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
         return real()
 
     through.replaced["describe_cluster"] = begins
-    code, _, err = hand.on(living, through=through)("topics", "alter", "orders", *words, "--yes")
+    code, _, err = hand.on(hand.cluster, through)("topics", "alter", "orders", *words, "--yes")
     assert code == 3
     assert "orders-1 is being reassigned" in err
     assert not {"alter_configs", "add_partitions"} & set(through.calls)
 
 
-def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
     why = "This user may not list partition reassignments."
     through.replaced["describe_cluster"] = lambda real: replace(real(), moves_unknown=why)
-    code, out, err = hand.on(living, through=through)("topics", "ls", "--json")
+    code, out, err = hand.on(hand.cluster, through)("topics", "ls", "--json")
     assert (code, err) == (0, f"What is in flight is not shown: {why}\n")
     assert {topic["moving"] for topic in json.loads(out)} == {None}
     code, _, err = hand("topics", "delete", "orders", "--yes")
@@ -431,7 +413,7 @@ def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(
     code, _, err = hand("topics", "alter", "orders", "--set", "retention.ms=1000", "--yes")
     assert (code, "--allow moving" in " ".join(err.split())) == (4, True)
     assert hand("topics", "alter", "orders", "--set", "segment.bytes=1000000", "--yes")[0] == 0
-    assert replicas(living, "orders")
+    assert replicas(hand.cluster, "orders")
 
 
 DENIED = Fault("GROUP_AUTHORIZATION_FAILED")
@@ -439,49 +421,46 @@ DENIED = Fault("GROUP_AUTHORIZATION_FAILED")
 
 @pytest.mark.parametrize("hidden", [{"fault": DENIED}, {"committed_fault": DENIED}])
 def test_a_group_that_may_not_be_looked_at_may_be_a_reader(
-    hidden: dict[str, Any], hand: Hand, living: SimulatedCluster
+    hidden: dict[str, Any], hand: Hand
 ) -> None:
     reads = {TopicPartition("orders", 0): 7}
     groups = (
         Group("billing", "stable", "range", 1, (), reads),
         Group("secret", "unknown", "", None, (), {}, **hidden),
     )
-    through = Faulty(living)
+    through = Faulty(hand.cluster)
     through.replaced["describe_groups"] = lambda real, matching=None, lost=None: groups
-    _, _, err = hand.on(living, through=through)("topics", "delete", "orders")
+    _, _, err = hand.on(hand.cluster, through)("topics", "delete", "orders")
     said = "read by billing, who else has read it is not known: GROUP_AUTHORIZATION_FAILED"
     assert said in err
 
 
-def test_sizes_that_are_not_all_known_are_told_as_a_part(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_sizes_that_are_not_all_known_are_told_as_a_part(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
     through.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
         BrokerLogs(said.broker, error="timed out") if said.broker < 3 else said
         for said in real(brokers)
     )
-    _, _, err = hand.on(living, through=through)("topics", "delete", "orders")
+    _, _, err = hand.on(hand.cluster, through)("topics", "delete", "orders")
     assert "orders: 3 partitions, at least 40 MB before replication." in err
 
 
-def test_at_a_terminal_the_topics_name_is_typed(hand: Hand, living: SimulatedCluster) -> None:
-    hand.on(living).types(living.describe_cluster().cluster_id[:8])
+def test_at_a_terminal_the_topics_name_is_typed(hand: Hand) -> None:
+    hand.types(hand.cluster.describe_cluster().cluster_id[:8])
     assert hand("topics", "delete", "orders")[0] == 2
     hand.types("orders")
     assert hand("topics", "delete", "orders")[0] == 0
-    assert replicas(living, "orders") == []
+    assert replicas(hand.cluster, "orders") == []
 
 
 @pytest.mark.parametrize("bootstrap", ["somewhere:9092", "B2.sim:9092"])
 def test_a_cluster_that_is_read_only_is_not_changed(
-    hand: Hand, living: SimulatedCluster, tmp_path: Path, bootstrap: str
+    hand: Hand, tmp_path: Path, bootstrap: str
 ) -> None:
     """Also where config.toml names another of its brokers than the one that was asked."""
     config = tmp_path / "config" / "config.toml"
     config.parent.mkdir()
     config.write_text(f'[clusters.it]\nbootstrap = "{bootstrap}"\nread_only = true\n')
-    hand.on(living)
     for words in (
         ("elect", "--yes"),
         ("topics", "delete", "orders", "--yes"),
@@ -494,17 +473,17 @@ def test_a_cluster_that_is_read_only_is_not_changed(
     assert audited() == []
 
 
-def test_kafkas_own_topics_are_kept(hand: Hand, living: SimulatedCluster) -> None:
+def test_kafkas_own_topics_are_kept(hand: Hand) -> None:
     words = ("topics", "delete", "__consumer_offsets", "--yes")
-    assert hand.on(living)(*words)[0] == 3
+    assert hand(*words)[0] == 3
     assert hand(*words, "--allow", "internal")[0] == 0
 
 
-def test_one_that_is_refused_does_not_hide_the_others(hand: Hand, living: SimulatedCluster) -> None:
-    through = Faulty(living)
+def test_one_that_is_refused_does_not_hide_the_others(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
     refused = {"payments": Fault("TOPIC_AUTHORIZATION_FAILED")}
     through.replaced["delete_topics"] = lambda real, names: real(["orders"]) | refused
-    code, out, _ = hand.on(living, through)(
+    code, out, _ = hand.on(hand.cluster, through)(
         "topics", "delete", "orders", "payments", "--yes", "--json"
     )
     assert code == 5
@@ -525,10 +504,10 @@ def test_one_that_is_refused_does_not_hide_the_others(hand: Hand, living: Simula
     ],
 )
 def test_a_topic_that_a_run_moves_is_left(
-    hand: Hand, living: SimulatedCluster, start: Callable[..., Run], words: tuple[str, ...]
+    hand: Hand, start: Callable[..., Run], words: tuple[str, ...]
 ) -> None:
-    run = start(living, plan_of(living, {("orders", 0): (4, 5)}))
-    code, _, err = hand.on(living)("topics", *words, "--yes")
+    run = start(hand.cluster, plan_of(hand.cluster, {("orders", 0): (4, 5)}))
+    code, _, err = hand("topics", *words, "--yes")
     assert code == 3
     assert f"run {run.journal.path.name.removesuffix('.run')} moves it" in err
     assert hand("topics", "delete", "payments", "--yes")[0] == 0
@@ -537,30 +516,27 @@ def test_a_topic_that_a_run_moves_is_left(
 
 
 def test_a_topic_may_be_made_to_keep_less_while_it_moves_when_that_is_allowed(
-    hand: Hand, living: SimulatedCluster, start: Callable[..., Run]
+    hand: Hand, start: Callable[..., Run]
 ) -> None:
     """A disk fills, and a paused run holds copies on it: what may go has to go first."""
-    start(living, plan_of(living, {("orders", 0): (4, 5)}))
+    start(hand.cluster, plan_of(hand.cluster, {("orders", 0): (4, 5)}))
     words = ("topics", "alter", "orders", "--set", "retention.ms=3600000", "--yes")
-    code, _, err = hand.on(living)(*words)
+    code, _, err = hand(*words)
     assert (code, "--allow moving" in " ".join(err.split())) == (3, True)
     code, _, err = hand(*words, "--allow", "moving")
     assert (code, "deleted for good" in err) == (0, True)
 
 
-def test_a_topic_that_somebody_else_moves_is_left(hand: Hand, living: SimulatedCluster) -> None:
-    living.pause_replication(4)
-    living.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
-    code, _, err = hand.on(living)("topics", "delete", "orders", "--yes")
+def test_a_topic_that_somebody_else_moves_is_left(hand: Hand) -> None:
+    hand.cluster.pause_replication(4)
+    hand.cluster.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
+    code, _, err = hand("topics", "delete", "orders", "--yes")
     assert code == 3
     assert "orders-1 is being reassigned" in err
 
 
-def test_topics_that_are_hidden_are_told_of_beside_the_others(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    living.hide_topics(["orders"])
-    hand.on(living)
+def test_topics_that_are_hidden_are_told_of_beside_the_others(hand: Hand) -> None:
+    hand.cluster.hide_topics(["orders"])
     for words in (("topics", "ls"), ("topics", "describe"), ("show",)):
         code, out, err = hand(*words)
         assert (code, "orders" in out) == (0, False), err

@@ -14,34 +14,35 @@ from run_help import MB, Faulty, cluster
 from core.cli.common.output import print_lines, say, write_text
 from core.cluster.groups import GROUPS_HIDDEN, Group
 from core.cluster.kafka_errors import Fault
-from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 
 
 @pytest.fixture
-def living() -> SimulatedCluster:
-    """Two groups read orders; nobody reads payments any more, and its group falls behind."""
-    return cluster(
-        {"orders": [(1, 2), (2, 3)], "payments": [(1, 3)]},
-        in_bytes_per_s=1.0 * MB,
-        groups=(
-            GroupSpec("readers", ("orders",), members=3),
-            GroupSpec("left", ("payments",), members=0),
-        ),
+def hand(hand: Hand) -> Hand:
+    """Type where two groups read orders, nobody reads payments any more, and its group lags."""
+    return hand.on(
+        cluster(
+            {"orders": [(1, 2), (2, 3)], "payments": [(1, 3)]},
+            in_bytes_per_s=1.0 * MB,
+            groups=(
+                GroupSpec("readers", ("orders",), members=3),
+                GroupSpec("left", ("payments",), members=0),
+            ),
+        )
     )
 
 
-def test_a_line_for_each_group(hand: Hand, living: SimulatedCluster) -> None:
-    living.advance(10)
-    code, out, _ = hand.on(living)("groups")
+def test_a_line_for_each_group(hand: Hand) -> None:
+    hand.cluster.advance(10)
+    code, out, _ = hand("groups")
     assert code == 0
     left, readers = out.splitlines()[1:]
     assert left.split()[:5] == ["left", "empty", "classic", "-", "0"]
     assert "3 (1 idle)" in readers
 
 
-def test_two_looks_tell_what_never_catches_up(hand: Hand, living: SimulatedCluster) -> None:
-    found = hand.on(living).json("groups", "--over", "10s")
+def test_two_looks_tell_what_never_catches_up(hand: Hand) -> None:
+    found = hand.json("groups", "--over", "10s")
     left, readers = found
     assert (left["produced_per_s"], left["read_per_s"], left["never"]) == (1000, 0, True)
     assert (readers["read_per_s"], readers["never"]) == (2000, False)
@@ -51,17 +52,15 @@ def test_two_looks_tell_what_never_catches_up(hand: Hand, living: SimulatedClust
     assert "never, at this rate" in hand("groups", "left", "--over", "10s")[1]
 
 
-def test_one_partition_that_is_stuck_is_not_made_good_by_others(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_one_partition_that_is_stuck_is_not_made_good_by_others(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
 
     def poisoned(real: Any, *words: Any) -> tuple[Group, ...]:
         return tuple(replace(g, committed=g.committed | {tp("orders-0"): 0}) for g in real(*words))
 
-    living.advance(10)
+    hand.cluster.advance(10)
     through.replaced["describe_groups"] = poisoned
-    (found,) = hand.on(living, through).json("groups", "readers", "--over", "10s")
+    (found,) = hand.on(hand.cluster, through).json("groups", "readers", "--over", "10s")
     assert (found["never"], found["catch_up_seconds"]) == (True, None)
     assert [p["never"] for p in found["partitions"]] == [True, False]
     listed, full = (hand("groups", *words, "--over", "10s")[1] for words in ([], ["readers"]))
@@ -70,8 +69,8 @@ def test_one_partition_that_is_stuck_is_not_made_good_by_others(
     assert "never, at this rate" in full
 
 
-def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:
-    code, out, _ = hand.on(living)("groups", "read.*")
+def test_a_group_in_full(hand: Hand) -> None:
+    code, out, _ = hand("groups", "read.*")
     assert code == 0
     assert "readers  stable  classic protocol, roundrobin" in out
     assert "left" not in out
@@ -79,10 +78,8 @@ def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:
     assert out.count("idle") == 2
 
 
-def test_members_that_share_a_clients_id_are_told_apart(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_members_that_share_a_clients_id_are_told_apart(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
 
     def alike(real: Any, *words: Any) -> tuple[Group, ...]:
         return tuple(
@@ -91,7 +88,7 @@ def test_members_that_share_a_clients_id_are_told_apart(
         )
 
     through.replaced["describe_groups"] = alike
-    _, out, _ = hand.on(living, through)("groups", "readers")
+    _, out, _ = hand.on(hand.cluster, through)("groups", "readers")
     (found,) = hand.json("groups", "readers")
     reader = {f"{p['topic']}-{p['partition']}": p["member"] for p in found["partitions"]}
     rows = [line.split() for line in out.splitlines() if line.startswith("orders-")]
@@ -107,15 +104,13 @@ def test_members_that_share_a_clients_id_are_told_apart(
         (("--over", "0s"), "--over 0s cannot show a rate.\nGive a longer time, like --over 10s."),
     ],
 )
-def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:
-    code, _, err = hand.on(living)("groups", *words)
+def test_bad_words(hand: Hand, words: tuple[str, ...], said: str) -> None:
+    code, _, err = hand("groups", *words)
     assert (code, said in err) == (2, True), err
 
 
-def test_a_group_that_vanishes_while_it_is_shown_is_said(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_a_group_that_vanishes_while_it_is_shown_is_said(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
     looks: list[int] = []
 
     def vanishing(real: Any, *words: Any) -> tuple[Group, ...]:
@@ -123,7 +118,7 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
         return tuple(g for g in real(*words) if len(looks) == 1 or g.id != "left")
 
     through.replaced["describe_groups"] = vanishing
-    code, out, err = hand.on(living, through)("groups", "--over", "1s")
+    code, out, err = hand.on(hand.cluster, through)("groups", "--over", "1s")
     assert (code, err) == (0, "Group left has been deleted meanwhile.\n")
     assert "readers" in out
     assert hand("groups", "left", "--over", "1s")[0] == 2
@@ -137,10 +132,10 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
     ("fault", "gone"), [(GROUPS_HIDDEN, True), (Fault("COORDINATOR_LOAD_IN_PROGRESS"), False)]
 )
 def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
-    hand: Hand, living: SimulatedCluster, fault: Fault, gone: bool
+    hand: Hand, fault: Fault, gone: bool
 ) -> None:
     """Groups that one never sees are none of those that were there; not all is known, though."""
-    through, looks = Faulty(living), list[int]()
+    through, looks = Faulty(hand.cluster), list[int]()
 
     def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
         looks.append(1)
@@ -148,22 +143,20 @@ def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
         return tuple(g for g in real(matching) if len(looks) == 1 or g.id != "left")
 
     through.replaced["describe_groups"] = listed
-    code, _, err = hand.on(living, through)("groups", "--over", "1s")
+    code, _, err = hand.on(hand.cluster, through)("groups", "--over", "1s")
     assert code == 5
     assert ("Group left has been deleted meanwhile." in err) is gone
 
 
-def test_a_broker_that_does_not_list_its_groups_is_told(
-    hand: Hand, living: SimulatedCluster
-) -> None:
-    through = Faulty(living)
+def test_a_broker_that_does_not_list_its_groups_is_told(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
 
     def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
         lost(Fault("COORDINATOR_LOAD_IN_PROGRESS"))
         return tuple(group for group in real(matching) if group.id != "left")
 
     through.replaced["describe_groups"] = listed
-    code, out, err = hand.on(living, through)("groups")
+    code, out, err = hand.on(hand.cluster, through)("groups")
     assert code == 5
     assert "readers" in out
     assert err == (
@@ -174,8 +167,8 @@ def test_a_broker_that_does_not_list_its_groups_is_told(
     assert "There is no group that others list." in err
 
 
-def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: SimulatedCluster) -> None:
-    through = Faulty(living)
+def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand) -> None:
+    through = Faulty(hand.cluster)
     no = Fault("GROUP_AUTHORIZATION_FAILED")
 
     def partly(real: Any, *words: Any) -> tuple[Group, ...]:
@@ -184,7 +177,7 @@ def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: Simula
         return hidden, replace(left, committed={}, committed_fault=no), readers
 
     through.replaced["describe_groups"] = partly
-    found = hand.on(living, through).json("groups")
+    found = hand.on(hand.cluster, through).json("groups")
     assert [g["unknown"] for g in found] == ["GROUP_AUTHORIZATION_FAILED", None, None]
     assert found[1]["committed_unknown"] == "GROUP_AUTHORIZATION_FAILED"
     _, out, _ = hand("groups")

@@ -21,7 +21,6 @@ from core.cluster.documents.cluster_document import (
 )
 from core.cluster.documents.reader import read_document
 from core.cluster.state import ClusterState
-from core.errors import UsageError
 from core.load.load import Load
 from core.load.view.heat import Metric, Order
 from core.load.view.text import heat_text
@@ -102,10 +101,6 @@ def fetch_document(context: Context) -> ClusterDocument:
     """
     if context.target.from_file is not None:
         return read_document(context.target.from_file)
-    if context.target.address is None:
-        raise UsageError(
-            "No cluster is given.", next="Say -b HOST:PORT, --cluster NAME or --from FILE."
-        )
     state, load = context.picture()
     with context.connected() as connection:
         return fetch_live_document(state, load, connection.client)

@@ -54,8 +54,7 @@ def run(
 ) -> None:
     """Publish snapshots as samples arrive, until Ctrl-C."""
     seconds = parse_duration(trigger)
-    root = root or paths.load_root()
-    with _job(root, resolve_cluster_id(context, root, cluster_id), _publisher(as_json)) as job:
+    with _job(*resolve_load(context, root, cluster_id), _publisher(as_json)) as job:
         stop = stop_signals()
         job.run(seconds, lambda: not stop.is_set())
 
@@ -67,8 +66,7 @@ def run(
 @click.pass_obj
 def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
     """Publish a snapshot of the samples collected so far, and exit."""
-    root = root or paths.load_root()
-    cluster_id = resolve_cluster_id(context, root, cluster_id)
+    root, cluster_id = resolve_load(context, root, cluster_id)
     if not layout.spool(root, cluster_id).is_dir():
         raise UsageError(
             f"No samples of {cluster_id} have been collected in {root}.",
@@ -94,8 +92,7 @@ def status(
     output: Path | None,
 ) -> None:
     """Show the processes, their delay, and the counts of samples."""
-    root = root or paths.load_root()
-    document = status_document(root, resolve_cluster_id(context, root, cluster_id))
+    document = status_document(*resolve_load(context, root, cluster_id))
     if as_json:
         emit(document, output)
         return
@@ -131,8 +128,7 @@ def rebuild(
     Use it after damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are
     made again. Until then readers keep the present ones; windows older than the segments stay.
     """
-    root = root or paths.load_root()
-    cluster_id = resolve_cluster_id(context, root, cluster_id)
+    root, cluster_id = resolve_load(context, root, cluster_id)
     with _lease(root, cluster_id):
         _say_reach(root, cluster_id)
         if not yes:
@@ -215,13 +211,14 @@ def format_counts(counts: dict[str, Any]) -> str:
     return f"{came}, quarantined: {refused or 'none'}"
 
 
-def resolve_cluster_id(context: Context, root: Path, cluster_id: str | None) -> str:
-    """Return which cluster is meant: named by id, by address, or the only one with load here."""
+def resolve_load(context: Context, root: Path | None, cluster_id: str | None) -> tuple[Path, str]:
+    """Return where load is kept, and of which cluster: by id, by address, or the only one there."""
     from core.load.snapshot.manifest import cluster_ids
 
+    root = root or paths.load_root()
     collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
     known = collected | set(cluster_ids(root))
-    return context.resolve_cluster_id(
+    return root, context.resolve_cluster_id(
         cluster_id, known, f"{root} has load of", "Run `trimtab collect` first."
     )
 

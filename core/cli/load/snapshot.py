@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Group, cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cli.load.pipeline import format_counts, resolve_cluster_id
+from core.cli.load.pipeline import format_counts, resolve_load
 from core.errors import DocumentError, ExitCode, UsageError
+from core.load.load_paths import root_of
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time
 
@@ -214,7 +216,5 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    from core.load.load_source import load_root
-
-    root = load_root(context.target.snapshots)
-    return root, resolve_cluster_id(context, root, cluster_id)
+    root = root_of(context.target.snapshots, paths.load_root())
+    return resolve_load(context, root, cluster_id)

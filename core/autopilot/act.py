@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from core.autopilot.observation import Observation
+from core.autopilot.history import Situation
 from core.autopilot.plan_choice import estimate_run
 from core.autopilot.switch import Switch
 from core.clock import Clock
@@ -26,16 +26,15 @@ from core.units import counted
 NOTE = "by the autopilot"
 
 
-def start_plan(switch: Switch, observed: Observation, plan: Plan) -> str:
+def start_plan(switch: Switch, situation: Situation, plan: Plan) -> str:
     """Start a run that adapts its rate to how producers fare; return its id.
 
     Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
     the run does not come up.
     """
-    assert observed.load_view is not None
-    state, load = observed.state, observed.load_view.load
-    bounds, estimate = estimate_run(switch.settings, observed, plan)
-    in_flight = observed.reassignments
+    state, load = situation.state, situation.load_view.load
+    bounds, estimate = estimate_run(situation, plan)
+    in_flight = situation.observed.reassignments
     refuse(CheckedPlan(state, load, plan, in_flight).after(estimate.seconds, estimate.never))
     options = RunOptions(
         rate_bytes_per_s=estimate.rate_bytes_per_s,

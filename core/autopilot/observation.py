@@ -189,12 +189,6 @@ class Observation:
     """What runs of this machine teach about how long another takes."""
 
 
-def load_view_of(observed: Observation) -> LoadView:
-    """Return the load of a look that has one."""
-    assert observed.load_view is not None
-    return observed.load_view
-
-
 def placement_imbalance(settings: AutopilotSettings, state: ClusterState, load: Load) -> Imbalance:
     """Return how uneven brokers are that should carry their share."""
     return imbalance_of(settings, evenness(*level_similar(state, load, settings.alike), Plan()))

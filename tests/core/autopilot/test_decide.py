@@ -14,7 +14,7 @@ from clusters import MB, NOON, cluster, tp
 
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Decision, Off, Wait
-from core.autopilot.history import DecisionHistory, PastAction
+from core.autopilot.history import DecisionHistory, PastAction, Situation
 from core.autopilot.observation import Observation
 from core.autopilot.plan_choice import estimate_run
 from core.autopilot.settings import AutopilotSettings, Hours, Mode
@@ -238,9 +238,8 @@ def test_an_imbalance_has_to_last() -> None:
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
     # The same snapshot again is no other look.
     history = history.seeing(EAGER, observed)
-    assert not history.imbalance_lasts(
-        replace(EAGER, min_imbalance_seconds=0, min_snapshots=2), observed
-    )
+    eager = replace(EAGER, min_imbalance_seconds=0, min_snapshots=2)
+    assert not Situation(eager, history, observed).imbalance_lasts
     for seconds, rule in ((15, "not-lasting"), (29, "not-lasting"), (44, "act")):
         later = look(hot(), now=NOON + timedelta(seconds=seconds))
         history = history.seeing(EAGER, later)
@@ -252,7 +251,7 @@ def test_that_something_else_lasted_is_no_reason_to_act() -> None:
     before = look(hot())
     history = lasted(EAGER, before)
     assert before.imbalance is not None
-    assert history.imbalance_lasts(EAGER, before)
+    assert Situation(EAGER, history, before).imbalance_lasts
     held = {f"t-{n}": [1 + n % 2] for n in range(8)}
     after = look(steady(cluster(held, brokers=(1, 2, 3, 4), size_bytes=MB)))
     assert after.imbalance is not None
@@ -325,7 +324,8 @@ def until(seconds: float, option: str) -> AutopilotSettings:
 
 
 def reckoned_seconds(settings: AutopilotSettings, found: Act) -> float:
-    within = estimate_run(settings, look(large(), settings), found.plan)[1].range_seconds
+    situation = Situation(settings, DecisionHistory(), look(large(), settings))
+    within = estimate_run(situation, found.plan)[1].range_seconds
     assert within is not None
     return within[1]
 

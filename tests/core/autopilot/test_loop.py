@@ -15,6 +15,7 @@ from clusters import MB, NOON, cluster, tp
 
 from core.autopilot.assembly import write_suggestion
 from core.autopilot.decision import Reason
+from core.autopilot.history import Situation
 from core.autopilot.log import (
     DecisionLog,
     Entry,
@@ -110,11 +111,11 @@ class Hangar:
         self.elected += wanted
         return f"{len(wanted)} partitions given back."
 
-    def start(self, switch: Switch, observed: Observation, plan: Plan) -> str:
+    def start(self, switch: Switch, situation: Situation, plan: Plan) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is EntryKind.ACT
         if self.refused is not None:
             raise self.refused
-        self.acted_on = observed
+        self.acted_on = situation.observed
         run = f"run-{len(self.runs) + 1}"
         self.runs[run] = plan
         return run

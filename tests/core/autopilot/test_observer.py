@@ -11,7 +11,7 @@ from run_help import TARGETS, TWO, Start, cluster, plan_of
 
 from core import paths
 from core.autopilot.guards import SAFETY, check_guards
-from core.autopilot.history import DecisionHistory
+from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.settings import AutopilotSettings
 from core.autopilot.switch import Switch
@@ -30,7 +30,7 @@ SETTINGS = AutopilotSettings()
 def said(observer: ClusterObserver) -> set[str]:
     observed = observer.look(SETTINGS)
     history = DecisionHistory().seeing(SETTINGS, observed)
-    return {reason.id for reason in check_guards(SAFETY, SETTINGS, history, observed)}
+    return {reason.id for reason in check_guards(SAFETY, Situation(SETTINGS, history, observed))}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The pilot: looks at a cluster again and again, decides, acts if it may, and says why.
+"""The autopilot's loop: looks at a cluster, decides, acts if it may, and says why.
 
 It reads its switch before each look; right before a run is started it looks and reads it again.
 """
@@ -33,7 +33,7 @@ MIN_PAUSE_FACTOR = 10.0
 
 
 class Autopilot:
-    """Flies one cluster; for one thread, as the only one on this host."""
+    """Balances one cluster; for one thread, as the only one on this host."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Autopilot:
         report: Callable[[Entry], None],
         patient: bool = True,
     ) -> None:
-        """`patient` waits for a cluster that does not answer; else its end is the pilot's.
+        """`patient` waits for a cluster that does not answer; else its end is the loop's.
 
         `start` returns the run that it has started; `elect` elects for as long as it may, and says
         what came of it. `suggest` is given what holds by each look: a plan, or that there is none.

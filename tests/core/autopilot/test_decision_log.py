@@ -14,9 +14,9 @@ from clusters import NOON, tp
 from core import paths
 from core.autopilot import log as logs
 from core.autopilot import switch as switches
-from core.autopilot.assembly import ROLE
 from core.autopilot.daemon import (
     ENDING_SECONDS,
+    ROLE,
     STOP_SECONDS,
     read_status,
     runs_in_progress,

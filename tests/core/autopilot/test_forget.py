@@ -11,12 +11,11 @@ from clusters import NOON
 
 from core import paths
 from core.autopilot import switch as switches
-from core.autopilot.assembly import ROLE
-from core.autopilot.daemon import is_running
+from core.autopilot.daemon import ROLE, is_running
 from core.autopilot.decision import Reason
 from core.autopilot.log import DecisionLog, Entry, EntryKind
-from core.autopilot.removal import forget_autopilot
 from core.autopilot.settings import AutopilotSettings, Mode
+from core.autopilot.removal import forget_autopilot
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.lease import lease_file

@@ -13,7 +13,7 @@ import pytest
 from auto_help import EAGER, hot, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
-from core.autopilot.assembly import write_suggestion
+from core.autopilot.daemon import write_suggestion
 from core.autopilot.decision import Reason
 from core.autopilot.history import Situation
 from core.autopilot.log import (

@@ -35,7 +35,7 @@ from core.cluster.leaders import fetch_rebalance_settings, rebalance_interval_se
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import DocumentError, UnreachableError, UsageError
-from core.load.load import Float64, Load, Source
+from core.load.load import Float64, Load, Source, align_rows, take_rows
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.run.journal.journal import journal_path
 from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
@@ -141,7 +141,8 @@ class LoadSource:
 
 def window_load_view(state: ClusterState, snapshot: LoadSnapshot) -> LoadView:
     """Return a published window as it is judged."""
-    good = _align_quality(state, snapshot, snapshot.quality <= Quality.HALF)
+    rows = align_rows(snapshot.topics, snapshot.topic_of, snapshot.partition, state)
+    good = take_rows(snapshot.quality <= Quality.HALF, rows, unknown=False)
     for horizon in HORIZONS:
         load = snapshot.aligned(state, horizon)
         part = _known_part(state, load, good)
@@ -169,12 +170,6 @@ def live_load_view(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> 
     )
     known = np.ones(state.partition_count, np.bool_)
     return LoadView(newest.snapshot_id, mean, _known_part(state, mean, known), len(loads))
-
-
-def _align_quality(state: ClusterState, snapshot: LoadSnapshot, good: np.ndarray) -> np.ndarray:
-    """Return for each partition of the state whether its window is a good one, shape [P]."""
-    marked = replace(snapshot, rates={("5m", "in_bytes_per_s", "avg"): np.where(good, 1.0, np.nan)})
-    return np.asarray(marked.aligned(state).in_bytes_per_s == 1.0)
 
 
 def _known_part(state: ClusterState, load: Load, good: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from core.cluster.state import ClusterState, Int32, Int64
 from core.errors import DocumentError
 from core.load import arrow as columns
 from core.load import load_paths as layout
-from core.load.load import Float64, Load, Source
+from core.load.load import Float64, Load, Source, align_rows, take_rows
 from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 
 FORMAT = "trimtab.window/1"
@@ -218,28 +218,18 @@ def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) 
     path = layout.window_file(root, cluster_id, start)
     if not path.exists():
         return None
-    names = {rate: rate_column(rate, "avg") for rate in RATES}
-    table = _read(path, ["topic", "partition", *names.values()], ["topic"])
+    names = [rate_column(rate, "avg") for rate in RATES]
+    table = _read(path, ["topic", "partition", *names], ["topic"])
     codes, topics = columns.to_codes(table["topic"])
-    partitions = columns.to_numpy(table["partition"])
-    nothing = np.full(len(partitions), np.nan)
-
-    def rate(name: str) -> Float64:
-        known = names[name] in table.column_names
-        return np.asarray(columns.to_numpy(table[names[name]]) if known else nothing, np.float64)
-
-    return Load.of(
-        state,
-        keys=[
-            TopicPartition(topics[topic], partition)
-            for topic, partition in zip(codes.tolist(), partitions.tolist(), strict=True)
-        ],
-        in_bytes_per_s=rate("in_bytes_per_s"),
-        out_bytes_per_s=rate("out_bytes_per_s"),
-        messages_per_s=rate("messages_per_s"),
-        source=Source.SPARK,
-        as_of=start + LENGTH,
-    )
+    rows = align_rows(topics, codes, columns.to_numpy(table["partition"]), state)
+    known = set(table.column_names)
+    rates = [
+        take_rows(columns.to_numpy(table[name]), rows)
+        if name in known
+        else np.full(len(rows), np.nan)
+        for name in names
+    ]
+    return Load(*rates, source=Source.SPARK, as_of=start + LENGTH)
 
 
 def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None) -> Any:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 from core import files
 from core.clock import Clock
 from core.cluster.connect import Connection
-from core.cluster.probe.round_trip import ProbeLayout, ProbeResult, RoundTripProbe
+from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.errors import AccessDeniedError, IncompleteError
 from core.load import load_paths as layout
 from core.run.audited_client import audited
@@ -35,22 +34,12 @@ _MAX_BEHIND_SECONDS = 1.0
 """What was not sent for longer than this (the machine slept) stays unsent."""
 
 
-class ProbeClient(Protocol):
-    """What sends and hears; see core.cluster.probe.round_trip."""
-
-    def set_partitions(self, partitions: Mapping[int, int]) -> None: ...
-
-    def send(self, broker: int) -> None: ...
-
-    def poll_results(self, seconds: float) -> list[ProbeResult]: ...
-
-
 class ProbeLoop:
     """One probe of one cluster, for one thread; `layout` tells how its topic lies, if it is new."""
 
     def __init__(
         self,
-        pings: ProbeClient,
+        pings: RoundTripProbe,
         layout: Callable[[], ProbeLayout | None],
         cluster_id: str,
         clock: Clock,

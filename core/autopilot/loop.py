@@ -17,7 +17,7 @@ from core.autopilot.observation import Observation
 from core.autopilot.observer import ClusterObserver
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
-from core.clock import Clock
+from core.clock import Clock, sleep_until
 from core.cluster.capacity import UNKNOWN_CAPACITY
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
@@ -229,7 +229,4 @@ def run_loop(
         if not autopilot.look():
             return
         due = clock.monotonic() + max(POLL_SECONDS, MIN_PAUSE_FACTOR * (stopwatch() - begun))
-        while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, 1.0))
-            if autopilot.is_off():
-                return
+        sleep_until(clock, due, lambda: keep_on() and not autopilot.is_off())

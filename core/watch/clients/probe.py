@@ -124,11 +124,11 @@ class ReportWriter:
     """
 
     def __init__(self, publisher: Publisher, place: Path, say: Callable[[str], None]) -> None:
-        self._teller, self._place, self._say = publisher, place, say
+        self._publisher, self._place, self._say = publisher, place, say
         self._failed = False
 
     def take(self, report: ProbeReport) -> None:
-        self._teller.publish_all(
+        self._publisher.publish_all(
             [
                 Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
                 for said in report.told
@@ -155,8 +155,8 @@ def run_probe(
 ) -> None:
     """Probe until `keep_on` says no; for whoever holds the cluster's lease in this role.
 
-    What happens goes on the timeline; the last report is a file below `root`, which `tell` beside
-    it gets each second. Raises UnreachableError, AccessDeniedError, IncompleteError.
+    What happens goes on the timeline; the last report is a file below `root`, which `on_report`
+    beside it gets each second. Raises UnreachableError, AccessDeniedError, IncompleteError.
     """
     state = connection.client.describe_cluster()
     create_probe_topic(connection.client, state, connection.clock)

@@ -105,7 +105,7 @@ _Key = tuple[int, str]
 
 
 class LoadEvents:
-    """Compares each new snapshot with the fair shares; what was told before, `told`, holds on."""
+    """Compares each new snapshot with the fair shares; `already_known` was told before."""
 
     def __init__(
         self,
@@ -145,12 +145,9 @@ class LoadEvents:
                 if since is not None:
                     text = f"{ratio:.1f} × its fair share, {format_rate(float(values[column]))}"
                     left = (broker, metric.value) in self._out
-                    already_known = Note(
-                        f"broker {broker} {metric.value}",
-                        f"{_LEFT if left else _CAME_BACK}: {text}",
-                        (broker,),
-                    )
-                    found.append(Event(since, Kind.LOAD, None, already_known))
+                    text = f"{_LEFT if left else _CAME_BACK}: {text}"
+                    note = Note(f"broker {broker} {metric.value}", text, (broker,))
+                    found.append(Event(since, Kind.LOAD, None, note))
         return found
 
     def _since(self, key: _Key, ratio: float, at: datetime) -> datetime | None:

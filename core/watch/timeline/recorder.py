@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from core.clock import Clock, SystemClock
+from core.clock import Clock, SystemClock, sleep_until
 from core.cluster.client import ClusterClient
 from core.cluster.connect import Connection
 from core.cluster.observer import Observer
@@ -54,9 +54,9 @@ class Recorder:
         self._kept, self._most_bytes = kept, max_bytes
         self._sources = sources
         self.troubles: list[TrimtabError] = []
-        """Why onlookers had nothing to tell at the last look."""
+        """Why sources had nothing to tell at the last look."""
         self._untold: list[Event] = []
-        """What onlookers told and could not be kept yet: they tell it once."""
+        """What sources told and could not be kept yet: they tell it once."""
         self._last = self._remembered()
         self._interval_seconds = 0.0
         """How far this look and the next should be apart: a slow cluster is asked less often."""
@@ -73,7 +73,7 @@ class Recorder:
         return replace(last, fetched_at=noted)
 
     def look(self) -> list[Event]:
-        """Look once, keep what has changed since the last look and what onlookers tell; return it.
+        """Look once, keep what has changed since the last look and what sources tell; return it.
 
         Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: the
         next look sees it as a change then, and keeps what was told with its own.
@@ -147,9 +147,7 @@ def run_recorder(
             for trouble in recorder.troubles:
                 report(trouble)
             wait = recorder.until_due()
-        due = clock.monotonic() + wait
-        while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, 1.0))
+        sleep_until(clock, clock.monotonic() + wait, keep_on)
 
 
 def record_cluster(
@@ -163,7 +161,7 @@ def record_cluster(
 ) -> None:
     """Record a cluster until `keep_on` says no; what fails is told, and tried again.
 
-    Load is what lies under `snapshots`, else this machine's own. `tell` is called by two threads.
+    Load is what lies under `snapshots`, else this machine's own. `report` is called by two threads.
     """
     clock = SystemClock()
     throttles = timeline.told(kinds=Kind.CONFIG)

@@ -20,7 +20,7 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import find_changes
-from core.watch.timeline.codec import decode_topic, encode
+from core.watch.timeline.codec import decode, encode
 from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
@@ -273,6 +273,7 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
 
 
 def test_a_topic_that_was_kept_before_a_config_was_watched_has_it_unknown() -> None:
-    assert decode_topic(b'["t","id",2,1000,"delete"]') == Topic("t", "id", 2, 1000, "delete")
+    earlier = decode(b'["t","id",2,1000,"delete"]', Kind.CONFIG, None)
+    assert earlier == Topic("t", "id", 2, 1000, "delete")
     whole = Topic("t", "id", 2, 1000, "delete", 10**9)
-    assert decode_topic(encode(whole) or b"") == whole
+    assert decode(encode(whole), Kind.CONFIG, None) == whole

@@ -20,7 +20,7 @@ from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.lease import lease_file
 
-FLY = """
+HOLD = """
 import sys
 from pathlib import Path
 from core.daemons.lease import hold_lease
@@ -41,7 +41,7 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
         DecisionLog(cluster_id).add(Entry(NOON, EntryKind.WAIT, (Reason("balanced", "Even."),)))
     lease = lease_file(paths.load_root(), "gone", ROLE)
     with subprocess.Popen(
-        [sys.executable, "-c", FLY, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLD, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as flying:
         assert flying.stdout is not None
         assert flying.stdout.readline().strip() == b"True"

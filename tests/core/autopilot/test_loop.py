@@ -59,7 +59,7 @@ class Hangar:
         self.log = DecisionLog("test-cluster")
         self.autopilot = self.another()
 
-    def another(self) -> Autopilot:
+    def another(self, *, patient: bool = True) -> Autopilot:
         return Autopilot(
             self,
             self,
@@ -69,6 +69,7 @@ class Hangar:
             elect=self.elect,
             suggest=self.suggest,
             report=self.told.append,
+            patient=patient,
         )
 
     def fly(self, *, looks: int = 1, every: float = 15) -> list[str]:
@@ -228,16 +229,14 @@ def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hanga
     assert [entry.reasons[0].id for entry in hangar.told] == ["few-looks", "poor-load"]
 
 
-def test_off_ends_it_and_nothing_is_looked_at(hangar: Hangar) -> None:
-    hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
+@pytest.mark.parametrize("switch", [SWITCH.turned(Mode.OFF, at=NOON, who="ada"), None])
+def test_off_or_no_switch_ends_it_and_nothing_is_looked_at(
+    hangar: Hangar, switch: Switch | None
+) -> None:
+    hangar.switch = switch
     hangar.unreachable = True
     assert hangar.autopilot.look() is False
     assert not hangar.told
-
-
-def test_a_switch_that_is_not_there_is_off(hangar: Hangar) -> None:
-    hangar.switch = None
-    assert hangar.autopilot.look() is False
 
 
 def test_off_while_it_was_deciding_is_obeyed(hangar: Hangar) -> None:
@@ -325,26 +324,13 @@ def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
     assert waits == 1
 
 
-def test_a_cluster_that_does_not_answer_is_waited_for(hangar: Hangar) -> None:
+def test_a_cluster_that_does_not_answer_is_waited_for_and_no_simulator_that_is_gone(
+    hangar: Hangar,
+) -> None:
     hangar.unreachable = True
     assert hangar.fly(looks=3) == ["wait"]
     assert hangar.told[-1].text == "No broker answers at 127.0.0.1:1."
-
-
-def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
-    hangar.unreachable = True
-    hangar.autopilot = Autopilot(
-        hangar,
-        hangar,
-        hangar.log,
-        switch=lambda: SWITCH,
-        start=hangar.start,
-        elect=hangar.elect,
-        suggest=hangar.suggest,
-        report=hangar.told.append,
-        patient=False,
-    )
-    assert hangar.autopilot.look() is False
+    assert hangar.another(patient=False).look() is False
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,11 @@ def test_a_quiet_cluster_lacks_nothing_but_its_load(
     assert said(observer) == {"stale-load"}
 
 
-def test_moves_of_others_are_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
+def test_moves_of_others_and_brokers_that_are_down_are_seen(
+    observer: ClusterObserver, client: SimulatedCluster
+) -> None:
     client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
     assert "foreign-move" in said(observer)
-
-
-def test_a_broker_that_is_down_is_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
     client.stop_broker(2)
     client.clock.sleep(60)
     assert {"broker-down", "out-of-sync"} <= said(observer)
@@ -103,33 +102,29 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
     assert "not known any more" in gone.text
 
 
-def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> None:
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_run_whose_process_died_is_over_only_if_it_had_changed_nothing(
+    start: Start, changed: bool
+) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
-    observer = ClusterObserver(
-        client, client.clock, client.describe_cluster().cluster_id, Path("/nowhere")
-    )
+    cluster_id = client.describe_cluster().cluster_id
+    observer = ClusterObserver(client, client.clock, cluster_id, Path("/nowhere"))
     run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
-    run.until(lambda step: isinstance(step, Submit))
+    if changed:
+        run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
     observed = observer.look(SETTINGS)
-    assert (observed.running, observed.died, observed.run_ended_at) == ((), (name,), None)
-    assert "dead-run" in said(observer)
-    assert observer.ended(name) is None
-
-
-def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Start) -> None:
-    client = cluster(TWO)
-    run = start(client, plan_of(client, TARGETS))
-    observer = ClusterObserver(
-        client, client.clock, client.describe_cluster().cluster_id, Path("/nowhere")
-    )
-    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
-    assert observer.look(SETTINGS).died == ()
-    ended = observer.ended(run.view().run)
-    assert ended is not None
-    assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
-    assert "has ended (died)" in ended.text
+    ended = observer.ended(name)
+    assert (observed.running, observed.died) == ((), (name,) if changed else ())
+    if changed:
+        assert observed.run_ended_at is None
+        assert "dead-run" in said(observer)
+        assert ended is None
+    else:
+        assert ended is not None
+        assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
+        assert "has ended (died)" in ended.text
 
 
 def test_a_run_whose_journal_cannot_be_read_is_seen(

@@ -189,7 +189,6 @@ def test_that_something_else_lasted_is_no_reason_to_act() -> None:
     assert Situation(EAGER, history, before).imbalance_lasts
     held = {f"t-{n}": [1 + n % 2] for n in range(8)}
     after = look(steady(cluster(held, brokers=(1, 2, 3, 4), size_bytes=MB)))
-    assert after.imbalance is not None
     new = frozenset(place for place in after.imbalance.outside if place[0] > 2)
     after = replace(after, imbalance=replace(after.imbalance, outside=new))
     assert ids(decide(EAGER, history.seeing(EAGER, after), after)) == ["not-lasting"]
@@ -253,7 +252,6 @@ def until(seconds: float, option: str) -> AutopilotSettings:
 def reckoned_seconds(settings: AutopilotSettings, found: Act) -> float:
     situation = Situation(settings, DecisionHistory(), look(large(), settings))
     within = estimate_run(situation, found.plan)[1].range_seconds
-    assert within is not None
     return within[1]
 
 

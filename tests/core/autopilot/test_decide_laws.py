@@ -112,7 +112,6 @@ class Life:
             good=weather.good,
             running=weather.theirs,
         )
-        assert observed.imbalance is not None
         weather.outside = observed.imbalance.outside
         weather.led_outside = observed.led.outside if observed.led else frozenset()
         return observed

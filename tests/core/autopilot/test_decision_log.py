@@ -139,7 +139,6 @@ def test_the_timeout_of_config_toml_is_read_each_time() -> None:
         switches.write(replace(SWITCH, address=address))
         config.write_text(f'[clusters.prod]\nbootstrap = "b:9092"\ntimeout = "{later:.0f}s"\n')
         read = switches.read("c-1")
-        assert read is not None
         assert read.address.timeout_seconds == found
 
 
@@ -148,11 +147,9 @@ def test_off_is_written_down_and_needs_no_cluster() -> None:
     switch_off(SWITCH, at=NOON, who="bob")
     assert runs_in_progress(SWITCH, Later()) == ()
     found = switches.read("c-1")
-    assert found is not None
     assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
     stands = read_status(found)
     assert stands.process is None
-    assert stands.last is not None
     assert stands.last.text == "Set to off by bob."
 
 

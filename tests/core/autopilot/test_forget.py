@@ -43,7 +43,6 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as flying:
-        assert flying.stdout is not None
         assert flying.stdout.readline().strip() == b"True"
         forget_autopilot("gone")
         assert not is_running("gone")

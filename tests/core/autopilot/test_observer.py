@@ -54,7 +54,6 @@ def test_a_quiet_cluster_lacks_nothing_but_its_load(
     publish(tmp_path / "load", client)
     assert said(observer) == set()
     observed = observer.look(SETTINGS)
-    assert observed.imbalance is not None
     assert observed.imbalance.outside
     client.clock.sleep(301)
     assert said(observer) == {"stale-load"}
@@ -94,11 +93,9 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
         set_back.setattr(client.clock, "now", lambda: back + timedelta(minutes=1))
         assert observer.look(SETTINGS).run_ended_at == back
     ended = observer.ended(name)
-    assert ended is not None
     assert ended.bytes == run.view().moved_bytes
     assert ended.text.startswith(f"Run {name} has ended (done): 40 MB copied in")
     gone = observer.ended("0101-000000")
-    assert gone is not None
     assert "not known any more" in gone.text
 
 
@@ -122,7 +119,6 @@ def test_a_run_whose_process_died_is_over_only_if_it_had_changed_nothing(
         assert "dead-run" in said(observer)
         assert ended is None
     else:
-        assert ended is not None
         assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
         assert "has ended (died)" in ended.text
 

@@ -56,8 +56,6 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         stdout=subprocess.PIPE,
         text=True,
     ) as first:
-        assert first.stdout is not None
-        assert first.stdin is not None
         assert first.stdout.readline().strip() == "True"
         with hold_lease(path) as ours:
             assert not ours
@@ -145,7 +143,6 @@ def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
     words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
     assert service.main([*words, "--first-trigger", "2"]) == 1
     trouble = background.pipeline_trouble(tmp_path, "c")
-    assert trouble is not None
     assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
 
 
@@ -169,7 +166,6 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
         background.start_load(address, cluster_id, root=tmp_path),
         start_recording(address, cluster_id, root=tmp_path),
     ):
-        assert reader is not None
         reader.close()
     (words,) = (command[4:] for command in spawned if command[3] == module)
     given: list[argparse.Namespace] = []
@@ -468,7 +464,6 @@ def test_a_pair_that_was_started_a_moment_ago_is_stopped(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
     reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
-    assert reader is not None
     assert len(reader.started) == 2
     reader.stop()
     assert not any(process.alive for process in reader.started)

@@ -36,7 +36,6 @@ def test_what_does_not_end_when_asked_ends_with_what_it_started(tmp_path: Path) 
     deaf = spawn(["sh", "-c", f"cd {tmp_path}; {DEAF}"], output=tmp_path / "log")
     eventually(lambda: child.exists() and child.read_text().strip().isdigit())
     started = Process.of(int(child.read_text()))
-    assert started is not None
     deaf.stop(0.1)
     assert not deaf.alive
     eventually(lambda: not started.alive)

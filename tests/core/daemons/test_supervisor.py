@@ -154,8 +154,6 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     address = Address("127.0.0.1:1")
     reader = background.start_load(address, "c", root=tmp_path)
     recording = start_recording(address, "c", root=tmp_path)
-    assert reader is not None
-    assert recording is not None
     assert reader.trouble() is None
     files.write_text(layout.trouble(tmp_path, "c"), "Java is missing.\n")
     modules = ("core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon")
@@ -185,8 +183,6 @@ def test_why_something_cannot_be_started_is_told_until_it_can(
     address = Address("127.0.0.1:1")
     reader = background.start_load(address, "c", root=tmp_path)
     recording = start_recording(address, "c", root=tmp_path)
-    assert reader is not None
-    assert recording is not None
     full.append(OSError(28, "No space left on device"))
     why = "cannot be started: No space left on device."
     eventually(lambda: reader.trouble() == f"The collector {why}")

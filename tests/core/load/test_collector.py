@@ -106,7 +106,6 @@ def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_
     assert load.source is Source.LIVE
     assert load.in_bytes_per_s[state.find(TP)] == pytest.approx(4e6, rel=0.02)
     snapshot = locate.newest_snapshot(state.cluster_id, str(tmp_path))
-    assert snapshot is not None
     by_id = {b.broker: b for b in snapshot.brokers}
     assert by_id[2].leader_in_bytes_per_s == pytest.approx(1e6, rel=0.02)
     assert by_id[2].follower_in_bytes_per_s == pytest.approx(4e6, rel=0.02)
@@ -292,7 +291,6 @@ def test_the_gate_quarantines_a_bad_segment_with_its_reason(
 ) -> None:
     cluster_id = cluster.spec.cluster_id
     segment = poll_for(cluster, tmp_path, 1)[0].segment
-    assert segment is not None
     name = f"{paths.cluster_folder(cluster_id)}-bad.parquet"
     incoming = layout.incoming(tmp_path) / name
     incoming.write_bytes(segment.read_bytes())
@@ -330,7 +328,6 @@ def test_the_gate_never_fails_over_a_byte_that_has_changed(
 def one_segment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, str]:
     simulated = SimulatedCluster(small_spec({"t": [(1, 2)]}))
     segment = poll_for(simulated, tmp_path_factory.mktemp("spool"), 1)[0].segment
-    assert segment is not None
     return segment, segment.read_bytes(), simulated.spec.cluster_id
 
 
@@ -338,8 +335,6 @@ def test_a_segment_that_goes_bad_in_the_spool_is_swept(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     first, second = (p.segment for p in poll_for(cluster, tmp_path, 2))
-    assert first is not None
-    assert second is not None
     first.write_bytes(first.read_bytes()[:50])
     assert spool.quarantine_damaged(tmp_path, cluster.spec.cluster_id) == 1
     assert not first.exists()
@@ -361,7 +356,6 @@ def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collect
     monkeypatch.setattr(files, "write_whole", write_then_start)
     polled = collector(cluster, tmp_path).poll()
     starting.join()
-    assert polled.segment is not None
     assert polled.segment.exists()
     assert not spool.quarantined_segments(tmp_path, cluster_id)
 
@@ -370,14 +364,12 @@ def test_what_no_pipeline_takes_is_dropped_after_two_days(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     old, *_ = poll_for(cluster, tmp_path, 1)
-    assert old.segment is not None
     hour = old.segment.parent
     left = hour.stat().st_mtime - spool.SPOOL_SECONDS - 60
     os.utime(hour, (left, left))
     cluster.advance(3600)
     new, *_ = poll_for(cluster, tmp_path, 1)
     assert not hour.exists()
-    assert new.segment is not None
     assert new.segment.exists()
 
 
@@ -436,7 +428,6 @@ def test_old_segments_are_archived_and_then_deleted(
 ) -> None:
     cluster_id = cluster.spec.cluster_id
     segment = poll_for(cluster, tmp_path, 1)[0].segment
-    assert segment is not None
     written_at = segment.stat().st_mtime
     spool.archive_segment(tmp_path, cluster_id, segment)
     archived = list(layout.archive(tmp_path, cluster_id).rglob("*.parquet"))

@@ -30,7 +30,6 @@ def test_a_written_snapshot_is_read_back_equal(tmp_path: Path) -> None:
     written = make_snapshot()
     published.write_snapshot(tmp_path, written)
     read = reader.read_snapshot(tmp_path, written.cluster_id)
-    assert read is not None
     assert (read.topics, read.source, read.window_end) == (written.topics, Source.SPARK, AT)
     assert read.brokers == written.brokers
     assert read.counts == written.counts
@@ -50,7 +49,6 @@ def test_no_snapshot_is_none_not_an_error(tmp_path: Path) -> None:
 def test_the_manifest_alone_tells_brokers_hot_partitions_skew_and_counts(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     read = manifest.read_manifest(tmp_path, "abc-DEF_1")
-    assert read is not None
     assert read.counts.quarantined == {"negative": 2}
     assert read.source_lag_seconds == 2
     hottest = read.hot_partitions[0]
@@ -66,8 +64,6 @@ def test_a_newer_snapshot_takes_over_while_old_readers_keep_theirs(tmp_path: Pat
     newer = make_snapshot("0001-00000002", size_bytes=np.array([7, 7, 7, 7], np.int64))
     published.write_snapshot(tmp_path, newer)
     read = reader.read_snapshot(tmp_path, "abc-DEF_1")
-    assert old is not None
-    assert read is not None
     assert old.size_bytes.tolist() == [10, -1, 30, 40]
     assert read.size_bytes.tolist() == [7, 7, 7, 7]
     assert manifest.snapshot_ids(tmp_path, "abc-DEF_1") == ("0001-00000001", "0001-00000002")
@@ -96,7 +92,6 @@ def test_a_failed_publish_leaves_the_previous_snapshot(
     with pytest.raises(OSError, match="No space"):
         published.write_snapshot(tmp_path, make_snapshot("0001-2"))
     read = reader.read_snapshot(tmp_path, "abc-DEF_1")
-    assert read is not None
     assert read.snapshot_id == "0001-1"
     assert not list(layout.snapshots(tmp_path, "abc-DEF_1").glob(".tmp-*"))
 
@@ -169,7 +164,6 @@ def test_unknown_keys_of_a_later_minor_version_are_ignored(tmp_path: Path) -> No
     document["brokers"][0]["more"] = 1
     path.write_text(json.dumps(document))
     read = manifest.read_manifest(tmp_path, "abc-DEF_1")
-    assert read is not None
     assert read.brokers[0].broker == 1
 
 

@@ -213,7 +213,6 @@ def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
 
     monkeypatch.setattr(serving, "spawn", spawn)
     recording = start_recording(Address("h:9092"), "c", "/mnt/load", root=tmp_path)
-    assert recording is not None
     recording.close()
     assert started[0][-1] == "--snapshots=/mnt/load"
 

@@ -59,8 +59,6 @@ def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
     before = timeline.state_at(at(100))
     timeline.report([Event(at(50), Kind.RUN, None, Note("run 1", "began"))])
     after = timeline.state_at(at(100))
-    assert before is not None
-    assert after is not None
     assert before.leader.tolist() == after.leader.tolist()
     timeline.close()
 

@@ -190,10 +190,8 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     recorded.client.stop_broker(1)
     recorded.spend(30)
     span = recorded.timeline.span
-    assert span is not None
     assert find_gaps(recorded.timeline, None, span[1], span[1])[1:] == []
     newest = recorded.timeline.state_at(span[1])
-    assert newest is not None
     assert [broker.id for broker in newest.brokers if not broker.alive] == [1]
     recorded.timeline.close()
     recorded.client.clock.sleep(600)
@@ -225,7 +223,6 @@ def test_what_happened_between_two_recorders_is_seen_by_the_second(
     found = second.spend(3)
     assert [event.kind for event in found[:2]] == [Kind.GAP, Kind.BROKER_DOWN]
     last = second.timeline.state_at(recorded.client.now)
-    assert last is not None
     described = recorded.client.describe_cluster()
     assert last.broker_by_id[2].alive is described.broker_by_id[2].alive is False
     assert [row.isr for row in last.rows()] == [row.isr for row in described.rows()]

@@ -33,11 +33,9 @@ def test_what_is_old_is_let_go_and_the_rest_is_as_before(
     pictures = restless(60)
     recorded(timeline, pictures)
     timeline.forget(at(300))
-    assert timeline.span is not None
     assert at(0) < timeline.span[0] <= at(300)
     for picture in pictures[30:]:
         found = timeline.state_at(picture.fetched_at)
-        assert found is not None
         assert_same(found, picture)
     assert timeline.state_at(at(0)) is None
 
@@ -48,10 +46,8 @@ def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> Non
     daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate([first, *others])]
     recorded(timeline, daily)
     timeline.forget(at(day * 30))
-    assert timeline.span is not None
     assert at(day * 28) <= timeline.span[0] <= at(day * 30)
     found = timeline.state_at(at(day * 40))
-    assert found is not None
     assert_same(found, daily[40])
 
 
@@ -63,7 +59,6 @@ def test_a_file_that_grows_too_large_loses_the_oldest(
     whole = timeline.bytes
     timeline.forget(at(-1), max_bytes=whole // 2)
     assert timeline.bytes <= whole // 2
-    assert timeline.span is not None
     assert timeline.span[1] == at(3990)
 
 
@@ -77,15 +72,12 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     timeline.report([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
     timeline.forget(at(-1), max_bytes=2 * seen_alone)
     assert timeline.bytes <= 2 * seen_alone
-    assert timeline.note_span is not None
     assert timeline.note_span[1] == at(19_999)
     assert timeline.note_span[0] > at(1_990)
     timeline.forget(at(-1), max_bytes=seen_alone // 2)
     assert timeline.bytes <= seen_alone // 2
-    assert timeline.span is not None
     assert timeline.span[1] == at(1_990)
     last = timeline.state_at(at(1_990))
-    assert last is not None
     assert_same(last, pictures[-1])
 
 
@@ -96,8 +88,6 @@ def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
     recorded(timeline, restless(200))
     timeline.report([said(n // 10, "x" * 100) for n in range(19_900)])
     timeline.forget(at(-1), max_bytes=timeline.bytes // 2)
-    assert timeline.span is not None
-    assert timeline.note_span is not None
     assert at(500) < timeline.span[0] < at(1_500)
     assert abs((timeline.span[0] - timeline.note_span[0]).total_seconds()) < 200
     assert (timeline.span[1], timeline.note_span[1]) == (at(1_990), at(1_989))
